@@ -28,22 +28,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.column_builder import WEAK_STATUSES
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
-from checkers.disagreements import (
+from staticfire.checkers.column_builder import WEAK_STATUSES
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
+from staticfire.checkers.disagreements import (
     RECOVERIES_DUE,
     disagreements,
     is_strange,
     queue_numbers,
 )
-from checkers.fault_effects import EMPTIES, OFFSETS, QUEUES, ROTS
-from checkers.kernel import Context, Kernel
-from checkers.message_ids import MessageIds
-from checkers.promises import FOREVER_NS, NS_PER_S, Damage
-from checkers.retries import DEAD
-from checkers.send_status import sends_seen
-from checkers.timeline import LookUp
-from checkers.verdict import Tally
+from staticfire.checkers.fault_effects import EMPTIES, OFFSETS, QUEUES, ROTS
+from staticfire.checkers.kernel import Context, Kernel
+from staticfire.checkers.message_ids import MessageIds
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S, Damage
+from staticfire.checkers.retries import DEAD
+from staticfire.checkers.send_status import sends_seen
+from staticfire.checkers.timeline import LookUp
+from staticfire.checkers.verdict import Tally
 
 RECORD_MIN = 91  # bytes of a record without topic, properties and body (RocketMQ: MessageDecoder)
 COMPRESSED_FROM = 4096  # bytes of a body; a larger one may be stored in fewer

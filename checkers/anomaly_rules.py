@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from checkers.judgement import Judgement
+from staticfire.checkers.judgement import Judgement
 
 VIOLATION, ALLOWED, INFORMATIONAL = (
     Judgement.VIOLATION,

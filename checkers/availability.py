@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkers.columns import Columns
-from checkers.facts import RunFacts
-from checkers.fault_effects import EMPTIES, ROTS
-from checkers.judgement import Judgement
-from checkers.kernel import Checker, Context, no_rows
-from checkers.promises import judge
-from checkers.timeline import Drain, Probe
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.fault_effects import EMPTIES, ROTS
+from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.promises import judge
+from staticfire.checkers.timeline import Drain, Probe
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 
 def check_liveness(_columns: Columns, context: Context) -> Verdict:

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checkers.columns import Columns, Ints, Outcome
-from checkers.gap_rows import decisive_rows, first_rows, longest_waits
-from checkers.kernel import Checker, Context, finding_at
-from checkers.load import lives, load_end_ns, sends_by
-from checkers.promises import NS_PER_S, judge
-from checkers.verdict import Finding, Tally, Verdict, seconds
+from staticfire.checkers.columns import Columns, Ints, Outcome
+from staticfire.checkers.gap_rows import decisive_rows, first_rows, longest_waits
+from staticfire.checkers.kernel import Checker, Context, finding_at
+from staticfire.checkers.load import lives, load_end_ns, sends_by
+from staticfire.checkers.promises import NS_PER_S, judge
+from staticfire.checkers.verdict import Finding, Tally, Verdict, seconds
 
 NS_PER_MS = 1_000_000
 

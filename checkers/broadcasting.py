@@ -16,11 +16,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Mask, Outcome, Touches
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
-from checkers.proven import ProvenSends, proven_sends
-from checkers.screening import is_among
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
+from staticfire.checkers.proven import ProvenSends, proven_sends
+from staticfire.checkers.screening import is_among
+from staticfire.checkers.verdict import Finding, Tally
 
 
 def tally_broadcasting(columns: Columns, context: Context) -> Tally:

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
-from checkers.place_index import index_of
-from checkers.promises import judge
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask
+from staticfire.checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.place_index import index_of
+from staticfire.checkers.promises import judge
+from staticfire.checkers.verdict import Finding, Tally
 
 NEVER = -1  # a place to which nothing was sent
 

@@ -16,9 +16,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from checkers.columnar.borders import broadcasting_groups, cut, orderly_groups, owners_of
-from checkers.columnar.manifest import Part
-from checkers.columnar.portions import (
+from staticfire.checkers.columnar.borders import broadcasting_groups, cut, orderly_groups, owners_of
+from staticfire.checkers.columnar.manifest import Part
+from staticfire.checkers.columnar.portions import (
     PARTITION_ROWS,
     PIECES,
     WHOLE_ROWS,
@@ -28,11 +28,18 @@ from checkers.columnar.portions import (
     together,
     whole,
 )
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.survey import Grid, Survey, grid_of, is_sparse, span_of, survey_part
-from checkers.columns import Columns, Ints
-from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import (
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.survey import (
+    Grid,
+    Survey,
+    grid_of,
+    is_sparse,
+    span_of,
+    survey_part,
+)
+from staticfire.checkers.columns import Columns, Ints
+from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
+from staticfire.checkers.engine import (
     FirstLook,
     SecondLook,
     conclude,
@@ -41,10 +48,10 @@ from checkers.engine import (
     reads_every_row,
     second_look,
 )
-from checkers.facts import RunFacts
-from checkers.kernel import Checker, Context
-from checkers.promises import LossPromises
-from checkers.reading import Asked, Read, rows_asked_for, rows_asked_for_again
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.kernel import Checker, Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.reading import Asked, Read, rows_asked_for, rows_asked_for_again
 
 Progress = Callable[[int, int], None]  # rows judged, rows in all
 

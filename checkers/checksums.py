@@ -18,11 +18,11 @@ from typing import Any
 
 import orjson
 
-from checkers.columnar.files import crc_of_file
-from checkers.columnar.manifest import read_manifest
-from checkers.columnar.schema import EVENTS, FOLDER, MANIFEST
-from checkers.history import HistoryError
-from checkers.plain_files import plain_size
+from staticfire.checkers.columnar.files import crc_of_file
+from staticfire.checkers.columnar.manifest import read_manifest
+from staticfire.checkers.columnar.schema import EVENTS, FOLDER, MANIFEST
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.plain_files import plain_size
 
 CHECKSUMS = "checksums"
 FILES = (

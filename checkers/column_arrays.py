@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from checkers.column_values import TOUCH_WIDTH, check_types, check_widths, integer, ints, text
-from checkers.columns import (
+from staticfire.checkers.column_values import (
+    TOUCH_WIDTH,
+    check_types,
+    check_widths,
+    integer,
+    ints,
+    text,
+)
+from staticfire.checkers.columns import (
     COMMIT_FIELDS,
     INTERNAL_TOPICS,
     UNKNOWN,
@@ -22,7 +29,7 @@ from checkers.columns import (
     Transaction,
     constant,
 )
-from checkers.message_ids import MessageIds
+from staticfire.checkers.message_ids import MessageIds
 
 SendRow = tuple[Any, ...]  # the fields of a send, in the order in which send_touches takes them
 SEND_WIDTH = 19

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from checkers.column_arrays import (
+from staticfire.checkers.column_arrays import (
     CommitRow,
     ConsumeRow,
     Ids,
@@ -25,8 +25,8 @@ from checkers.column_arrays import (
     send_touches,
     touch_order,
 )
-from checkers.column_values import BAD_VALUE, TOUCH_WIDTH, bad_op, integer
-from checkers.columns import (
+from staticfire.checkers.column_values import BAD_VALUE, TOUCH_WIDTH, bad_op, integer
+from staticfire.checkers.columns import (
     UNKNOWN,
     Columns,
     Commits,
@@ -36,16 +36,16 @@ from checkers.columns import (
     Transaction,
     joined,
 )
-from checkers.contents_columns import ContentsBuilder
-from checkers.event_times import StampRows
-from checkers.garbage import collector_paused
-from checkers.history import NEMESIS, HistoryError, Op, check_function
-from checkers.message_contents import NO_PROPERTIES, digest_of_properties, split
-from checkers.message_ids import MessageIds
-from checkers.stretch_touches import StretchTouches
-from checkers.stretches import CONSUME_MANY, SEND_MANY
-from checkers.timeline import Timeline
-from checkers.timeline_builder import TimelineBuilder
+from staticfire.checkers.contents_columns import ContentsBuilder
+from staticfire.checkers.event_times import StampRows
+from staticfire.checkers.garbage import collector_paused
+from staticfire.checkers.history import NEMESIS, HistoryError, Op, check_function
+from staticfire.checkers.message_contents import NO_PROPERTIES, digest_of_properties, split
+from staticfire.checkers.message_ids import MessageIds
+from staticfire.checkers.stretch_touches import StretchTouches
+from staticfire.checkers.stretches import CONSUME_MANY, SEND_MANY
+from staticfire.checkers.timeline import Timeline
+from staticfire.checkers.timeline_builder import TimelineBuilder
 
 WEAK_STATUSES = frozenset({"FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
 

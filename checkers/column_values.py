@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from checkers.columns import Ints
-from checkers.history import INT64_MAX, HistoryError, Op
+from staticfire.checkers.columns import Ints
+from staticfire.checkers.history import INT64_MAX, HistoryError, Op
 
 TOUCH_WIDTH = (
     5  # key, queue offset, physical offset, body_ok, reconsume times; maybe contents behind

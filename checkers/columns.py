@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers.message_ids import key_of
+from staticfire.checkers.message_ids import key_of
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
-from checkers.kernel import Context, Kernel, finding_at, rows_by_id, unless_unread
-from checkers.message_ids import dense_numbers
-from checkers.place_index import index_of
-from checkers.placements import first_at, place_ids, placements_of
-from checkers.promises import RESYNC_NS, Hit, Loss, LossRule, judge
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.kernel import Context, Kernel, finding_at, rows_by_id, unless_unread
+from staticfire.checkers.message_ids import dense_numbers
+from staticfire.checkers.place_index import index_of
+from staticfire.checkers.placements import first_at, place_ids, placements_of
+from staticfire.checkers.promises import RESYNC_NS, Hit, Loss, LossRule, judge
+from staticfire.checkers.verdict import Finding, Tally
 
 
 def tally_log_holes(columns: Columns, context: Context) -> Tally:

@@ -29,15 +29,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.columns import Columns, Commits, Ints, Mask, QueueKey
-from checkers.excuse_table import ON_ITS_WAY_S, Since
-from checkers.excuses import FOREVER_NS, Window, began_ns
-from checkers.kernel import Context
-from checkers.process_ends import ended_ns
-from checkers.promises import NS_PER_S
-from checkers.rebalances import master_lost_ns, starts_ns, stops_ns
-from checkers.spans import Span, joined, shared, without
-from checkers.timeline import Begun, CommitTo, Ownership
+from staticfire.checkers.columns import Columns, Commits, Ints, Mask, QueueKey
+from staticfire.checkers.excuse_table import ON_ITS_WAY_S, Since
+from staticfire.checkers.excuses import FOREVER_NS, Window, began_ns
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.process_ends import ended_ns
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.rebalances import master_lost_ns, starts_ns, stops_ns
+from staticfire.checkers.spans import Span, joined, shared, without
+from staticfire.checkers.timeline import Begun, CommitTo, Ownership
 
 # The time of the witness is that of the commit.
 LOST = "offset_lost"  # by the master, who answered

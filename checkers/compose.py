@@ -12,65 +12,65 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
-from checkers.agreement import AGREEMENT
-from checkers.availability import LIVENESS
-from checkers.availability_gaps import AVAILABILITY_GAPS
-from checkers.broadcasting import BROADCASTING
-from checkers.causality import CAUSALITY
-from checkers.column_builder import build_columns
-from checkers.columns import Columns, Names
-from checkers.commit_log import LOG_HOLES
-from checkers.contents import CONTENTS_KEPT
-from checkers.contradictions import contradictions
-from checkers.coverage import COVERAGE, coverage_of
-from checkers.cycles import CYCLES
-from checkers.delays import DELAYS
-from checkers.delivery_waits import DELIVERY_WAITS
-from checkers.duplication import DUPLICATION
-from checkers.engine import failure, judge_columns
-from checkers.evidence import lacks_evidence, with_evidence
-from checkers.exits import NODE_EXITS
-from checkers.facts import FaultFacts, Mode, RunFacts
-from checkers.filters import FILTERS
-from checkers.forwarding import FORWARDING
-from checkers.groups import GROUPS
-from checkers.history import Op
-from checkers.kernel import Checker, Context, Kernel, undrained
-from checkers.late_deliveries import LATE_DELIVERIES
-from checkers.latency import LATENCY
-from checkers.listeners import LISTENERS
-from checkers.look_ups import LOOK_UPS
-from checkers.loss import LOSS
-from checkers.message_times import MESSAGE_TIMES
-from checkers.offsets import DRAINED_OFFSETS, OFFSETS
-from checkers.order import ORDER
-from checkers.ownership import OWNERSHIP
-from checkers.polls import POLLS
-from checkers.promises import LossPromises
-from checkers.provenance import PROVENANCE
-from checkers.queue_entries import QUEUE_ENTRIES
-from checkers.readability import READABILITY
-from checkers.recovery import RECOVERY
-from checkers.recovery_times import RECOVERY_TIMES
-from checkers.refusals import REFUSALS
-from checkers.replicas import REPLICA_PREFIX
-from checkers.reportable import below_floor, has_floor, reportable
-from checkers.requests import REQUESTS
-from checkers.resources import RESOURCES
-from checkers.retries import RETRIES
-from checkers.route_contents import ROUTE_CONTENTS
-from checkers.routes import NAME_SERVER_SWITCH, ROUTES
-from checkers.send_status import DURABLE_BEFORE_ACK, WEAK_STATUSES
-from checkers.sharding import ORDERLY, SHARDING_KEYS
-from checkers.shares import SHARES
-from checkers.storage_order import STORAGE_ORDER
-from checkers.stuck_producers import STUCK_PRODUCERS
-from checkers.subscriptions import SUBSCRIPTIONS
-from checkers.timeline import Timeline
-from checkers.transactions import TRANSACTIONS
-from checkers.txn_reads import TXN_READS
-from checkers.txn_writes import TXN_WRITES
-from checkers.verdict import Finding, Validity, Verdict, combine
+from staticfire.checkers.agreement import AGREEMENT
+from staticfire.checkers.availability import LIVENESS
+from staticfire.checkers.availability_gaps import AVAILABILITY_GAPS
+from staticfire.checkers.broadcasting import BROADCASTING
+from staticfire.checkers.causality import CAUSALITY
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columns import Columns, Names
+from staticfire.checkers.commit_log import LOG_HOLES
+from staticfire.checkers.contents import CONTENTS_KEPT
+from staticfire.checkers.contradictions import contradictions
+from staticfire.checkers.coverage import COVERAGE, coverage_of
+from staticfire.checkers.cycles import CYCLES
+from staticfire.checkers.delays import DELAYS
+from staticfire.checkers.delivery_waits import DELIVERY_WAITS
+from staticfire.checkers.duplication import DUPLICATION
+from staticfire.checkers.engine import failure, judge_columns
+from staticfire.checkers.evidence import lacks_evidence, with_evidence
+from staticfire.checkers.exits import NODE_EXITS
+from staticfire.checkers.facts import FaultFacts, Mode, RunFacts
+from staticfire.checkers.filters import FILTERS
+from staticfire.checkers.forwarding import FORWARDING
+from staticfire.checkers.groups import GROUPS
+from staticfire.checkers.history import Op
+from staticfire.checkers.kernel import Checker, Context, Kernel, undrained
+from staticfire.checkers.late_deliveries import LATE_DELIVERIES
+from staticfire.checkers.latency import LATENCY
+from staticfire.checkers.listeners import LISTENERS
+from staticfire.checkers.look_ups import LOOK_UPS
+from staticfire.checkers.loss import LOSS
+from staticfire.checkers.message_times import MESSAGE_TIMES
+from staticfire.checkers.offsets import DRAINED_OFFSETS, OFFSETS
+from staticfire.checkers.order import ORDER
+from staticfire.checkers.ownership import OWNERSHIP
+from staticfire.checkers.polls import POLLS
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.provenance import PROVENANCE
+from staticfire.checkers.queue_entries import QUEUE_ENTRIES
+from staticfire.checkers.readability import READABILITY
+from staticfire.checkers.recovery import RECOVERY
+from staticfire.checkers.recovery_times import RECOVERY_TIMES
+from staticfire.checkers.refusals import REFUSALS
+from staticfire.checkers.replicas import REPLICA_PREFIX
+from staticfire.checkers.reportable import below_floor, has_floor, reportable
+from staticfire.checkers.requests import REQUESTS
+from staticfire.checkers.resources import RESOURCES
+from staticfire.checkers.retries import RETRIES
+from staticfire.checkers.route_contents import ROUTE_CONTENTS
+from staticfire.checkers.routes import NAME_SERVER_SWITCH, ROUTES
+from staticfire.checkers.send_status import DURABLE_BEFORE_ACK, WEAK_STATUSES
+from staticfire.checkers.sharding import ORDERLY, SHARDING_KEYS
+from staticfire.checkers.shares import SHARES
+from staticfire.checkers.storage_order import STORAGE_ORDER
+from staticfire.checkers.stuck_producers import STUCK_PRODUCERS
+from staticfire.checkers.subscriptions import SUBSCRIPTIONS
+from staticfire.checkers.timeline import Timeline
+from staticfire.checkers.transactions import TRANSACTIONS
+from staticfire.checkers.txn_reads import TXN_READS
+from staticfire.checkers.txn_writes import TXN_WRITES
+from staticfire.checkers.verdict import Finding, Validity, Verdict, combine
 
 CORE = (LOSS, LOG_HOLES, PROVENANCE, CAUSALITY, DUPLICATION, ORDER, STORAGE_ORDER, OFFSETS, POLLS)
 SEMANTICS = (FILTERS, DELAYS, RETRIES, TRANSACTIONS, ORDERLY, BROADCASTING, CONTENTS_KEPT)

@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, is_constant
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
-from checkers.message_contents import CONTENTS
-from checkers.place_index import index_of
-from checkers.promises import judge
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, is_constant
+from staticfire.checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.message_contents import CONTENTS
+from staticfire.checkers.place_index import index_of
+from staticfire.checkers.promises import judge
+from staticfire.checkers.verdict import Finding, Tally
 
 WHAT = {
     "id_changed": "another message id than the send, or than an earlier delivery, had",

@@ -6,9 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Ints
-from checkers.history import HistoryError
-from checkers.message_contents import CONTENTS, TAG, UNKNOWN_CONTENTS, Contents, check_contents
+from staticfire.checkers.columns import UNKNOWN, Ints
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.message_contents import (
+    CONTENTS,
+    TAG,
+    UNKNOWN_CONTENTS,
+    Contents,
+    check_contents,
+)
 
 
 class ContentsBuilder:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkers.columns import INTERNAL_TOPICS, Names
-from checkers.facts import FaultFacts, RunFacts
-from checkers.timeline import FaultOp, Timeline
+from staticfire.checkers.columns import INTERNAL_TOPICS, Names
+from staticfire.checkers.facts import FaultFacts, RunFacts
+from staticfire.checkers.timeline import FaultOp, Timeline
 
 HARNESS_NODES = frozenset({"admin", "probe"})  # clients of the harness itself
 WRITTEN_WITHIN_NS = 1_000_000_000  # the end of a fault is in the history as soon as it is known

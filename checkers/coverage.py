@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece
-from checkers.coverage_marks import MARKS, Mark
-from checkers.facts import RunFacts
-from checkers.kernel import Context, Kernel, Split, nothing_missing
-from checkers.place_index import index_of, stream_id
-from checkers.timeline import Timeline
-from checkers.verdict import Tally, Verdict
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece
+from staticfire.checkers.coverage_marks import MARKS, Mark
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.kernel import Context, Kernel, Split, nothing_missing
+from staticfire.checkers.place_index import index_of, stream_id
+from staticfire.checkers.timeline import Timeline
+from staticfire.checkers.verdict import Tally, Verdict
 
 LUCK_MAX = 0.05  # the chance that seeds miss a mark by luck, from which it counts as lost
 

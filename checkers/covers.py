@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import Ints
-from checkers.spans import Span
+from staticfire.checkers.columns import Ints
+from staticfire.checkers.spans import Span
 
 
 def covering(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> Iterator[Ints]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from checkers.txn_log import TxnLog, Value, reads_of
+from staticfire.checkers.txn_log import TxnLog, Value, reads_of
 
 Kind = Literal["ww", "wr", "rw", "process", "realtime"]
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from checkers.cycle_graph import Edge, Kind, Segment, process_edges, realtime_edges
-from checkers.txn_log import TxnLog
+from staticfire.checkers.cycle_graph import Edge, Kind, Segment, process_edges, realtime_edges
+from staticfire.checkers.txn_log import TxnLog
 
 
 class Phenomenon(NamedTuple):

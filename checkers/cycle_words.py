@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from checkers.cycle_graph import Edge
-from checkers.txn_log import TxnLog
+from staticfire.checkers.cycle_graph import Edge
+from staticfire.checkers.txn_log import TxnLog
 
 
 def told(log: TxnLog, cycle: Sequence[Edge]) -> str:

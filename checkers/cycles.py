@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from checkers.columns import Columns
-from checkers.cycle_graph import Edge, data_edges, segments
-from checkers.cycle_words import told
-from checkers.kernel import Checker, Context, no_rows
-from checkers.promises import Judgement, judge
-from checkers.timeline import Txn
-from checkers.txn_log import TxnLog, reads_of, sends_of
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.cycle_graph import Edge, data_edges, segments
+from staticfire.checkers.cycle_words import told
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.promises import Judgement, judge
+from staticfire.checkers.timeline import Txn
+from staticfire.checkers.txn_log import TxnLog, reads_of, sends_of
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 MESSAGES_MAX = 2_000_000  # about 1.2 GB
 SEGMENT_EDGES_MAX = 300_000  # about 550 MB
@@ -44,7 +44,9 @@ NAMES = tuple(
 
 def check_cycles(_columns: Columns, context: Context) -> Verdict:
     """Look for cycles among the transactions of a history."""
-    from checkers.cycle_search import cycles_in  # networkx takes a tenth of a second to import
+    from staticfire.checkers.cycle_search import (
+        cycles_in,  # networkx takes a tenth of a second to import
+    )
 
     messages = sum(map(_messages, context.timeline.txns))
     if messages > MESSAGES_MAX:

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, QueueKey, Touches
-from checkers.event_times import began_latest
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
-from checkers.promises import NS_PER_S, Judgement, judge
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, QueueKey, Touches
+from staticfire.checkers.event_times import began_latest
+from staticfire.checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
+from staticfire.checkers.promises import NS_PER_S, Judgement, judge
+from staticfire.checkers.verdict import Finding, Tally
 
 NS_PER_MS = 1_000_000
 EARLY = "early_delivery"

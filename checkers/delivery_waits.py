@@ -28,7 +28,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import (
+from staticfire.checkers.columns import (
     UNKNOWN,
     Columns,
     Ints,
@@ -39,14 +39,14 @@ from checkers.columns import (
     Touches,
     Transaction,
 )
-from checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing, queue_of
-from checkers.message_times import ROUGHNESS_NS, brokers_stepped_ns, on_run_clock
-from checkers.place_index import index_of
-from checkers.process_ends import ended_ns
-from checkers.promises import NS_PER_S, judge
-from checkers.rest import spans_at_rest
-from checkers.spans import Span, shared, without
-from checkers.verdict import Finding, Tally, seconds
+from staticfire.checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing, queue_of
+from staticfire.checkers.message_times import ROUGHNESS_NS, brokers_stepped_ns, on_run_clock
+from staticfire.checkers.place_index import index_of
+from staticfire.checkers.process_ends import ended_ns
+from staticfire.checkers.promises import NS_PER_S, judge
+from staticfire.checkers.rest import spans_at_rest
+from staticfire.checkers.spans import Span, shared, without
+from staticfire.checkers.verdict import Finding, Tally, seconds
 
 AT_ONCE_NS = 2 * NS_PER_S  # usually milliseconds
 STARTED_WITHIN_NS = (

@@ -20,14 +20,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count, pairwise
 from typing import Any
 
-from checkers.columns import QueueKey
-from checkers.excuses import began_ns, by_target, healed_ns
-from checkers.facts import FaultFacts
-from checkers.fault_effects import QUEUES, STOPS
-from checkers.kernel import Context
-from checkers.promises import NS_PER_S
-from checkers.spans import Span
-from checkers.timeline import Found, LookUp
+from staticfire.checkers.columns import QueueKey
+from staticfire.checkers.excuses import began_ns, by_target, healed_ns
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.fault_effects import QUEUES, STOPS
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.spans import Span
+from staticfire.checkers.timeline import Found, LookUp
 
 # After the end of what stopped a broker: it may end more than once on its way up.
 STARTED_WITHIN_NS = 60 * NS_PER_S

@@ -21,18 +21,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches, Transaction
-from checkers.committed import surely_committed
-from checkers.kernel import Context, Kernel, finding_at
-from checkers.message_ids import dense_numbers
-from checkers.place_index import number_runs
-from checkers.process_ends import ended_ns
-from checkers.promises import Judgement, judge
-from checkers.rebalances import bound_ns, excused_spans, rebalanced_ns
-from checkers.settled import set_back
-from checkers.spans import Span, without
-from checkers.timeline import Ownership
-from checkers.verdict import Finding, Tally, seconds
+from staticfire.checkers.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Outcome,
+    QueueKey,
+    Touches,
+    Transaction,
+)
+from staticfire.checkers.committed import surely_committed
+from staticfire.checkers.kernel import Context, Kernel, finding_at
+from staticfire.checkers.message_ids import dense_numbers
+from staticfire.checkers.place_index import number_runs
+from staticfire.checkers.process_ends import ended_ns
+from staticfire.checkers.promises import Judgement, judge
+from staticfire.checkers.rebalances import bound_ns, excused_spans, rebalanced_ns
+from staticfire.checkers.settled import set_back
+from staticfire.checkers.spans import Span, without
+from staticfire.checkers.timeline import Ownership
+from staticfire.checkers.verdict import Finding, Tally, seconds
 
 FINISHED = Outcome.OK.value
 UNTOLD = "whose client does not say how often it tried"

@@ -20,11 +20,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from checkers.column_arrays import touch_order
-from checkers.columns import Columns, Commits, Ints, Mask, Names, Outcome, Touches, joined
-from checkers.kernel import Context, Innocent, Kernel
-from checkers.screening import innocent_of, is_among, suspects_of, widened
-from checkers.verdict import Tally, Validity, Verdict
+from staticfire.checkers.column_arrays import touch_order
+from staticfire.checkers.columns import (
+    Columns,
+    Commits,
+    Ints,
+    Mask,
+    Names,
+    Outcome,
+    Touches,
+    joined,
+)
+from staticfire.checkers.kernel import Context, Innocent, Kernel
+from staticfire.checkers.screening import innocent_of, is_among, suspects_of, widened
+from staticfire.checkers.verdict import Tally, Validity, Verdict
 
 NO_SUSPECTS: Ints = np.zeros(0, np.int64)
 Rows = tuple[Touches, Touches, Commits]

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Ints, Mask, Touches
-from checkers.history import Op, Stamp
+from staticfire.checkers.columns import UNKNOWN, Ints, Mask, Touches
+from staticfire.checkers.history import Op, Stamp
 
 Rows = Mask | Ints | slice | int  # of one row the time is a number
 ALL = slice(None)

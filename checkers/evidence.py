@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from checkers.kernel import Checker, Context
-from checkers.observed import NOT_OBSERVED
-from checkers.timeline import Timeline
-from checkers.verdict import Verdict
+from staticfire.checkers.kernel import Checker, Context
+from staticfire.checkers.observed import NOT_OBSERVED
+from staticfire.checkers.timeline import Timeline
+from staticfire.checkers.verdict import Verdict
 
 CONTENTS = "contents"  # of deliveries
 TRY_READ = "try_read"

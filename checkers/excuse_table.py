@@ -11,8 +11,8 @@ from enum import Enum, auto
 from functools import partial
 from types import MappingProxyType
 
-from checkers.facts import Timings
-from checkers.fault_effects import (
+from staticfire.checkers.facts import Timings
+from staticfire.checkers.fault_effects import (
     ALL_EFFECTS,
     CLOCK,
     CUTS,

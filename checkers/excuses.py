@@ -12,10 +12,10 @@ from functools import partial
 from itertools import chain, product
 from typing import NamedTuple
 
-from checkers.excuse_table import EXCUSES, Excuse, Role
-from checkers.facts import FaultFacts, RunFacts
-from checkers.fault_effects import CUTS, FORGETS, IN_TURN, NETWORK, STOPS
-from checkers.spans import Span, joined
+from staticfire.checkers.excuse_table import EXCUSES, Excuse, Role
+from staticfire.checkers.facts import FaultFacts, RunFacts
+from staticfire.checkers.fault_effects import CUTS, FORGETS, IN_TURN, NETWORK, STOPS
+from staticfire.checkers.spans import Span, joined
 
 NS_PER_S = 1_000_000_000
 FOREVER_NS = 1 << 62

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkers.columns import Columns
-from checkers.kernel import Checker, Context, no_rows
-from checkers.promises import judge
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.promises import judge
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 
 def check_exits(_columns: Columns, context: Context) -> Verdict:

@@ -8,7 +8,7 @@ from dataclasses import fields as fields_of
 from types import UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
-from checkers.fault_effects import default_effects
+from staticfire.checkers.fault_effects import default_effects
 
 Flush = Literal["sync", "async"]
 # How a node keeps messages. A transient store pool has only masters with asynchronous flush.

@@ -21,11 +21,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
-from checkers.promises import judge
-from checkers.screening import is_among
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask
+from staticfire.checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.promises import judge
+from staticfire.checkers.screening import is_among
+from staticfire.checkers.verdict import Finding, Tally
 
 
 def tally_filters(columns: Columns, context: Context) -> Tally:

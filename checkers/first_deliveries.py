@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome
-from checkers.message_ids import dense_numbers
-from checkers.place_index import index_of
-from checkers.promises import FOREVER_NS
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Outcome
+from staticfire.checkers.message_ids import dense_numbers
+from staticfire.checkers.place_index import index_of
+from staticfire.checkers.promises import FOREVER_NS
 
 NEVER_NS: Final = FOREVER_NS
 

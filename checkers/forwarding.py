@@ -23,11 +23,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
-from checkers.promises import judge
-from checkers.timeline import Forward
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches
+from staticfire.checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.promises import judge
+from staticfire.checkers.timeline import Forward
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 ANOMALIES = ("not_forwarded", "made_up_copy")
 NEVER = np.iinfo(np.int64).max

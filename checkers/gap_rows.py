@@ -15,12 +15,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, joined
-from checkers.first_deliveries import first_consumed_ns
-from checkers.kernel import Context
-from checkers.load import lives, load_end_ns, sends_by
-from checkers.promises import NS_PER_S
-from checkers.screening import is_among
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, joined
+from staticfire.checkers.first_deliveries import first_consumed_ns
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.load import lives, load_end_ns, sends_by
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.screening import is_among
 
 
 def first_rows(columns: Columns, context: Context) -> Columns:

@@ -30,14 +30,14 @@ from itertools import combinations
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
-from checkers.excuses import began_ns
-from checkers.fault_effects import STOPS
-from checkers.kernel import Checker, Context, sends_only
-from checkers.promises import FOREVER_NS, NS_PER_S, judge
-from checkers.rebalances import bound_ns, excused_spans, locked_ns, master_lost_ns
-from checkers.spans import Span, shared, without
-from checkers.verdict import Finding, Tally, Verdict, seconds
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
+from staticfire.checkers.excuses import began_ns
+from staticfire.checkers.fault_effects import STOPS
+from staticfire.checkers.kernel import Checker, Context, sends_only
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.rebalances import bound_ns, excused_spans, locked_ns, master_lost_ns
+from staticfire.checkers.spans import Span, shared, without
+from staticfire.checkers.verdict import Finding, Tally, Verdict, seconds
 
 QueueOfGroup = tuple[str, QueueKey]
 

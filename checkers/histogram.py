@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from checkers.columns import Ints
+from staticfire.checkers.columns import Ints
 
 NS_PER_US = 1000
 DOUBLINGS = 40  # 2**40 us are twelve days

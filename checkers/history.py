@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import orjson
 
-from checkers.garbage import collector_paused
+from staticfire.checkers.garbage import collector_paused
 
 OpType = Literal["invoke", "ok", "fail", "info"]
 NEMESIS = -1

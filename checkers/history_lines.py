@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import BinaryIO
 
-from checkers.history import HistoryError, Op, decode_line
+from staticfire.checkers.history import HistoryError, Op, decode_line
 
 LINE_BYTES_MAX = 64 << 20
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.columns import (
+from staticfire.checkers.columns import (
     UNKNOWN,
     Columns,
     Ints,
@@ -24,11 +24,11 @@ from checkers.columns import (
     QueueKey,
     Touches,
 )
-from checkers.excuses import Excuses
-from checkers.facts import RunFacts
-from checkers.promises import NS_PER_S, Judgement, LossPromises
-from checkers.timeline import Timeline
-from checkers.verdict import Finding, Tally, Validity, Verdict
+from staticfire.checkers.excuses import Excuses
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.promises import NS_PER_S, Judgement, LossPromises
+from staticfire.checkers.timeline import Timeline
+from staticfire.checkers.verdict import Finding, Tally, Validity, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

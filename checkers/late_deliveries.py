@@ -29,22 +29,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey, Touches, Transaction
-from checkers.covers import covering, stretches
-from checkers.delays import clock_stepped
-from checkers.event_times import began_earliest
-from checkers.first_deliveries import first_deliveries
-from checkers.groups import owned_spans
-from checkers.kernel import Checker, Context, finding_at, queue_of
-from checkers.observed import observed_verdict
-from checkers.place_index import index_of
-from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
-from checkers.rebalances import rebalanced_ns
-from checkers.reportable import LATE, with_share
-from checkers.retries import FIRST_LEVEL, NS_PER_MS, RETRY
-from checkers.screening import is_among
-from checkers.spans import Span, shared, without
-from checkers.verdict import Finding, Verdict, seconds
+from staticfire.checkers.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    Outcome,
+    QueueKey,
+    Touches,
+    Transaction,
+)
+from staticfire.checkers.covers import covering, stretches
+from staticfire.checkers.delays import clock_stepped
+from staticfire.checkers.event_times import began_earliest
+from staticfire.checkers.first_deliveries import first_deliveries
+from staticfire.checkers.groups import owned_spans
+from staticfire.checkers.kernel import Checker, Context, finding_at, queue_of
+from staticfire.checkers.observed import observed_verdict
+from staticfire.checkers.place_index import index_of
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from staticfire.checkers.rebalances import rebalanced_ns
+from staticfire.checkers.reportable import LATE, with_share
+from staticfire.checkers.retries import FIRST_LEVEL, NS_PER_MS, RETRY
+from staticfire.checkers.screening import is_among
+from staticfire.checkers.spans import Span, shared, without
+from staticfire.checkers.verdict import Finding, Verdict, seconds
 
 # Delivered within 100 ms of its time, then stored, replicated and pulled; a backlog may lie before it.
 LATE_AFTER_NS = 15 * NS_PER_S

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Outcome, Touches
-from checkers.facts import RunFacts
-from checkers.first_deliveries import NEVER_NS, first_deliveries
-from checkers.histogram import NS_PER_US, buckets_of, percentile_us
-from checkers.kernel import Context, Kernel, nothing_missing
-from checkers.measured import Measured
-from checkers.promises import FOREVER_NS, NS_PER_S
-from checkers.verdict import Tally, Verdict
+from staticfire.checkers.columns import Columns, Ints, Outcome, Touches
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.first_deliveries import NEVER_NS, first_deliveries
+from staticfire.checkers.histogram import NS_PER_US, buckets_of, percentile_us
+from staticfire.checkers.kernel import Context, Kernel, nothing_missing
+from staticfire.checkers.measured import Measured
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S
+from staticfire.checkers.verdict import Tally, Verdict
 
 SEND, ENDED = "send", "ended"
 PERCENTILES = {"p50": 5000, "p99": 9900}  # hundredths of a percent

@@ -23,12 +23,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Touches
-from checkers.excuses import Window
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing, queue_of, rows_by_id
-from checkers.promises import Judgement, judge
-from checkers.timeline import same_stint
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import Columns, Ints, Touches
+from staticfire.checkers.excuses import Window
+from staticfire.checkers.kernel import (
+    Context,
+    Kernel,
+    finding_at,
+    nothing_missing,
+    queue_of,
+    rows_by_id,
+)
+from staticfire.checkers.promises import Judgement, judge
+from staticfire.checkers.timeline import same_stint
+from staticfire.checkers.verdict import Finding, Tally
 
 
 def tally_listeners(columns: Columns, context: Context) -> Tally:

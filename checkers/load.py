@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import Ints, Touches
-from checkers.excuses import began_ns
-from checkers.facts import RunFacts
-from checkers.fault_effects import STOPS
-from checkers.kernel import Context
-from checkers.promises import FOREVER_NS
+from staticfire.checkers.columns import Ints, Touches
+from staticfire.checkers.excuses import began_ns
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.fault_effects import STOPS
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import FOREVER_NS
 
 
 def load_end_ns(sends: Touches, context: Context) -> int:

@@ -25,12 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from checkers.columns import Columns, QueueKey
-from checkers.delays import clock_stepped
-from checkers.kernel import Checker, Context, no_rows
-from checkers.promises import Judgement, judge
-from checkers.timeline import Found, LookUp, RefusedRead, Searched, Torn
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import Columns, QueueKey
+from staticfire.checkers.delays import clock_stepped
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.promises import Judgement, judge
+from staticfire.checkers.timeline import Found, LookUp, RefusedRead, Searched, Torn
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 DUE = "look_up"  # the kind of op that such a run is to hold (checkers/evidence.py)
 # How a look-up ended at the first torn record before it named those (`torn`).

@@ -22,15 +22,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
-from checkers.judgement import Judgement
-from checkers.kernel import Context, Innocent, Kernel, finding_at, queue_of, undrained
-from checkers.message_ids import dense_numbers
-from checkers.promises import LossRule
-from checkers.proven import ProvenSends, proven_sends
-from checkers.replica_copies import ReplicaCopies, judge_lost, loss_text
-from checkers.retries import DEAD
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
+from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.kernel import Context, Innocent, Kernel, finding_at, queue_of, undrained
+from staticfire.checkers.message_ids import dense_numbers
+from staticfire.checkers.promises import LossRule
+from staticfire.checkers.proven import ProvenSends, proven_sends
+from staticfire.checkers.replica_copies import ReplicaCopies, judge_lost, loss_text
+from staticfire.checkers.retries import DEAD
+from staticfire.checkers.verdict import Finding, Tally
 
 
 def tally_loss(columns: Columns, context: Context) -> Tally:

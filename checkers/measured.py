@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints
+from staticfire.checkers.columns import Ints
 
 SLICES_MAX = 2048
 

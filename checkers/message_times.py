@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
-from checkers.contents import numbered
-from checkers.excuses import began_ns
-from checkers.fault_effects import CLOCK
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
-from checkers.promises import FOREVER_NS, NS_PER_S, judge
-from checkers.retries import DEAD
-from checkers.screening import is_among
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
+from staticfire.checkers.contents import numbered
+from staticfire.checkers.excuses import began_ns
+from staticfire.checkers.fault_effects import CLOCK
+from staticfire.checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.retries import DEAD
+from staticfire.checkers.screening import is_among
+from staticfire.checkers.verdict import Finding, Tally
 
 NS_PER_MS = 1_000_000
 ROUGHNESS_NS = NS_PER_S // 10  # whole milliseconds, and clocks of cores that differ

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from checkers.judgement import Judgement
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 NOT_OBSERVED = "not observed"
 

@@ -23,7 +23,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import (
+from staticfire.checkers.columns import (
     UNKNOWN,
     Columns,
     Commits,
@@ -34,14 +34,14 @@ from checkers.columns import (
     QueueKey,
     Touches,
 )
-from checkers.facts import RunFacts
-from checkers.kernel import Checker, Context, Kernel, Split, nothing_missing
-from checkers.place_index import index_of, number_runs, stable_order, stream_ids
-from checkers.promises import Judgement, judge
-from checkers.rewinds import rewinds, settled_below
-from checkers.settled import NOWHERE
-from checkers.timeline import Drain, QueueEnd
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.kernel import Checker, Context, Kernel, Split, nothing_missing
+from staticfire.checkers.place_index import index_of, number_runs, stable_order, stream_ids
+from staticfire.checkers.promises import Judgement, judge
+from staticfire.checkers.rewinds import rewinds, settled_below
+from staticfire.checkers.settled import NOWHERE
+from staticfire.checkers.timeline import Drain, QueueEnd
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 NOTHING = np.iinfo(np.int64).min  # below all offsets
 EVERYWHERE = np.iinfo(np.int64).max

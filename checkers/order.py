@@ -17,12 +17,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
-from checkers.place_index import Streams, index_of, number_runs
-from checkers.placements import Placements, conflicting, placements_of
-from checkers.promises import NS_PER_S, Damage, Judgement, judge
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
+from staticfire.checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.place_index import Streams, index_of, number_runs
+from staticfire.checkers.placements import Placements, conflicting, placements_of
+from staticfire.checkers.promises import NS_PER_S, Damage, Judgement, judge
+from staticfire.checkers.verdict import Finding, Tally
 
 NOWHERE: Ints = np.zeros(0, np.int64)
 BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it

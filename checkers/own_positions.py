@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 
-from checkers.columns import Columns, Outcome
-from checkers.place_index import Streams
+from staticfire.checkers.columns import Columns, Outcome
+from staticfire.checkers.place_index import Streams
 
 NONE_BEFORE = -1
 

@@ -27,12 +27,12 @@ from typing import Self
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Mask, Touches
-from checkers.kernel import Context, Kernel, finding_at
-from checkers.process_ends import ended_ns
-from checkers.promises import FOREVER_NS, NS_PER_S, judge
-from checkers.timeline import Timeline
-from checkers.verdict import WITNESSES_MAX, Finding, Tally, count_name, first_witnesses
+from staticfire.checkers.columns import Columns, Ints, Mask, Touches
+from staticfire.checkers.kernel import Context, Kernel, finding_at
+from staticfire.checkers.process_ends import ended_ns
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.timeline import Timeline
+from staticfire.checkers.verdict import WITNESSES_MAX, Finding, Tally, count_name, first_witnesses
 
 AT_HAND_NS = NS_PER_S  # our clients: 0; in others a listener's thread may have passed the last look at its queue
 DEAD_LETTERS = "%DLQ%"

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Commits, Ints, Mask, Touches
+from staticfire.checkers.columns import UNKNOWN, Columns, Commits, Ints, Mask, Touches
 
 EMPTY = -2  # at a place: no message was seen there; -1 is a message without a readable key
 

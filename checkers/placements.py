@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkers.history import HistoryError
+from staticfire.checkers.history import HistoryError
 
 DOCUMENT_BYTES_MAX = 1 << 30  # of a file that is taken into memory whole
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.columns import Columns, Touches, joined
-from checkers.kernel import Context
-from checkers.verdict import Tally
+from staticfire.checkers.columns import Columns, Touches, joined
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.verdict import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

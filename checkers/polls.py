@@ -33,15 +33,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Mask, Outcome, Piece, Touches
-from checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing
-from checkers.own_positions import NONE_BEFORE, steps_of_members
-from checkers.place_index import PlaceIndex, index_of, number_runs, stream_id, stream_ids
-from checkers.poll_borders import PollBorder, PollsInPieces, Question
-from checkers.promises import Judgement
-from checkers.settled import set_back
-from checkers.stored_messages import StoredMessages
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import Columns, Ints, Mask, Outcome, Piece, Touches
+from staticfire.checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing
+from staticfire.checkers.own_positions import NONE_BEFORE, steps_of_members
+from staticfire.checkers.place_index import PlaceIndex, index_of, number_runs, stream_id, stream_ids
+from staticfire.checkers.poll_borders import PollBorder, PollsInPieces, Question
+from staticfire.checkers.promises import Judgement
+from staticfire.checkers.settled import set_back
+from staticfire.checkers.stored_messages import StoredMessages
+from staticfire.checkers.verdict import Finding, Tally
 
 ANY_PROCESS = -1
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkers.kernel import Context
-from checkers.promises import FOREVER_NS, NS_PER_S
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S
 
 # How long a process may go on after the fault that ends it was fired: a signal on its way, or a graceful end.
 ENDED_WITHIN_NS = {

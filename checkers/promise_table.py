@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import get_args
 
-from checkers.anomaly_rules import RULES, Rule
-from checkers.facts import FaultFacts, Keeping, Mode, Replication, RottenRecord, RunFacts
-from checkers.judgement import Judgement
-from checkers.promises import NS_PER_S, ROTS, LossPromises, judge
+from staticfire.checkers.anomaly_rules import RULES, Rule
+from staticfire.checkers.facts import FaultFacts, Keeping, Mode, Replication, RottenRecord, RunFacts
+from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.promises import NS_PER_S, ROTS, LossPromises, judge
 
 MASTER, SLAVE, BROKER = "master", "slave", "broker"
 ANYTHING = "whatever happens"

@@ -15,12 +15,12 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers.anomaly_rules import PLAIN, RULES
-from checkers.excuses import began_ns, by_target, cuts_between, healed_ns
-from checkers.facts import FaultFacts, Flush, Keeping, Mode, Replication, RunFacts
-from checkers.fault_effects import CUTS, STALLS, STOPS
-from checkers.judgement import Judgement as Judgement
-from checkers.spans import Span
+from staticfire.checkers.anomaly_rules import PLAIN, RULES
+from staticfire.checkers.excuses import began_ns, by_target, cuts_between, healed_ns
+from staticfire.checkers.facts import FaultFacts, Flush, Keeping, Mode, Replication, RunFacts
+from staticfire.checkers.fault_effects import CUTS, STALLS, STOPS
+from staticfire.checkers.judgement import Judgement as Judgement
+from staticfire.checkers.spans import Span
 
 NS_PER_S = 1_000_000_000
 # After its restart a replica fetches what it lacks from its peers. Until that is done (connect retry

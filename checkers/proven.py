@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
-from checkers.kernel import Context
-from checkers.promises import NS_PER_S, LossRule
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import NS_PER_S, LossRule
 
 BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may hold a message before it delivers it
 

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
-from checkers.kernel import Context, Kernel, finding_at, nothing_missing
-from checkers.message_ids import dense_numbers
-from checkers.promises import judge
-from checkers.retries import DEAD, RETRY
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.message_ids import dense_numbers
+from staticfire.checkers.promises import judge
+from staticfire.checkers.retries import DEAD, RETRY
+from staticfire.checkers.verdict import Finding, Tally
 
 NEVER_SENT = -1
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from checkers.columns import Columns
-from checkers.kernel import Checker, Context, no_rows
-from checkers.observed import NOT_OBSERVED, observed_verdict
-from checkers.promises import judge
-from checkers.verdict import Finding, Verdict
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.observed import NOT_OBSERVED, observed_verdict
+from staticfire.checkers.promises import judge
+from staticfire.checkers.verdict import Finding, Verdict
 
 NOWHERE = (None, None, None)
 

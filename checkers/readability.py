@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkers.columns import Columns
-from checkers.evidence import TRY_READ
-from checkers.kernel import Checker, Context, no_rows
-from checkers.promises import judge
-from checkers.retries import DEAD, RETRY
-from checkers.timeline import TriedRead
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.evidence import TRY_READ
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.promises import judge
+from staticfire.checkers.retries import DEAD, RETRY
+from staticfire.checkers.timeline import TriedRead
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 
 def check_readability(_columns: Columns, context: Context) -> Verdict:

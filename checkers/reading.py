@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from checkers.columns import Columns, Names
-from checkers.engine import Rows, columns_of_rows, failure
-from checkers.kernel import Checker, Context
-from checkers.verdict import Verdict
+from staticfire.checkers.columns import Columns, Names
+from staticfire.checkers.engine import Rows, columns_of_rows, failure
+from staticfire.checkers.kernel import Checker, Context
+from staticfire.checkers.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

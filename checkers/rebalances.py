@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from checkers.excuse_table import Since
-from checkers.excuses import FOREVER_NS, NS_PER_S, Window, began_ns, healed_ns
-from checkers.facts import FaultFacts, Timings
-from checkers.fault_effects import (
+from staticfire.checkers.excuse_table import Since
+from staticfire.checkers.excuses import FOREVER_NS, NS_PER_S, Window, began_ns, healed_ns
+from staticfire.checkers.facts import FaultFacts, Timings
+from staticfire.checkers.fault_effects import (
     ADMIN,
     CUTS,
     EMPTIES,
@@ -29,8 +29,8 @@ from checkers.fault_effects import (
     ROTS,
     STOPS,
 )
-from checkers.kernel import Context
-from checkers.spans import Span, joined
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.spans import Span, joined
 
 UNLOCKED = "queue_unlocked"  # what else excuses `queue_unowned` in a group whose members need locks
 REBALANCES = 1.5  # members look at regular intervals, and once more if they disagreed for a moment

@@ -21,11 +21,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
-from checkers.kernel import Context, Kernel, finding_at, queue_of, unless_unread
-from checkers.promises import NS_PER_S, judge
-from checkers.replica_copies import Copies, ReplicaCopies, judge_lost, loss_text
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
+from staticfire.checkers.kernel import Context, Kernel, finding_at, queue_of, unless_unread
+from staticfire.checkers.promises import NS_PER_S, judge
+from staticfire.checkers.replica_copies import Copies, ReplicaCopies, judge_lost, loss_text
+from staticfire.checkers.verdict import Finding, Tally
 
 BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
 

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome
-from checkers.facts import FaultFacts, RunFacts
-from checkers.first_deliveries import first_calls, first_deliveries
-from checkers.kernel import Context, Kernel, nothing_missing
-from checkers.promises import FOREVER_NS
-from checkers.verdict import Tally, Verdict
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome
+from staticfire.checkers.facts import FaultFacts, RunFacts
+from staticfire.checkers.first_deliveries import first_calls, first_deliveries
+from staticfire.checkers.kernel import Context, Kernel, nothing_missing
+from staticfire.checkers.promises import FOREVER_NS
+from staticfire.checkers.verdict import Tally, Verdict
 
 NS_PER_MS = 1_000_000
 NEVER_RECOVERED, NEVER_CAUGHT_UP = "never_recovered", "never_caught_up"  # counts of faults

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from checkers.columns import Columns
-from checkers.kernel import Checker, Context, no_rows
-from checkers.promises import NS_PER_S, Judgement, judge
-from checkers.timeline import Refused
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.promises import NS_PER_S, Judgement, judge
+from staticfire.checkers.timeline import Refused
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 SYSTEM_ERROR = 1
 SYSTEM_BUSY = 2

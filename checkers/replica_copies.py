@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.columns import Columns, Ints, Touches
-from checkers.kernel import Context, queue_of
-from checkers.promises import LossRule
+from staticfire.checkers.columns import Columns, Ints, Touches
+from staticfire.checkers.kernel import Context, queue_of
+from staticfire.checkers.promises import LossRule
 
 _Place = tuple[str, str, int, int, str | None]  # topic, broker, queue, queue offset, key
 

@@ -20,14 +20,14 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from checkers.columns import QueueKey
-from checkers.committed import FORGOTTEN, forgotten_spans
-from checkers.groups import owned_while_watched, watched_until_ns
-from checkers.kernel import Context
-from checkers.rebalances import excused_spans
-from checkers.settled import SET_BACK, settled_spans
-from checkers.spans import Span, joined, without
-from checkers.verdict import Verdict
+from staticfire.checkers.columns import QueueKey
+from staticfire.checkers.committed import FORGOTTEN, forgotten_spans
+from staticfire.checkers.groups import owned_while_watched, watched_until_ns
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.rebalances import excused_spans
+from staticfire.checkers.settled import SET_BACK, settled_spans
+from staticfire.checkers.spans import Span, joined, without
+from staticfire.checkers.verdict import Verdict
 
 LATE = "late_delivery"
 # What is asked of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` is the

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Outcome
-from checkers.kernel import Checker, Context
-from checkers.message_ids import OTHER, MessageIds
-from checkers.promises import FOREVER_NS, NS_PER_S, judge
-from checkers.screening import is_among
-from checkers.timeline import Exchange
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import Columns, Ints, Outcome
+from staticfire.checkers.kernel import Checker, Context
+from staticfire.checkers.message_ids import OTHER, MessageIds
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.screening import is_among
+from staticfire.checkers.timeline import Exchange
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 WRITTEN_WITHIN_NS = NS_PER_S  # an answer is written down after its request has ended with it
 

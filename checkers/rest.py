@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from checkers.excuses import began_ns, healed_ns
-from checkers.kernel import Context
-from checkers.promises import FOREVER_NS, NS_PER_S
-from checkers.spans import Span, joined, without
+from staticfire.checkers.excuses import began_ns, healed_ns
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S
+from staticfire.checkers.spans import Span, joined, without
 
 
 def spans_at_rest(context: Context) -> list[Span]:

@@ -36,13 +36,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
-from checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
-from checkers.event_times import began_latest, ended_earliest
-from checkers.kernel import Context, Kernel, finding_at, queue_of
-from checkers.promises import NS_PER_S, Judgement, judge
-from checkers.rest import spans_at_rest
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
+from staticfire.checkers.event_times import began_latest, ended_earliest
+from staticfire.checkers.kernel import Context, Kernel, finding_at, queue_of
+from staticfire.checkers.promises import NS_PER_S, Judgement, judge
+from staticfire.checkers.rest import spans_at_rest
+from staticfire.checkers.verdict import Finding, Tally
 
 RETRY, DEAD = "%RETRY%", "%DLQ%"
 FIRST_LEVEL = 3  # of the ladder

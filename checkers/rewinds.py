@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import Columns, Commits, Ints, QueueKey
-from checkers.committed import least_offset, reader_of
-from checkers.excuses import Window
-from checkers.kernel import Context
-from checkers.settled import NOWHERE, settled_places
-from checkers.timeline import Ownership
+from staticfire.checkers.columns import Columns, Commits, Ints, QueueKey
+from staticfire.checkers.committed import least_offset, reader_of
+from staticfire.checkers.excuses import Window
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.settled import NOWHERE, settled_places
+from staticfire.checkers.timeline import Ownership
 
 Rewind = tuple[int, str, bool]  # row of the commit, what it did, and whether that is excused
 SET_BACK = "commit_rewound"

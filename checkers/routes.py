@@ -23,16 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from checkers.columns import Columns, Ints, Outcome
-from checkers.excuses import began_ns
-from checkers.facts import RunFacts
-from checkers.fault_effects import FORGETS, STALLS, STOPS
-from checkers.kernel import Checker, Context, no_rows, sends_only
-from checkers.observed import NOT_OBSERVED, observed_verdict
-from checkers.promises import FOREVER_NS, NS_PER_S, judge
-from checkers.spans import Span, joined, without
-from checkers.timeline import Opened
-from checkers.verdict import Finding, Verdict, seconds
+from staticfire.checkers.columns import Columns, Ints, Outcome
+from staticfire.checkers.excuses import began_ns
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.fault_effects import FORGETS, STALLS, STOPS
+from staticfire.checkers.kernel import Checker, Context, no_rows, sends_only
+from staticfire.checkers.observed import NOT_OBSERVED, observed_verdict
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.spans import Span, joined, without
+from staticfire.checkers.timeline import Opened
+from staticfire.checkers.verdict import Finding, Verdict, seconds
 
 GHOST_SLACK_S = 30.0  # a look every 10 s, and the time between two questions
 MISSES = 1.5  # brokers register at regular intervals, and the same

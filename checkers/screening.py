@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
-from checkers.kernel import Context, Innocent
-from checkers.message_ids import PROCESS_SHIFT
-from checkers.place_index import PlaceIndex, index_of
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
+from staticfire.checkers.kernel import Context, Innocent
+from staticfire.checkers.message_ids import PROCESS_SHIFT
+from staticfire.checkers.place_index import PlaceIndex, index_of
 
 SIEVE = 1 << 20  # a power of two: nearly all messages pass it without a search among suspects
 

@@ -34,21 +34,21 @@ from typing import Any
 
 import numpy as np
 
-from checkers.column_builder import WEAK_STATUSES as WEAKER
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
-from checkers.covers import covering, stretches
-from checkers.excuses import FOREVER_NS, NS_PER_S, Window
-from checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts, Timings
-from checkers.fault_effects import CUTS, FORGETS, STALLS, STOPS, WRITES_FAIL
-from checkers.kernel import Checker, Context, Kernel, finding_at, sends_only
-from checkers.message_ids import MessageIds
-from checkers.observed import NOT_OBSERVED, observed_verdict
-from checkers.promises import Judgement, judge
-from checkers.reportable import with_share
-from checkers.screening import is_among
-from checkers.slave_lag import rows_left_behind
-from checkers.spans import Span, joined, without
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.column_builder import WEAK_STATUSES as WEAKER
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
+from staticfire.checkers.covers import covering, stretches
+from staticfire.checkers.excuses import FOREVER_NS, NS_PER_S, Window
+from staticfire.checkers.facts import FaultFacts, Keeping, Mode, Replication, RunFacts, Timings
+from staticfire.checkers.fault_effects import CUTS, FORGETS, STALLS, STOPS, WRITES_FAIL
+from staticfire.checkers.kernel import Checker, Context, Kernel, finding_at, sends_only
+from staticfire.checkers.message_ids import MessageIds
+from staticfire.checkers.observed import NOT_OBSERVED, observed_verdict
+from staticfire.checkers.promises import Judgement, judge
+from staticfire.checkers.reportable import with_share
+from staticfire.checkers.screening import is_among
+from staticfire.checkers.slave_lag import rows_left_behind
+from staticfire.checkers.spans import Span, joined, without
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 # (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
 COPIES_PROMISED: Mapping[tuple[Keeping, Replication], tuple[int, int]] = {

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
-from checkers.facts import RunFacts
-from checkers.kernel import Context
-from checkers.promises import FOREVER_NS, NS_PER_S
-from checkers.spans import Span, joined
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S
+from staticfire.checkers.spans import Span, joined
 
 # A client gives an offset up after more than one answer of the master, seconds after the message was delivered.
 SET_BACK_AFTER_NS = NS_PER_S

@@ -23,8 +23,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
-from checkers.kernel import (
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches
+from staticfire.checkers.kernel import (
     Checker,
     Context,
     Kernel,
@@ -33,9 +33,9 @@ from checkers.kernel import (
     rows_by_id,
     sends_only,
 )
-from checkers.promises import NS_PER_S, Judgement, judge
-from checkers.screening import is_among
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.promises import NS_PER_S, Judgement, judge
+from staticfire.checkers.screening import is_among
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 # What nine of ten messages wait in the queue of a hot key, at least, and against other queues.
 HOT_WAIT_NS, HOT_RATIO = NS_PER_S, 3

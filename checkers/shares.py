@@ -21,15 +21,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from checkers.columns import Columns
-from checkers.groups import owned_spans, watched_until_ns
-from checkers.kernel import Checker, Context, no_rows
-from checkers.process_ends import ended_ns
-from checkers.promises import NS_PER_S, judge
-from checkers.rebalances import bound_ns
-from checkers.rest import spans_at_rest
-from checkers.spans import Span, shared, without
-from checkers.verdict import Finding, Tally, Verdict, seconds
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.groups import owned_spans, watched_until_ns
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.process_ends import ended_ns
+from staticfire.checkers.promises import NS_PER_S, judge
+from staticfire.checkers.rebalances import bound_ns
+from staticfire.checkers.rest import spans_at_rest
+from staticfire.checkers.spans import Span, shared, without
+from staticfire.checkers.verdict import Finding, Tally, Verdict, seconds
 
 UNEVEN = "uneven_shares"
 MORE = 2  # queues: what does not come out even is one

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from checkers.columns import Touches
-from checkers.promises import NS_PER_S
+from staticfire.checkers.columns import Touches
+from staticfire.checkers.promises import NS_PER_S
 
 NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 REPORTED_NS = 10 * NS_PER_S

@@ -27,12 +27,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece, Touches
-from checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing
-from checkers.place_index import index_of
-from checkers.promises import Damage, Judgement, judge
-from checkers.proven import BUFFERED_NS
-from checkers.verdict import Finding, Tally
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece, Touches
+from staticfire.checkers.kernel import Context, Kernel, Split, finding_at, nothing_missing
+from staticfire.checkers.place_index import index_of
+from staticfire.checkers.promises import Damage, Judgement, judge
+from staticfire.checkers.proven import BUFFERED_NS
+from staticfire.checkers.verdict import Finding, Tally
 
 
 class Stored(NamedTuple):

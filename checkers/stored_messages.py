@@ -6,9 +6,17 @@ from functools import cached_property
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome, Touches, Transaction, joined
-from checkers.kernel import Context
-from checkers.place_index import index_of, number_runs
+from staticfire.checkers.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Outcome,
+    Touches,
+    Transaction,
+    joined,
+)
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.place_index import index_of, number_runs
 
 
 class StoredMessages:

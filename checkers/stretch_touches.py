@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.column_arrays import NOTHING_SPECIAL, SHARED, in_order
-from checkers.column_values import integer, text
-from checkers.columns import UNKNOWN, Ints, Touches
-from checkers.history import INT64_MAX, Op
-from checkers.message_contents import NO_PROPERTIES
-from checkers.message_ids import NUMBER_MASK, OTHER, MessageIds
-from checkers.stretches import MANY_MAX, Stretch, nth_key, of_delivery, of_send
+from staticfire.checkers.column_arrays import NOTHING_SPECIAL, SHARED, in_order
+from staticfire.checkers.column_values import integer, text
+from staticfire.checkers.columns import UNKNOWN, Ints, Touches
+from staticfire.checkers.history import INT64_MAX, Op
+from staticfire.checkers.message_contents import NO_PROPERTIES
+from staticfire.checkers.message_ids import NUMBER_MASK, OTHER, MessageIds
+from staticfire.checkers.stretches import MANY_MAX, Stretch, nth_key, of_delivery, of_send
 
 _PLACED = (
     "message",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:  # a client process starts sooner without
-    from checkers.history import Op
+    from staticfire.checkers.history import Op
 
 SEND_MANY: Final = "send_many"
 CONSUME_MANY: Final = "consume_many"

@@ -27,15 +27,15 @@ from itertools import chain
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
-from checkers.gap_rows import next_acked, only_sends, unacknowledged
-from checkers.kernel import Checker, Context, finding_at
-from checkers.load import sends_by
-from checkers.observed import observed_verdict
-from checkers.promises import FOREVER_NS, NS_PER_S, judge
-from checkers.rest import spans_at_rest
-from checkers.spans import Span, joined, without
-from checkers.verdict import Finding, Verdict, seconds
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, Transaction
+from staticfire.checkers.gap_rows import next_acked, only_sends, unacknowledged
+from staticfire.checkers.kernel import Checker, Context, finding_at
+from staticfire.checkers.load import sends_by
+from staticfire.checkers.observed import observed_verdict
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.rest import spans_at_rest
+from staticfire.checkers.spans import Span, joined, without
+from staticfire.checkers.verdict import Finding, Verdict, seconds
 
 STUCK, REFUSED = "producer_stuck", "refused_at_rest"
 REQUESTS = 4  # in a row that had their whole time, and a broker that was well

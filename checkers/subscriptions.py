@@ -17,11 +17,11 @@ from itertools import groupby
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Outcome
-from checkers.kernel import Checker, Context
-from checkers.promises import judge
-from checkers.timeline import Subscribed
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Outcome
+from staticfire.checkers.kernel import Checker, Context
+from staticfire.checkers.promises import judge
+from staticfire.checkers.timeline import Subscribed
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 
 def check_subscriptions(columns: Columns, context: Context) -> Verdict:

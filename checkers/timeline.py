@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, QueueKey
-from checkers.history import OpType
+from staticfire.checkers.columns import Ints, Mask, QueueKey
+from staticfire.checkers.history import OpType
 
 
 class Commit(NamedTuple):

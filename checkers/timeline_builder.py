@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from checkers.column_values import BAD_VALUE, bad_op, integer, text
-from checkers.columns import QueueKey
-from checkers.history import INT64_MAX, NEMESIS, Op, OpType
-from checkers.message_ids import OTHER, MessageIds
-from checkers.stretches import MANY_MAX
-from checkers.timeline import (
+from staticfire.checkers.column_values import BAD_VALUE, bad_op, integer, text
+from staticfire.checkers.columns import QueueKey
+from staticfire.checkers.history import INT64_MAX, NEMESIS, Op, OpType
+from staticfire.checkers.message_ids import OTHER, MessageIds
+from staticfire.checkers.stretches import MANY_MAX
+from staticfire.checkers.timeline import (
     Begun,
     CheckBack,
     Commit,

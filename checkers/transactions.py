@@ -34,18 +34,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey, Touches, Transaction
-from checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
-from checkers.event_times import began_latest
-from checkers.excuses import Window
-from checkers.fault_effects import EMPTIES, ROLLS_BACK
-from checkers.kernel import Context, Kernel, finding_at, queue_of
-from checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
-from checkers.rest import spans_at_rest
-from checkers.retries import WRITTEN_LATE_NS
-from checkers.screening import is_among
-from checkers.timeline import CheckBack
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    Outcome,
+    QueueKey,
+    Touches,
+    Transaction,
+)
+from staticfire.checkers.delays import CLOCK_ROUGHNESS_NS, clock_stepped
+from staticfire.checkers.event_times import began_latest
+from staticfire.checkers.excuses import Window
+from staticfire.checkers.fault_effects import EMPTIES, ROLLS_BACK
+from staticfire.checkers.kernel import Context, Kernel, finding_at, queue_of
+from staticfire.checkers.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from staticfire.checkers.rest import spans_at_rest
+from staticfire.checkers.retries import WRITTEN_LATE_NS
+from staticfire.checkers.screening import is_among
+from staticfire.checkers.timeline import CheckBack
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 ANOMALIES = (
     "rolled_back_visible",

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from checkers.timeline import Polled, Sent, Txn
+from staticfire.checkers.timeline import Polled, Sent, Txn
 
 Value = int | str
 Message = tuple[str, Value]  # key and value: values are unique in a key

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from checkers.columns import Columns
-from checkers.kernel import Checker, Context, no_rows
-from checkers.promises import judge
-from checkers.timeline import Polled, Txn
-from checkers.txn_log import TxnLog, Value, reads_of, sends_of
-from checkers.verdict import Finding, Tally, Verdict
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.promises import judge
+from staticfire.checkers.timeline import Polled, Txn
+from staticfire.checkers.txn_log import TxnLog, Value, reads_of, sends_of
+from staticfire.checkers.verdict import Finding, Tally, Verdict
 
 
 def check_txn_reads(_columns: Columns, context: Context) -> Verdict:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self, TypeVar
 
-from checkers.measured import Measured
-from checkers.promises import NS_PER_S, Judgement
+from staticfire.checkers.measured import Measured
+from staticfire.checkers.promises import NS_PER_S, Judgement
 
 Validity = bool | Literal["unknown"]
 K = TypeVar("K")

@@ -10,4 +10,4 @@ RUN python3 -m venv /opt/staticfire \
  && rm -rf /tmp/wheels
 ENV PATH=/opt/staticfire/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 LABEL staticfire.image=node
-CMD ["python", "-m", "system_under_test", "--help"]
+CMD ["python", "-m", "staticfire.system_under_test", "--help"]

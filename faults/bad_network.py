@@ -6,9 +6,9 @@ from abc import abstractmethod
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import Controls, Evidence, NetworkControl
-from faults.draws import between, pick
-from faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.capabilities import Controls, Evidence, NetworkControl
+from staticfire.faults.draws import between, pick
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
 
 DELAY_MS = (20.0, 400.0)
 LOSS_PERCENT = (1.0, 20.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import Controls, Evidence
-from faults.draws import between, pick
-from faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.draws import between, pick
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
 
 
 class BitRot(Fault):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from faults.capabilities import Controls, Evidence
-from faults.draws import pick
-from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.draws import pick
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
 
 class BlackHole(Fault):

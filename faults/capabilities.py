@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-from faults.errors import CapabilityMissing
+from staticfire.faults.errors import CapabilityMissing
 
 OWN_BROKERS = "only our own brokers go on with the queue offsets of a topic that is made again"
 OWN_NEED = "cluster.own_brokers"

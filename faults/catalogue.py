@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from faults.bad_network import Bandwidth, NetworkLatency, PacketLoss
-from faults.bit_rot import BitRot
-from faults.black_holes import BrokerBlackHole, NameServerBlackHole
-from faults.cleaning import Cleaning
-from faults.client_faults import (
+from staticfire.faults.bad_network import Bandwidth, NetworkLatency, PacketLoss
+from staticfire.faults.bit_rot import BitRot
+from staticfire.faults.black_holes import BrokerBlackHole, NameServerBlackHole
+from staticfire.faults.cleaning import Cleaning
+from staticfire.faults.client_faults import (
     ClientCrash,
     FailingListener,
     FilterChange,
@@ -14,28 +14,32 @@ from faults.client_faults import (
     MemberLeaves,
     SlowConsumer,
 )
-from faults.clock_skew import ClockSkew
-from faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
-from faults.errors import FaultError
-from faults.fault import Fault
-from faults.name_server_faults import NameServerAmnesia, NameServerFreeze, SplitNameServers
-from faults.offsets_cloned import OffsetsCloned
-from faults.offsets_reset import OffsetsReset
-from faults.options_change import OptionsChange
-from faults.partition import (
+from staticfire.faults.clock_skew import ClockSkew
+from staticfire.faults.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
+from staticfire.faults.errors import FaultError
+from staticfire.faults.fault import Fault
+from staticfire.faults.name_server_faults import (
+    NameServerAmnesia,
+    NameServerFreeze,
+    SplitNameServers,
+)
+from staticfire.faults.offsets_cloned import OffsetsCloned
+from staticfire.faults.offsets_reset import OffsetsReset
+from staticfire.faults.options_change import OptionsChange
+from staticfire.faults.partition import (
     PartitionBridge,
     PartitionHalves,
     PartitionOne,
     PartitionOneWay,
     PartitionRing,
 )
-from faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
-from faults.process_faults import GracefulStop, Kill, Pause
-from faults.rights_change import RightsChange
-from faults.rolling_restart import NameServerFreezeInRollingRestart, RollingRestart
-from faults.topic_anew import TopicAnew
-from faults.topic_change import TopicChange
-from faults.wiped_slave import WipedSlave
+from staticfire.faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
+from staticfire.faults.process_faults import GracefulStop, Kill, Pause
+from staticfire.faults.rights_change import RightsChange
+from staticfire.faults.rolling_restart import NameServerFreezeInRollingRestart, RollingRestart
+from staticfire.faults.topic_anew import TopicAnew
+from staticfire.faults.topic_change import TopicChange
+from staticfire.faults.wiped_slave import WipedSlave
 
 _ALL: tuple[Fault, ...] = (
     Kill(),

@@ -7,10 +7,10 @@ from abc import abstractmethod
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import ClientControl, Controls, Evidence
-from faults.draws import between, pick
-from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
-from faults.process_faults import GracefulStop, Kill
+from staticfire.faults.capabilities import ClientControl, Controls, Evidence
+from staticfire.faults.draws import between, pick
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.process_faults import GracefulStop, Kill
 
 
 class ClientCrash(Kill):

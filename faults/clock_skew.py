@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from faults.capabilities import Controls, Evidence
-from faults.draws import between, pick
-from faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.draws import between, pick
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
 
 
 class ClockSkew(Fault):

@@ -7,9 +7,9 @@ from abc import abstractmethod
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import Controls, DiskControl, Evidence
-from faults.draws import between, pick
-from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.capabilities import Controls, DiskControl, Evidence
+from staticfire.faults.draws import between, pick
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
 FILL_S_MAX = 2.5  # of a disk that fills up slowly
 STALLS_FROM = 340.0  # a disk that is to be slower than this stands still instead

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
-from faults.capabilities import Controls, Evidence
-from faults.draws import pick
-from faults.shape import ClusterShape
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.draws import pick
+from staticfire.faults.shape import ClusterShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from faults.capabilities import Controls, Evidence
-from faults.draws import pick
-from faults.fault import Fault, PlannedFault, Situation, Strike
-from faults.process_faults import Pause, ProcessFault
-from faults.rolling_restart import ago_ns
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.draws import pick
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.process_faults import Pause, ProcessFault
+from staticfire.faults.rolling_restart import ago_ns
 
 
 class NameServerFreeze(Pause):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import SERVERS_NEED, Controls, Evidence
-from faults.draws import pick
-from faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.capabilities import SERVERS_NEED, Controls, Evidence
+from staticfire.faults.draws import pick
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
 
 # Options that brokers take over at once, each with a value under which they keep the same promises.
 OPTIONS = (

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import ClassVar
 
-from faults import grudges
-from faults.capabilities import Controls, Evidence
-from faults.draws import shuffled
-from faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults import grudges
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.draws import shuffled
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
 
 
 class Partition(Fault):

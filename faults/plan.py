@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
-from faults.catalogue import fault_named
-from faults.draws import between, pick
-from faults.errors import FaultError
-from faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.catalogue import fault_named
+from staticfire.faults.draws import between, pick
+from staticfire.faults.errors import FaultError
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
 
 SETTLE_S = 2.0  # between the end of one fault on a node and the next one there
 RESYNC_S = 15.0  # after a destructive fault, until a replica may count as whole again

@@ -6,9 +6,9 @@ import asyncio
 from random import Random
 from typing import Any
 
-from faults.capabilities import Controls, Evidence
-from faults.draws import between
-from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.draws import between
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
 OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
 SYNCS_AHEAD_MAX = 60  # the same for a cut inside an fsync

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import Controls, Evidence
-from faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike, a_broker
 
 
 class ProcessFault(Fault):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import ClassVar
 
-from faults.capabilities import Controls, Evidence
-from faults.draws import pick, shuffled
-from faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.draws import pick, shuffled
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
 
 ANSWER_BOUND_S = 30.0  # for a broker to answer again; then it is the turn of the next in any case
 POLL_S = 0.2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from faults.capabilities import Controls, Evidence
-from faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
 
 
 class TopicChange(Fault):

@@ -12,10 +12,10 @@ from typing import Any
 
 import tomli_w
 
-from faults.fault import PlannedFault
-from faults.plan import to_data
-from faults.shape import BrokerNode, ClusterShape
-from harness.clients.consumer_kinds import PUSH
+from staticfire.faults.fault import PlannedFault
+from staticfire.faults.plan import to_data
+from staticfire.faults.shape import BrokerNode, ClusterShape
+from staticfire.harness.clients.consumer_kinds import PUSH
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")

@@ -7,13 +7,13 @@ from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
-from faults.capabilities import OWN_NEED
-from faults.catalogue import FAULTS
-from faults.draws import between, pick, shuffled
-from faults.fault import PlannedFault, Situation
-from faults.plan import draw_plan
-from faults.rights_change import RightsChange
-from harness.campaign import (
+from staticfire.faults.capabilities import OWN_NEED
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.draws import between, pick, shuffled
+from staticfire.faults.fault import PlannedFault, Situation
+from staticfire.faults.plan import draw_plan
+from staticfire.faults.rights_change import RightsChange
+from staticfire.harness.campaign import (
     AVERAGELY,
     STRATEGIES,
     TLS_MODES,
@@ -22,12 +22,12 @@ from harness.campaign import (
     OneOf,
     Properties,
 )
-from harness.campaign_limits import check_campaign
-from harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
-from harness.generators.illegal_sends import NO_NEW_TOPICS
-from harness.generators.keyed_sends import LARGE_BYTES
-from harness.property_draw import draw_broker_properties
-from harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.campaign_limits import check_campaign
+from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
+from staticfire.harness.generators.illegal_sends import NO_NEW_TOPICS
+from staticfire.harness.generators.keyed_sends import LARGE_BYTES
+from staticfire.harness.property_draw import draw_broker_properties
+from staticfire.harness.workloads.catalogue import WORKLOADS
 
 LONG_S = 30.0  # of a load in which there is room for more than one fault
 # In so many of the seeds one kind of fault strikes alone, and the load goes on for so long behind it: what a fault

@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from faults.errors import FaultError
-from harness.campaign import (
+from staticfire.faults.errors import FaultError
+from staticfire.harness.campaign import (
     PROPERTY_TABLES,
     SEED_MAX,
     Campaign,
@@ -17,8 +17,8 @@ from harness.campaign import (
     OneOf,
     Properties,
 )
-from harness.campaign_plan import read_plan
-from harness.shown import shown
+from staticfire.harness.campaign_plan import read_plan
+from staticfire.harness.shown import shown
 
 CHOICES = "choices"
 _TUPLES = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from faults.catalogue import FAULTS
-from harness.campaign import (
+from staticfire.faults.catalogue import FAULTS
+from staticfire.harness.campaign import (
     AVERAGELY,
     ENVIRONMENTS,
     FLUSH_MODES,
@@ -17,14 +17,14 @@ from harness.campaign import (
     Campaign,
     CampaignError,
 )
-from harness.campaign_plan import check_plan
-from harness.clients.client_command import ALLOWED as CLIENTS_ALLOWED
-from harness.clients.client_command import CLIENTS, is_command, split_command
-from harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
-from harness.environments.cpp_library import HERE as CLIENTS_HERE
-from harness.generators.keyed_sends import LARGE_BYTES
-from harness.shown import shown
-from harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.campaign_plan import check_plan
+from staticfire.harness.clients.client_command import ALLOWED as CLIENTS_ALLOWED
+from staticfire.harness.clients.client_command import CLIENTS, is_command, split_command
+from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
+from staticfire.harness.environments.cpp_library import HERE as CLIENTS_HERE
+from staticfire.harness.generators.keyed_sends import LARGE_BYTES
+from staticfire.harness.shown import shown
+from staticfire.harness.workloads.catalogue import WORKLOADS
 
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
 ACKS_MAX = 10**9

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from faults.errors import FaultError
-from faults.fault import PlannedFault
-from faults.options_change import OPTIONS
-from faults.plan import from_data
-from faults.rights_change import RightsChange
-from faults.shape import ClusterShape
-from harness.campaign import SEED_MAX, TIME_S_MAX, Campaign, CampaignError
-from harness.shown import shown
+from staticfire.faults.errors import FaultError
+from staticfire.faults.fault import PlannedFault
+from staticfire.faults.options_change import OPTIONS
+from staticfire.faults.plan import from_data
+from staticfire.faults.rights_change import RightsChange
+from staticfire.faults.shape import ClusterShape
+from staticfire.harness.campaign import SEED_MAX, TIME_S_MAX, Campaign, CampaignError
+from staticfire.harness.shown import shown
 
 PLAN_MAX = 10_000  # faults
 _NUMBER: tuple[tuple[type, ...], str] = ((int, float), "a number")

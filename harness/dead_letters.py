@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from checkers.history import OpType
-from harness.clients.port import Outcome
-from harness.environments.environment import ADMIN, Environment
-from harness.probing import PROBE_PROCESS
-from harness.workloads.membership import Membership
+from staticfire.checkers.history import OpType
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import ADMIN, Environment
+from staticfire.harness.probing import PROBE_PROCESS
+from staticfire.harness.workloads.membership import Membership
 
 TRIES = 3
 POLL_S = 2.0

@@ -9,11 +9,13 @@ import atexit
 import importlib
 import importlib.util
 import logging
+import shutil
 import sys
 from pathlib import Path
 
-from faults.defects import SYSTEM, DefectError, defect_named, plant
-from harness.temporary import TemporaryFolder
+import staticfire
+from staticfire.faults.defects import SYSTEM, DefectError, defect_named, plant
+from staticfire.harness.temporary import TemporaryFolder
 
 
 def use_defect(name: str) -> Path | None:
@@ -24,16 +26,21 @@ def use_defect(name: str) -> Path | None:
     if not name:
         return None
     defect = defect_named(name)
-    if SYSTEM in sys.modules:
-        raise DefectError(f"{SYSTEM} was imported before defect {name} could be planted")
-    spec = importlib.util.find_spec(SYSTEM)
+    package = f"{staticfire.__name__}.{SYSTEM}"
+    if package in sys.modules:
+        raise DefectError(f"{package} was imported before defect {name} could be planted")
+    spec = importlib.util.find_spec(package)
     assert spec is not None
     assert spec.submodule_search_locations is not None
     temporary = TemporaryFolder("staticfire-defect-")
     atexit.register(temporary.remove)
     folder = temporary.make()
     logging.getLogger("patch_ng").setLevel(logging.ERROR)
-    plant(defect, Path(next(iter(spec.submodule_search_locations))), folder)
-    sys.path.insert(0, str(folder))
+    part = folder / staticfire.__name__
+    part.mkdir()
+    shutil.copy(staticfire.__file__, part)
+    plant(defect, Path(next(iter(spec.submodule_search_locations))), part)
+    sys.path.insert(0, str(folder))  # for processes that this one starts
+    staticfire.__path__.insert(0, str(part))
     importlib.invalidate_caches()
     return folder

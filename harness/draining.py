@@ -10,14 +10,14 @@ import asyncio
 from itertools import islice
 from typing import Any
 
-from checkers.history import Op
-from checkers.stretches import DELIVERIES, SEND_MANY, delivered_keys, of_send
-from harness.dead_letters import DeadLetters
-from harness.environments.environment import ADMIN, Environment
-from harness.facts import groups_of
-from harness.probing import PROBE_PROCESS
-from harness.workloads.catalogue import WORKLOADS
-from harness.workloads.membership import BROADCASTING, Membership
+from staticfire.checkers.history import Op
+from staticfire.checkers.stretches import DELIVERIES, SEND_MANY, delivered_keys, of_send
+from staticfire.harness.dead_letters import DeadLetters
+from staticfire.harness.environments.environment import ADMIN, Environment
+from staticfire.harness.facts import groups_of
+from staticfire.harness.probing import PROBE_PROCESS
+from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.workloads.membership import BROADCASTING, Membership
 
 # For what was acknowledged to show in its queue. A slave believes for 20 s that a master whose power is gone is only
 # silent (haHousekeepingInterval), and asks the other slaves then.

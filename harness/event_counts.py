@@ -7,17 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from checkers.history import Op
-from checkers.stretches import SEND_MANY, SENDS, messages_in
-from harness.accounts import GUEST
-from harness.clients.port import ONE_WAY
-from harness.environments.environment import FIRST_CONSUMER_PROCESS
-from harness.generators.account_sends import ACCOUNT
-from harness.generators.illegal_sends import ILLEGAL
-from harness.generators.keyed_sends import LARGE_BYTES
-from harness.interpreter import ACL_REFUSED, TO_BE_REFUSED, WITHDRAWN
-from harness.log_line import LogLine
-from harness.probing import PROBE_PROCESS
+from staticfire.checkers.history import Op
+from staticfire.checkers.stretches import SEND_MANY, SENDS, messages_in
+from staticfire.harness.accounts import GUEST
+from staticfire.harness.clients.port import ONE_WAY
+from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS
+from staticfire.harness.generators.account_sends import ACCOUNT
+from staticfire.harness.generators.illegal_sends import ILLEGAL
+from staticfire.harness.generators.keyed_sends import LARGE_BYTES
+from staticfire.harness.interpreter import ACL_REFUSED, TO_BE_REFUSED, WITHDRAWN
+from staticfire.harness.log_line import LogLine
+from staticfire.harness.probing import PROBE_PROCESS
 
 IDLE_NS = 120_000_000_000  # brokers forget clients that are silent for longer
 LONG_AFTER_NS = 45_000_000_000  # longer than any excuse reaches behind a fault

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from functools import reduce
 from typing import Any, cast
 
-from checkers.column_values import TOUCH_WIDTH
-from checkers.facts import (
+from staticfire.checkers.column_values import TOUCH_WIDTH
+from staticfire.checkers.facts import (
     FaultFacts,
     Floors,
     Flush,
@@ -20,17 +20,17 @@ from checkers.facts import (
     Struck,
     Timings,
 )
-from checkers.history import CLUSTER_GONE, NEMESIS, Op
-from faults.catalogue import fault_named
-from faults.options_change import OptionsChange, option_of
-from harness.campaign import EVEN_STRATEGIES, Campaign
-from harness.clients.consumer_kinds import CHOOSING
-from harness.generators.illegal_sends import refused_topics
-from harness.nemesis import FaultRecord
-from harness.simulation.clock import EPOCH_MS
-from harness.workloads.catalogue import WORKLOADS
-from harness.workloads.delay_levels import delay_levels_ms
-from harness.workloads.membership import BROADCASTING, Membership
+from staticfire.checkers.history import CLUSTER_GONE, NEMESIS, Op
+from staticfire.faults.catalogue import fault_named
+from staticfire.faults.options_change import OptionsChange, option_of
+from staticfire.harness.campaign import EVEN_STRATEGIES, Campaign
+from staticfire.harness.clients.consumer_kinds import CHOOSING
+from staticfire.harness.generators.illegal_sends import refused_topics
+from staticfire.harness.nemesis import FaultRecord
+from staticfire.harness.simulation.clock import EPOCH_MS
+from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.workloads.delay_levels import delay_levels_ms
+from staticfire.harness.workloads.membership import BROADCASTING, Membership
 
 SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
 METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync

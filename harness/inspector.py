@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.stretches import DELIVERIES
-from harness.clients.consumer_kinds import CHOOSING, LITE_PULLS
-from harness.environments.environment import Environment
-from harness.event_counts import count_log, count_sends
-from harness.queue_files import inspect_queues
-from system_under_test.protocol.message import RecordError, scan_header
+from staticfire.checkers.stretches import DELIVERIES
+from staticfire.harness.clients.consumer_kinds import CHOOSING, LITE_PULLS
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.event_counts import count_log, count_sends
+from staticfire.harness.queue_files import inspect_queues
+from staticfire.system_under_test.protocol.message import RecordError, scan_header
 
 READ_MAX = 1_000_000  # acknowledged messages: larger stores are not read into memory
 LOOKS_MAX = 5

@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from checkers.history import OpType
-from harness.accounts import GUEST, GuestRights
-from harness.clients.port import ONE_WAY, TO_BE_ASKED, Outcome, Request
-from harness.generators.account_sends import ACCOUNT
-from harness.generators.illegal_sends import ILLEGAL
-from harness.recorder import Recorder
+from staticfire.checkers.history import OpType
+from staticfire.harness.accounts import GUEST, GuestRights
+from staticfire.harness.clients.port import ONE_WAY, TO_BE_ASKED, Outcome, Request
+from staticfire.harness.generators.account_sends import ACCOUNT
+from staticfire.harness.generators.illegal_sends import ILLEGAL
+from staticfire.harness.recorder import Recorder
 
 TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that was not
 ACL_REFUSED = "AclException"  # in the remark of a broker whose accounts refuse a request

@@ -6,12 +6,12 @@ memory for all of them.
 
 from __future__ import annotations
 
-from checkers.check_files import check_files
-from checkers.columnar.reader import ColumnarHistory
-from checkers.compose import RunVerdict, check_run
-from checkers.facts import RunFacts
-from checkers.history import HistoryError
-from harness.recorder import Recorder
+from staticfire.checkers.check_files import check_files
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.compose import RunVerdict, check_run
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.history import HistoryError
+from staticfire.harness.recorder import Recorder
 
 FILES_PAY = 1_000_000  # messages in and out: they take about 500 MB in memory
 

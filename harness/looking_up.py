@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from checkers.columns import UNKNOWN
-from checkers.history import Op
-from checkers.stretches import SEND_MANY, SENDS, of_send
-from harness.clients.port import Outcome
-from harness.environments.environment import ADMIN, Environment
-from harness.probing import PROBE_PROCESS
+from staticfire.checkers.columns import UNKNOWN
+from staticfire.checkers.history import Op
+from staticfire.checkers.stretches import SEND_MANY, SENDS, of_send
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import ADMIN, Environment
+from staticfire.harness.probing import PROBE_PROCESS
 
 TRIES = 5
 SEARCHED_OF_QUEUE = 2  # messages whose store times are searched for

@@ -12,19 +12,19 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from faults.defects import defect_named
-from harness.any_runner import runner_of
-from harness.campaign import Campaign
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import typed_options
-from harness.cli.fleet_options import FLEET_DEFAULTS, read_fleet
-from harness.cli.options import check_nodes, choose_faults, given_options
-from harness.cli.somebodys_cluster import take_cluster
-from harness.cli.status import BadInput
-from harness.defective import use_defect
-from harness.environments.fleet_options import FleetOptions
-from harness.run_result import RunResult
-from harness.shown import shown
+from staticfire.faults.defects import defect_named
+from staticfire.harness.any_runner import runner_of
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import typed_options
+from staticfire.harness.cli.fleet_options import FLEET_DEFAULTS, read_fleet
+from staticfire.harness.cli.options import check_nodes, choose_faults, given_options
+from staticfire.harness.cli.somebodys_cluster import take_cluster
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.defective import use_defect
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.shown import shown
 
 SOURCE = "the marker campaign"
 TIME_S = 20.0  # of the load, unless the marker, the named campaign or the recipe of the defect says

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.history import NEMESIS, HistoryError, Op
-from faults.capabilities import Controls, Evidence
-from faults.catalogue import fault_named
-from faults.fault import PlannedFault
-from faults.plan import to_data
-from harness.recorder import Recorder
+from staticfire.checkers.history import NEMESIS, HistoryError, Op
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.catalogue import fault_named
+from staticfire.faults.fault import PlannedFault
+from staticfire.faults.plan import to_data
+from staticfire.harness.recorder import Recorder
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from harness.shown import shown
-from system_under_test import config as node_config
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.name_server.config import NameServerConfig
+from staticfire.harness.shown import shown
+from staticfire.system_under_test import config as node_config
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.name_server.config import NameServerConfig
 
 # What a campaign or a local cluster says elsewhere, or what differs from node to node.
 RESERVED_PROPERTIES = frozenset(

@@ -6,9 +6,9 @@ import asyncio
 import itertools
 from typing import Any
 
-from checkers.history import OpType
-from harness.clients.port import Outcome
-from harness.environments.environment import PROBE, Environment
+from staticfire.checkers.history import OpType
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import PROBE, Environment
 
 POLL_S = 0.25
 PROBE_PROCESS = 99_999

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from faults.draws import pick
-from harness.campaign import Properties
+from staticfire.faults.draws import pick
+from staticfire.harness.campaign import Properties
 
 ALL_HOURS = ";".join(map(str, range(24)))
 NONE_SHARE = 0.5  # of the campaigns have nothing but defaults

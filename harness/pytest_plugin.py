@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.conformance.sites.site import Site
-    from harness.local_cluster import LocalCluster
-    from harness.local_cluster.faults import ClusterFaults
-    from harness.local_cluster.links import ClusterLinks
-    from harness.run_result import RunResult
+    from staticfire.harness.conformance.sites.site import Site
+    from staticfire.harness.local_cluster import LocalCluster
+    from staticfire.harness.local_cluster.faults import ClusterFaults
+    from staticfire.harness.local_cluster.links import ClusterLinks
+    from staticfire.harness.run_result import RunResult
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,8 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marked = [(item, marker) for item in items if (marker := item.get_closest_marker("campaign"))]
     if not marked:
         return
-    from harness.cli.status import BadInput
-    from harness.marked_campaign import check_names
+    from staticfire.harness.cli.status import BadInput
+    from staticfire.harness.marked_campaign import check_names
 
     for item, marker in marked:
         if marker.args:
@@ -80,7 +80,7 @@ def rocketmq_cluster(rocketmq_cluster_options: dict[str, Any]) -> Iterator[Local
     def test_send(rocketmq_cluster):
         producer.set_name_server_address(rocketmq_cluster.name_server_address)
     """
-    from harness.local_cluster import LocalCluster
+    from staticfire.harness.local_cluster import LocalCluster
 
     with LocalCluster(**rocketmq_cluster_options) as cluster:
         yield cluster
@@ -93,7 +93,7 @@ def rocketmq_faults(rocketmq_cluster: LocalCluster) -> Iterator[ClusterFaults]:
     def test_a_kill(rocketmq_cluster, rocketmq_faults):
         rocketmq_faults.kill("broker-a-0")
     """
-    from harness.local_cluster.faults import ClusterFaults
+    from staticfire.harness.local_cluster.faults import ClusterFaults
 
     with ClusterFaults(rocketmq_cluster) as faults:
         yield faults
@@ -107,7 +107,7 @@ def rocketmq_links(rocketmq_cluster: LocalCluster) -> Iterator[ClusterLinks]:
         producer.set_name_server_address(rocketmq_links.name_server_address)
         rocketmq_links.drop(server="broker-a-0")
     """
-    from harness.local_cluster.links import ClusterLinks
+    from staticfire.harness.local_cluster.links import ClusterLinks
 
     with ClusterLinks(rocketmq_cluster) as links:
         yield links
@@ -135,15 +135,15 @@ def _campaign(request: pytest.FixtureRequest) -> None:
 
 
 def _run_campaign(item: pytest.Item, marker: pytest.Mark) -> RunResult:
-    from faults.defects import DefectError
-    from faults.errors import CapabilityMissing, FaultError
-    from harness.campaign import CampaignError
-    from harness.cli.status import BadInput, HarnessError, one_sentence
-    from harness.environments.errors import EnvironmentFailed
-    from harness.marked_campaign import SOURCE, read_marker, run_marked
-    from harness.report.console import summary_lines
-    from harness.report.verdict_lines import verdict_lines
-    from harness.runner import RunError
+    from staticfire.faults.defects import DefectError
+    from staticfire.faults.errors import CapabilityMissing, FaultError
+    from staticfire.harness.campaign import CampaignError
+    from staticfire.harness.cli.status import BadInput, HarnessError, one_sentence
+    from staticfire.harness.environments.errors import EnvironmentFailed
+    from staticfire.harness.marked_campaign import SOURCE, read_marker, run_marked
+    from staticfire.harness.report.console import summary_lines
+    from staticfire.harness.report.verdict_lines import verdict_lines
+    from staticfire.harness.runner import RunError
 
     refusal = None
     try:
@@ -175,9 +175,9 @@ def _word(valid: object) -> str:
 @pytest.fixture(scope="session")
 def rocketmq_site(request: pytest.FixtureRequest) -> Site:
     """Where the conformance suite runs."""
-    from harness.conformance.sites.address import AddressSite
-    from harness.conformance.sites.simulated import SimulatedSite
-    from harness.conformance.sites.site import SiteFailed
+    from staticfire.harness.conformance.sites.address import AddressSite
+    from staticfire.harness.conformance.sites.simulated import SimulatedSite
+    from staticfire.harness.conformance.sites.site import SiteFailed
 
     config = request.config
     address = config.getoption("--rocketmq-name-server")

@@ -9,21 +9,21 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from checkers.history import CLUSTER_GONE, NEMESIS
-from harness.campaign import Campaign
-from harness.environments.catalogue import DEFAULTS, make_fleet
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet import Vanishing
-from harness.environments.fleet_options import FleetOptions
-from harness.environments.place import Place
-from harness.environments.real import RealEnvironment
-from harness.environments.real_controls import real_controls
-from harness.recorder import Columns, Recorder
-from harness.run_result import RunResult
-from harness.run_status import Progress, no_progress
-from harness.runner import Run
-from harness.targets.catalogue import make_target
-from harness.targets.target import Target
+from staticfire.checkers.history import CLUSTER_GONE, NEMESIS
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.environments.catalogue import DEFAULTS, make_fleet
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet import Vanishing
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.environments.place import Place
+from staticfire.harness.environments.real import RealEnvironment
+from staticfire.harness.environments.real_controls import real_controls
+from staticfire.harness.recorder import Columns, Recorder
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.run_status import Progress, no_progress
+from staticfire.harness.runner import Run
+from staticfire.harness.targets.catalogue import make_target
+from staticfire.harness.targets.target import Target
 
 TICK_S = 0.5  # between two reports of progress
 # After so many seconds of refusals a broker is not waited for. Brokers wait less for each other after a fault

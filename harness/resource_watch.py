@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from checkers.resources import BEGIN, END, growth
-from harness.environments.environment import ADMIN, Environment
+from staticfire.checkers.resources import BEGIN, END, growth
+from staticfire.harness.environments.environment import ADMIN, Environment
 
 LOOK_AGAIN_S = 2.0
 SETTLE_BOUND_S = 180.0  # a silent connection is closed after 120 s

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.environments.environment import ADMIN, Environment
+from staticfire.harness.environments.environment import ADMIN, Environment
 
 ARRIVED_S = 15.0  # for a registration to reach every name server
 PAUSE_S = 3.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from harness.environments.environment import ADMIN, Environment
+from staticfire.harness.environments.environment import ADMIN, Environment
 
 EVERY_S = 5.0
 

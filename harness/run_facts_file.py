@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.schema import FOLDER
-from checkers.facts import RunFacts
-from harness.facts import run_facts
-from harness.nemesis import records_of
-from harness.run_folder import CAMPAIGN_FILE, RunFolder
-from spark_analysis.inputs import FACTS_FILE, VERDICT_FILE, read_facts
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.schema import FOLDER
+from staticfire.checkers.facts import RunFacts
+from staticfire.harness.facts import run_facts
+from staticfire.harness.nemesis import records_of
+from staticfire.harness.run_folder import CAMPAIGN_FILE, RunFolder
+from staticfire.spark_analysis.inputs import FACTS_FILE, VERDICT_FILE, read_facts
 
 
 def facts_of_run(run: Path) -> RunFacts:

@@ -17,18 +17,18 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from checkers.checksums import verify_checksums, verify_columns, with_checksums
-from checkers.columnar.schema import FOLDER, MANIFEST
-from checkers.history import HistoryError
-from checkers.plain_files import plain_size, read_plain
-from harness.campaign import LATER_OPTIONS, Campaign, CampaignError
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import read_options
-from harness.column_keeping import ColumnKeeper, write_columns
-from harness.diagnoses.catalogue import diagnose
-from harness.report.verdict_lines import explanations
-from harness.run_result import NodeRecord, RunResult
-from harness.version import versions
+from staticfire.checkers.checksums import verify_checksums, verify_columns, with_checksums
+from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.plain_files import plain_size, read_plain
+from staticfire.harness.campaign import LATER_OPTIONS, Campaign, CampaignError
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import read_options
+from staticfire.harness.column_keeping import ColumnKeeper, write_columns
+from staticfire.harness.diagnoses.catalogue import diagnose
+from staticfire.harness.report.verdict_lines import explanations
+from staticfire.harness.run_result import NodeRecord, RunResult
+from staticfire.harness.version import versions
 
 CAMPAIGN_FILE = "campaign.toml"
 CAMPAIGN_BYTES_MAX = 16 << 20

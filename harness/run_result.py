@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.compose import RunVerdict
-from checkers.facts import RunFacts
-from checkers.history import Op
-from checkers.stretches import SENDS, messages_in
-from harness.campaign import Campaign
-from harness.nemesis import FaultRecord
+from staticfire.checkers.compose import RunVerdict
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.history import Op
+from staticfire.checkers.stretches import SENDS, messages_in
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.nemesis import FaultRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,29 +7,29 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-from faults.capabilities import Controls
-from harness.campaign import Campaign
-from harness.clients.port import Outcome, Request
-from harness.draining import Drain
-from harness.environments.environment import ADMIN, PROBE, Environment
-from harness.environments.simulated_controls import simulated_controls
-from harness.environments.simulation import SimulationEnvironment
-from harness.facts import run_facts, timings_of
-from harness.generators.think_times import ThinkTimes
-from harness.inspector import Inspector
-from harness.interpreter import Interpreter
-from harness.judging import judge
-from harness.looking_up import LookUps
-from harness.nemesis import Nemesis
-from harness.probing import Prober
-from harness.recorder import Columns, Recorder
-from harness.resource_watch import ResourceWatch
-from harness.route_contents import RouteContents
-from harness.route_watch import RouteWatch
-from harness.run_result import RunResult
-from harness.run_status import Progress, RunStatus, no_progress
-from harness.simulation.world import World
-from harness.workloads.catalogue import WORKLOADS
+from staticfire.faults.capabilities import Controls
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.draining import Drain
+from staticfire.harness.environments.environment import ADMIN, PROBE, Environment
+from staticfire.harness.environments.simulated_controls import simulated_controls
+from staticfire.harness.environments.simulation import SimulationEnvironment
+from staticfire.harness.facts import run_facts, timings_of
+from staticfire.harness.generators.think_times import ThinkTimes
+from staticfire.harness.inspector import Inspector
+from staticfire.harness.interpreter import Interpreter
+from staticfire.harness.judging import judge
+from staticfire.harness.looking_up import LookUps
+from staticfire.harness.nemesis import Nemesis
+from staticfire.harness.probing import Prober
+from staticfire.harness.recorder import Columns, Recorder
+from staticfire.harness.resource_watch import ResourceWatch
+from staticfire.harness.route_contents import RouteContents
+from staticfire.harness.route_watch import RouteWatch
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.run_status import Progress, RunStatus, no_progress
+from staticfire.harness.simulation.world import World
+from staticfire.harness.workloads.catalogue import WORKLOADS
 
 SETUP_BOUND_S = 60.0
 PROBE_BOUND_S = 120.0  # after the last heal, for sends to work again on every broker that is left

@@ -12,14 +12,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from faults.capabilities import Evidence
-from faults.fault import PlannedFault
-from faults.offsets_cloned import OffsetsCloned
-from faults.topic_anew import TopicAnew
-from harness.campaign import Campaign
-from harness.clients.port import Outcome
-from harness.environments.environment import ADMIN, PROBE, Environment
-from system_under_test.protocol.codes import RequestCode
+from staticfire.faults.capabilities import Evidence
+from staticfire.faults.fault import PlannedFault
+from staticfire.faults.offsets_cloned import OffsetsCloned
+from staticfire.faults.topic_anew import TopicAnew
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import ADMIN, PROBE, Environment
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 FIRST_PROCESS = 98_000  # a side topic is one process of the history
 QUEUES = 2

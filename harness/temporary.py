@@ -8,10 +8,10 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from faults.errors import FaultError
-from faults.linux.inventory import Inventory
-from faults.linux.resources import Resource
-from harness.environments.state import state_folder
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.resources import Resource
+from staticfire.harness.environments.state import state_folder
 
 
 class TemporaryFolder:

@@ -9,16 +9,16 @@ from typing import Any
 
 import orjson
 
-from checkers.columnar.manifest import Part
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.schema import FOLDER
-from checkers.compose import RunVerdict
-from checkers.promises import NS_PER_S
-from checkers.verdict import Validity, combine
-from spark_analysis.compare import Comparison, compare
-from spark_analysis.engines import Engine
-from spark_analysis.inputs import RunInput
-from spark_analysis.latency import (
+from staticfire.checkers.columnar.manifest import Part
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.schema import FOLDER
+from staticfire.checkers.compose import RunVerdict
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.verdict import Validity, combine
+from staticfire.spark_analysis.compare import Comparison, compare
+from staticfire.spark_analysis.engines import Engine
+from staticfire.spark_analysis.inputs import RunInput
+from staticfire.spark_analysis.latency import (
     COLUMNS,
     SLICES_MAX,
     Histogram,
@@ -28,10 +28,10 @@ from spark_analysis.latency import (
     slices_of,
     tally,
 )
-from spark_analysis.layout import lay_out
-from spark_analysis.partitioning import Partition
-from spark_analysis.plot import can_plot, plot_latency
-from spark_analysis.verdicts import judge_runs
+from staticfire.spark_analysis.layout import lay_out
+from staticfire.spark_analysis.partitioning import Partition
+from staticfire.spark_analysis.plot import can_plot, plot_latency
+from staticfire.spark_analysis.verdicts import judge_runs
 
 VERDICT_FILE, WITNESS_FILE, LATENCY_FILE = "verdict.json", "witnesses.jsonl", "latency.json"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from checkers.compose import RunVerdict
-from checkers.facts import RunFacts
+from staticfire.checkers.compose import RunVerdict
+from staticfire.checkers.facts import RunFacts
 
 NO_FAULT = "no fault"
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from checkers.history import HistoryError
-from spark_analysis.java import SparkError
-from spark_analysis.session import explain
+from staticfire.checkers.history import HistoryError
+from staticfire.spark_analysis.java import SparkError
+from staticfire.spark_analysis.session import explain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

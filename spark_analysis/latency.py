@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.columnar.manifest import Part
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Ints
-from checkers.histogram import BUCKETS, buckets_of, percentile_us
-from checkers.promises import NS_PER_S
-from checkers.stretches import CONSUME_MANY, SEND_MANY
+from staticfire.checkers.columnar.manifest import Part
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columns import Ints
+from staticfire.checkers.histogram import BUCKETS, buckets_of, percentile_us
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.stretches import CONSUME_MANY, SEND_MANY
 
 SLICES_MAX = 2000
 FUNCTIONS = ("send", "consume")

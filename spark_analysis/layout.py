@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.columnar.manifest import Manifest, Part, write_manifest
-from checkers.columnar.rows import by_queue
-from checkers.columnar.schema import EVENTS, MANIFEST, ROW_GROUP, TOUCHES
-from checkers.columnar.writer import write_part
-from checkers.history import HistoryError
-from spark_analysis.engines import Engine
-from spark_analysis.raw import is_raw, read_raw_manifest
+from staticfire.checkers.columnar.manifest import Manifest, Part, write_manifest
+from staticfire.checkers.columnar.rows import by_queue
+from staticfire.checkers.columnar.schema import EVENTS, MANIFEST, ROW_GROUP, TOUCHES
+from staticfire.checkers.columnar.writer import write_part
+from staticfire.checkers.history import HistoryError
+from staticfire.spark_analysis.engines import Engine
+from staticfire.spark_analysis.raw import is_raw, read_raw_manifest
 
 ROWS_A_PART = 1 << 20
 

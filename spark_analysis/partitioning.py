@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkers.columnar.borders import broadcasting_groups, cut, orderly_groups, owners_of
-from checkers.columnar.manifest import Part
-from checkers.columnar.portions import (
+from staticfire.checkers.columnar.borders import broadcasting_groups, cut, orderly_groups, owners_of
+from staticfire.checkers.columnar.manifest import Part
+from staticfire.checkers.columnar.portions import (
     PARTITION_ROWS,
     PIECES,
     WHOLE_ROWS,
@@ -20,11 +20,18 @@ from checkers.columnar.portions import (
     together,
     whole,
 )
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.survey import Grid, Survey, grid_of, is_sparse, span_of, survey_part
-from spark_analysis.engines import Engine
-from spark_analysis.inputs import RunInput
-from spark_analysis.observed_file import bytes_in_memory
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.survey import (
+    Grid,
+    Survey,
+    grid_of,
+    is_sparse,
+    span_of,
+    survey_part,
+)
+from staticfire.spark_analysis.engines import Engine
+from staticfire.spark_analysis.inputs import RunInput
+from staticfire.spark_analysis.observed_file import bytes_in_memory
 
 BYTES_A_ROW = 420  # of a partition while it is judged, measured
 BYTES_A_ROW_READ = 310  # of a part of which a piece needs some rows only, measured

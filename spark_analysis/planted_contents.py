@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.message_contents import CONTENTS, digest_of_properties
-from spark_analysis.story import RECORD_BYTES, WALL_EPOCH_MS, Story, StoryPlant
+from staticfire.checkers.message_contents import CONTENTS, digest_of_properties
+from staticfire.spark_analysis.story import RECORD_BYTES, WALL_EPOCH_MS, Story, StoryPlant
 
 PROPERTIES = {"colour": "red"}
 SENT: Mapping[str, Any] = {"tag": "x", "properties": PROPERTIES, "id": 77}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_analysis.story import Story, StoryPlant
+from staticfire.spark_analysis.story import Story, StoryPlant
 
 
 def _forwarded(story: Story, given: int, told: int) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_analysis.story import Story, StoryPlant
+from staticfire.spark_analysis.story import Story, StoryPlant
 
 GAP_MAX_S = 5.0
 WAITED_S = 12.0

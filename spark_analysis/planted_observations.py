@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.facts import FaultFacts
-from spark_analysis.story import RECORD_BYTES, Story, StoryPlant
+from staticfire.checkers.facts import FaultFacts
+from staticfire.spark_analysis.story import RECORD_BYTES, Story, StoryPlant
 
 ENTRIES = 3  # messages that a broker had when the harness looked into its files
 

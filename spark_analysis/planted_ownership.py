@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_analysis.shape import BATCH_WAITS_S
-from spark_analysis.story import Story, StoryPlant
+from staticfire.spark_analysis.shape import BATCH_WAITS_S
+from staticfire.spark_analysis.story import Story, StoryPlant
 
 
 def _unowned_delivery(story: Story, _sets: int) -> None:

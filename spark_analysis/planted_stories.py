@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkers.facts import FaultFacts, NodeExit
-from checkers.history import OpType
-from spark_analysis.planted_contents import CONTENTS_PLANTS
-from spark_analysis.planted_forwarding import FORWARDING_PLANTS
-from spark_analysis.planted_observations import OBSERVED_PLANTS, SWITCH_PLANTS
-from spark_analysis.planted_ownership import OWNERSHIP_PLANTS
-from spark_analysis.planted_txns import TXN_PLANTS
-from spark_analysis.story import Story, StoryPlant
+from staticfire.checkers.facts import FaultFacts, NodeExit
+from staticfire.checkers.history import OpType
+from staticfire.spark_analysis.planted_contents import CONTENTS_PLANTS
+from staticfire.spark_analysis.planted_forwarding import FORWARDING_PLANTS
+from staticfire.spark_analysis.planted_observations import OBSERVED_PLANTS, SWITCH_PLANTS
+from staticfire.spark_analysis.planted_ownership import OWNERSHIP_PLANTS
+from staticfire.spark_analysis.planted_txns import TXN_PLANTS
+from staticfire.spark_analysis.story import Story, StoryPlant
 
 LADDER_MS = (1000, 5000, 10_000, 30_000, 60_000)  # RocketMQ: messageDelayLevel, the first steps
 RETRIES_MAX = 2

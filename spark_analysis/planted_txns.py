@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from checkers.history import OpType
-from spark_analysis.story import Story
+from staticfire.checkers.history import OpType
+from staticfire.spark_analysis.story import Story
 
 STEP_S = 0.01
 # What is to be found -> the transactions, and what else is found; cycles are told without a key.

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from checkers.columns import UNKNOWN, Ints, Outcome
-from spark_analysis.shape import Shape
-from spark_analysis.synthetic_slots import Redelivery, Slots
+from staticfire.checkers.columns import UNKNOWN, Ints, Outcome
+from staticfire.spark_analysis.shape import Shape
+from staticfire.spark_analysis.synthetic_slots import Redelivery, Slots
 
 FRESH_FROM = 1 << 32  # numbers of keys that no ordinary send has
 

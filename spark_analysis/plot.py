@@ -6,9 +6,9 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.facts import RunFacts
-from checkers.promises import NS_PER_S
-from spark_analysis.latency import Slice
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.spark_analysis.latency import Slice
 
 US_PER_MS = 1000
 COLOURS = {"send": "tab:blue", "consume": "tab:green"}

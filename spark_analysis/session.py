@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from zipfile import ZipFile
 
-import checkers
-from spark_analysis.java import SparkError, java_home
+import staticfire
+from staticfire.spark_analysis.java import SparkError, java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -181,7 +181,7 @@ def options(settings: Settings, scratch: Path) -> dict[str, str]:
     log.write_text(LOG_SETTINGS.format(level=settings.log_level), encoding="utf-8")
     spill = settings.spill or scratch / "spill"
     spill.mkdir(parents=True, exist_ok=True)
-    root = str(Path(checkers.__file__).parents[1])
+    root = str(Path(staticfire.__file__).parents[1])
     chosen = {
         **SQL_OPTIONS,
         "spark.driver.memory": f"{settings.driver_memory_mb}m",
@@ -208,13 +208,14 @@ def options(settings: Settings, scratch: Path) -> dict[str, str]:
 
 
 def code_archive(folder: Path) -> Path:
-    """Zip what the executors must import: `checkers` and `spark_analysis`."""
-    root = Path(checkers.__file__).parents[1]
+    """Zip what the executors must import: `staticfire.checkers` and `staticfire.spark_analysis`."""
+    root = Path(staticfire.__file__).parent
     archive = folder / "staticfire-code.zip"
     with ZipFile(archive, "w") as target:
+        target.write(root / "__init__.py", "staticfire/__init__.py")
         for package in ("checkers", "spark_analysis"):
             for path in sorted((root / package).rglob("*.py")):
-                target.write(path, path.relative_to(root))
+                target.write(path, Path("staticfire", path.relative_to(root)))
     return archive
 
 

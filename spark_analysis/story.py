@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from checkers.facts import FaultFacts, NodeExit
-from checkers.history import Op, OpType
-from spark_analysis.shape import NS_PER_S
+from staticfire.checkers.facts import FaultFacts, NodeExit
+from staticfire.checkers.history import Op, OpType
+from staticfire.spark_analysis.shape import NS_PER_S
 
 PROCESSES = 16  # of each story
 TOOK_S = 0.01

@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from checkers.columnar.manifest import Dictionaries
-from checkers.columnar.op_tables import OpTables
-from checkers.columnar.rows import QueueRows, to_table
-from checkers.columns import UNKNOWN
-from checkers.facts import FaultFacts, NodeExit
-from spark_analysis.planted_gaps import GAP_PLANTS
-from spark_analysis.planted_stories import BREAKING, STORIES
-from spark_analysis.shape import NS_PER_S
-from spark_analysis.story import PROCESSES, Story, StoryPlant, Told, in_order
+from staticfire.checkers.columnar.manifest import Dictionaries
+from staticfire.checkers.columnar.op_tables import OpTables
+from staticfire.checkers.columnar.rows import QueueRows, to_table
+from staticfire.checkers.columns import UNKNOWN
+from staticfire.checkers.facts import FaultFacts, NodeExit
+from staticfire.spark_analysis.planted_gaps import GAP_PLANTS
+from staticfire.spark_analysis.planted_stories import BREAKING, STORIES
+from staticfire.spark_analysis.shape import NS_PER_S
+from staticfire.spark_analysis.story import PROCESSES, Story, StoryPlant, Told, in_order
 
 PROCESSES_FROM = 1 << 21  # no process of a chunk is so high
 QUIET_NS = 60 * NS_PER_S  # a fault excuses what happens within half a minute

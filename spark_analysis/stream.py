@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkers.columnar.schema import FOLDER
-from checkers.history import HistoryError
-from spark_analysis.java import SparkError
-from spark_analysis.session import explain
+from staticfire.checkers.columnar.schema import FOLDER
+from staticfire.checkers.history import HistoryError
+from staticfire.spark_analysis.java import SparkError
+from staticfire.spark_analysis.session import explain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

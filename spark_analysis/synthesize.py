@@ -19,23 +19,23 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from checkers.checksums import FILES, with_checksums
-from checkers.columnar.manifest import Dictionaries
-from checkers.columnar.schema import FOLDER, MANIFEST
-from checkers.columnar.writer import ColumnarWriter
-from checkers.columns import QueueKey
-from checkers.facts import FaultFacts, Floors, RunFacts, Timings
-from checkers.history import NEMESIS, Op, OpType, encode_op
-from spark_analysis.inputs import FACTS_FILE, OBSERVATIONS_FILE
-from spark_analysis.planted_gaps import GAP_MAX_S
-from spark_analysis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
-from spark_analysis.plants import PLANTS, Planted, plant
-from spark_analysis.raw import RAW_FOLDER, RawWriter
-from spark_analysis.shape import BATCH_WAITS_S, NS_PER_S, Shape
-from spark_analysis.story import WALL_EPOCH_MS, Told
-from spark_analysis.story_sets import StorySets
-from spark_analysis.synthetic_rows import consumer_of, group_of, make_chunk, truth_of
-from spark_analysis.synthetic_slots import OUTAGE_NS, Progress, Slots, make_slots
+from staticfire.checkers.checksums import FILES, with_checksums
+from staticfire.checkers.columnar.manifest import Dictionaries
+from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.columnar.writer import ColumnarWriter
+from staticfire.checkers.columns import QueueKey
+from staticfire.checkers.facts import FaultFacts, Floors, RunFacts, Timings
+from staticfire.checkers.history import NEMESIS, Op, OpType, encode_op
+from staticfire.spark_analysis.inputs import FACTS_FILE, OBSERVATIONS_FILE
+from staticfire.spark_analysis.planted_gaps import GAP_MAX_S
+from staticfire.spark_analysis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
+from staticfire.spark_analysis.plants import PLANTS, Planted, plant
+from staticfire.spark_analysis.raw import RAW_FOLDER, RawWriter
+from staticfire.spark_analysis.shape import BATCH_WAITS_S, NS_PER_S, Shape
+from staticfire.spark_analysis.story import WALL_EPOCH_MS, Told
+from staticfire.spark_analysis.story_sets import StorySets
+from staticfire.spark_analysis.synthetic_rows import consumer_of, group_of, make_chunk, truth_of
+from staticfire.spark_analysis.synthetic_slots import OUTAGE_NS, Progress, Slots, make_slots
 
 TRUTH_FILE = "truth.json"
 RETENTION_S = 72 * 3600.0

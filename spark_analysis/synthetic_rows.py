@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from checkers.columnar.schema import OPS, TOUCHES, Kind, completed
-from checkers.columns import UNKNOWN, Ints, Outcome, QueueKey
-from checkers.message_contents import NO_PROPERTIES
-from checkers.message_ids import key_of
-from spark_analysis.plants import Planted
-from spark_analysis.shape import NS_PER_S, Shape
-from spark_analysis.synthetic_slots import CONSUMERS_FROM, RECORD_BYTES, Progress, Slots
+from staticfire.checkers.columnar.schema import OPS, TOUCHES, Kind, completed
+from staticfire.checkers.columns import UNKNOWN, Ints, Outcome, QueueKey
+from staticfire.checkers.message_contents import NO_PROPERTIES
+from staticfire.checkers.message_ids import key_of
+from staticfire.spark_analysis.plants import Planted
+from staticfire.spark_analysis.shape import NS_PER_S, Shape
+from staticfire.spark_analysis.synthetic_slots import CONSUMERS_FROM, RECORD_BYTES, Progress, Slots
 
 COMMITS_A_CHUNK = 4
 AHEAD = 1_000_000

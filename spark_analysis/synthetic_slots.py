@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers.columns import UNKNOWN, Ints, Mask, Outcome
-from spark_analysis.shape import NS_PER_S, Shape
+from staticfire.checkers.columns import UNKNOWN, Ints, Mask, Outcome
+from staticfire.spark_analysis.shape import NS_PER_S, Shape
 
 SEND_LATENCY_NS = 400_000
 DELIVERY_LATENCY_NS = 3_000_000

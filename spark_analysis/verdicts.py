@@ -14,23 +14,30 @@ from typing import TypeVar
 
 import numpy as np
 
-from checkers.columnar.manifest import Part
-from checkers.columnar.portions import read_portion
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Columns, Ints
-from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from checkers.engine import FirstLook, SecondLook, conclude, first_look, gathered, second_look
-from checkers.facts import RunFacts
-from checkers.kernel import Checker, Context, Kernel
-from checkers.promises import LossPromises
-from checkers.reading import Asked, Read, rows_asked_for, rows_asked_for_again
-from checkers.screening import is_among
-from checkers.timeline import Timeline
-from checkers.timeline_builder import TimelineBuilder
-from spark_analysis.engines import Engine
-from spark_analysis.inputs import RunInput
-from spark_analysis.observed_file import ObservedFile, observed_file
-from spark_analysis.partitioning import Partition, partitioned
+from staticfire.checkers.columnar.manifest import Part
+from staticfire.checkers.columnar.portions import read_portion
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columns import Columns, Ints
+from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
+from staticfire.checkers.engine import (
+    FirstLook,
+    SecondLook,
+    conclude,
+    first_look,
+    gathered,
+    second_look,
+)
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.kernel import Checker, Context, Kernel
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.reading import Asked, Read, rows_asked_for, rows_asked_for_again
+from staticfire.checkers.screening import is_among
+from staticfire.checkers.timeline import Timeline
+from staticfire.checkers.timeline_builder import TimelineBuilder
+from staticfire.spark_analysis.engines import Engine
+from staticfire.spark_analysis.inputs import RunInput
+from staticfire.spark_analysis.observed_file import ObservedFile, observed_file
+from staticfire.spark_analysis.partitioning import Partition, partitioned
 
 T = TypeVar("T")
 REPLACED = "latency"  # is measured from the ops, slice by slice

@@ -1,4 +1,4 @@
-"""`python -m system_under_test broker|name-server`: one node of the real world, with asyncio and the real Env.
+"""`python -m staticfire.system_under_test broker|name-server`: a real node, with asyncio and the real Env.
 
 Prints `ready host:port` on stdout once clients can find the node, or 1 s after it accepts connections; the log goes to
 stderr. SIGTERM and SIGINT stop the node gracefully. Exit status: 0 stopped, 1 the node failed, 254 bad arguments, or a
@@ -20,18 +20,18 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from system_under_test import config, option_values, policies
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.flush import StoreFailed
-from system_under_test.env import Env, TlsError
-from system_under_test.loop_errors import LoopErrors
-from system_under_test.mode import Mode
-from system_under_test.name_server import name_server
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.real_env import make_env, use_all_descriptors
-from system_under_test.real_tls import CONFIG_PATH, TLS_MODES, RealTls, read_tls_options
-from system_under_test.remoting import CannotListen
-from system_under_test.store.errors import StoreError
+from staticfire.system_under_test import config, option_values, policies
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.broker.flush import StoreFailed
+from staticfire.system_under_test.env import Env, TlsError
+from staticfire.system_under_test.loop_errors import LoopErrors
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.name_server import name_server
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.real_env import make_env, use_all_descriptors
+from staticfire.system_under_test.real_tls import CONFIG_PATH, TLS_MODES, RealTls, read_tls_options
+from staticfire.system_under_test.remoting import CannotListen
+from staticfire.system_under_test.store.errors import StoreError
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 254
@@ -42,10 +42,10 @@ Main = Callable[[Env], Coroutine[Any, Any, None]]
 
 EXAMPLES = """\
 examples:
-  python -m system_under_test name-server --listen 127.0.0.1 --port 9876
-  python -m system_under_test broker --broker-name broker-a --name-server 127.0.0.1:9876 \\
+  python -m staticfire.system_under_test name-server --listen 127.0.0.1 --port 9876
+  python -m staticfire.system_under_test broker --broker-name broker-a --name-server 127.0.0.1:9876 \\
       --store /tmp/broker-a --flush sync
-  python -m system_under_test broker -c conf/broker.properties --port 10931
+  python -m staticfire.system_under_test broker -c conf/broker.properties --port 10931
 """
 
 
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 def make_parser() -> Parser:
     """Options that are not given are absent from the result, so that a file or a default can set them."""
     parser = Parser(
-        prog="python -m system_under_test",
+        prog="python -m staticfire.system_under_test",
         description="Run one node of a RocketMQ 4.9 compatible cluster.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -253,11 +253,11 @@ def name_server_main(options: dict[str, Any]) -> Main:
 
 def broker_main(options: dict[str, Any]) -> Main:
     """The broker that the options describe. Raises ValueError."""
-    from system_under_test.broker import (
+    from staticfire.system_under_test.broker import (
         broker,
         store_config,
     )  # here, because a name server needs nothing of it
-    from system_under_test.filters import sql92
+    from staticfire.system_under_test.filters import sql92
 
     if "flush" in options:
         options["sync_flush"] = options.pop("flush") == "sync"

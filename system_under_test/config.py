@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from system_under_test.java_properties import parse_properties
-from system_under_test.option_values import (
+from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.option_values import (
     addresses,
     allowed_names,
     broker_port,
@@ -35,7 +35,7 @@ from system_under_test.option_values import (
     text,
     yes_or_no,
 )
-from system_under_test.store.delay_levels import parse_delay_levels
+from staticfire.system_under_test.store.delay_levels import parse_delay_levels
 
 
 class ConfigError(ValueError):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from system_under_test.env import Storage
-from system_under_test.java_properties import format_properties, parse_properties
-from system_under_test.store.metadata_file import replace_atomically
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.java_properties import format_properties, parse_properties
+from staticfire.system_under_test.store.metadata_file import replace_atomically
 
 __all__ = ["rewrite_config_file"]
 

@@ -1,6 +1,7 @@
 """What a node gets from the world besides asyncio: storage, clocks, randomness and a log.
 
-The real implementation is `system_under_test.real_env`; the simulator has its own. Storage is synchronous and
+The real implementation is `staticfire.system_under_test.real_env`; the simulator has its own. Storage is synchronous
+and
 POSIX-like: code that must not block calls it through `loop.run_in_executor(None, file.fdatasync)`, or often through a
 `Worker`.
 """
@@ -14,7 +15,7 @@ from enum import StrEnum
 from random import Random
 from typing import Protocol
 
-from system_under_test.worker import ExecutorWorker
+from staticfire.system_under_test.worker import ExecutorWorker
 
 
 class File(Protocol):

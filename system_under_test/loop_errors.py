@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from system_under_test.env import Log
+from staticfire.system_under_test.env import Log
 
 REPEAT_AFTER_NS = 10_000_000_000
 KINDS_MAX = 100  # different messages that are distinguished

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_network
 from typing import Any
 
-from system_under_test.mode import Mode
-from system_under_test.remoting.address import parse_address
-from system_under_test.store.delay_levels import DelayLevels
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.remoting.address import parse_address
+from staticfire.system_under_test.store.delay_levels import DelayLevels
 
 NAME_LENGTH_MAX = 255
 ASSUMED_MEMORY_BYTES = 15 << 29

@@ -10,39 +10,46 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from system_under_test.acl.guard import AclPolicy
-from system_under_test.acl.permissions import (
+from staticfire.system_under_test.acl.guard import AclPolicy
+from staticfire.system_under_test.acl.permissions import (
     ADMIN_CODES,
     ADMIN_CODES_OF_ROCKETMQ,
     needs_in_rocketmq,
     needs_of,
 )
-from system_under_test.broker.administration.policy import (
+from staticfire.system_under_test.broker.administration.policy import (
     AdminPolicy,
     lowest_offsets,
     lowest_offsets_forgetting,
 )
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.offsets import ConsumerOffsets, RacingOffsets, keep_beyond
-from system_under_test.broker.pull_filters import FilterPolicy, born_before, tested_since
-from system_under_test.broker.registering.name_server_calls import (
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets, RacingOffsets, keep_beyond
+from staticfire.system_under_test.broker.pull_filters import FilterPolicy, born_before, tested_since
+from staticfire.system_under_test.broker.registering.name_server_calls import (
     KeepsRegistered,
     RegistrationEvents,
 )
-from system_under_test.broker.registering.registration import Registration
-from system_under_test.broker.registering.registration_rounds import RegistrationRounds
-from system_under_test.broker.services.delayed_delivery import at_once_if_too_far, never_early
-from system_under_test.broker.services.internal_copies import CopyPolicy, the_truth, weak_is_success
-from system_under_test.broker.services.message_services import ServicePolicies
-from system_under_test.broker.services.send_back import queues_of_group, queues_of_topic
-from system_under_test.broker.services.transaction_policy import AS_ROCKETMQ, CAREFUL
-from system_under_test.broker.visibility import Log, Replicas, safe_end, written_end
-from system_under_test.env import Clock, Storage
-from system_under_test.env import Log as EnvLog
-from system_under_test.mode import Mode
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.name_server.pause_guard import NoGuard, PauseGuard
-from system_under_test.name_server.rules import (
+from staticfire.system_under_test.broker.registering.registration import Registration
+from staticfire.system_under_test.broker.registering.registration_rounds import RegistrationRounds
+from staticfire.system_under_test.broker.services.delayed_delivery import (
+    at_once_if_too_far,
+    never_early,
+)
+from staticfire.system_under_test.broker.services.internal_copies import (
+    CopyPolicy,
+    the_truth,
+    weak_is_success,
+)
+from staticfire.system_under_test.broker.services.message_services import ServicePolicies
+from staticfire.system_under_test.broker.services.send_back import queues_of_group, queues_of_topic
+from staticfire.system_under_test.broker.services.transaction_policy import AS_ROCKETMQ, CAREFUL
+from staticfire.system_under_test.broker.visibility import Log, Replicas, safe_end, written_end
+from staticfire.system_under_test.env import Clock, Storage
+from staticfire.system_under_test.env import Log as EnvLog
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.name_server.pause_guard import NoGuard, PauseGuard
+from staticfire.system_under_test.name_server.rules import (
     Leaves,
     SlaveTopics,
     ignore_unknown,
@@ -54,31 +61,31 @@ from system_under_test.name_server.rules import (
     running_time_ns,
     wall_time_ns,
 )
-from system_under_test.policy_choice import with_chosen
-from system_under_test.protocol.bodies import TopicConfigTable
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import RemotingClient
-from system_under_test.store.health import HeedlessHealth
-from system_under_test.store.java_index_recovery import JavaIndexRecovery
-from system_under_test.store.key_search import JAVA_SEARCH
-from system_under_test.store.mapped_file import MappedFileQueue
-from system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
-from system_under_test.store.plain_receiver import PlainReceiver
-from system_under_test.store.replica_receiver import ReplicaReceiver
-from system_under_test.store.replication_policy import (
+from staticfire.system_under_test.policy_choice import with_chosen
+from staticfire.system_under_test.protocol.bodies import TopicConfigTable
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.store.health import HeedlessHealth
+from staticfire.system_under_test.store.java_index_recovery import JavaIndexRecovery
+from staticfire.system_under_test.store.key_search import JAVA_SEARCH
+from staticfire.system_under_test.store.mapped_file import MappedFileQueue
+from staticfire.system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
+from staticfire.system_under_test.store.plain_receiver import PlainReceiver
+from staticfire.system_under_test.store.replica_receiver import ReplicaReceiver
+from staticfire.system_under_test.store.replication_policy import (
     ReplicationPolicy,
     from_first_file,
     from_last_file,
 )
-from system_under_test.store.retention import ForceRule, only_consumed, regardless
-from system_under_test.store.store_policy import (
+from staticfire.system_under_test.store.retention import ForceRule, only_consumed, regardless
+from staticfire.system_under_test.store.store_policy import (
     CAREFUL_STORE,
     StorePolicy,
     make_rereading_dispatcher,
     only_full_files,
     whatever_comes,
 )
-from system_under_test.store.time_search import nearest_in_file
+from staticfire.system_under_test.store.time_search import nearest_in_file
 
 RegistrationKind = Callable[
     [BrokerConfig, RemotingClient, Callable[[], TopicConfigTable], EnvLog, RegistrationEvents],

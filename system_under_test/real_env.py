@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from system_under_test.env import DiskUsage, Env, Tls
-from system_under_test.real_worker import RealWorker
+from staticfire.system_under_test.env import DiskUsage, Env, Tls
+from staticfire.system_under_test.real_worker import RealWorker
 
 _FILE_MODE = 0o644
 _SPARE_DESCRIPTORS = 16

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from system_under_test.config import Property, read_settings
-from system_under_test.env import TlsError, TlsMode
-from system_under_test.option_values import one_of, text, yes_or_no
+from staticfire.system_under_test.config import Property, read_settings
+from staticfire.system_under_test.env import TlsError, TlsMode
+from staticfire.system_under_test.option_values import one_of, text, yes_or_no
 
 CONFIG_PATH = "/etc/rocketmq/tls.properties"  # tls.config.file
 CERTIFICATE_DAYS = 3650

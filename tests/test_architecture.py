@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 # Packages that may import one package more.
-MAY_IMPORT_TOO = {"faults/proxy": "system_under_test.protocol"}
+MAY_IMPORT_TOO = {"faults/proxy": "staticfire.system_under_test.protocol"}
 
 
 def modules(folder: str) -> list[Path]:
@@ -55,17 +55,22 @@ def _imports_of(tree: ast.Module, path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            yield node.module or ""
+            if node.module == "staticfire":
+                yield from (f"staticfire.{alias.name}" for alias in node.names)
+            else:
+                yield node.module or ""
 
 
 def is_allowed(path: Path, name: str) -> bool:
     """Whether a module, given by its path from the root, may import this."""
-    folder, top = path.parts[0], name.partition(".")[0]
+    folder, (top, *inside) = path.parts[0], name.split(".")
     ours, third_party = MAY_IMPORT[folder]
     extra = MAY_IMPORT_TOO.get(path.parent.as_posix(), "")
     if extra and f"{name}.".startswith(f"{extra}."):
         return True
-    return top in (*third_party, *ours, folder) or top in sys.stdlib_module_names
+    if top == "staticfire":
+        return not inside or inside[0] in (*ours, folder)
+    return top in third_party or top in sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -82,10 +87,10 @@ def test_imports_follow_the_table(folder: str) -> None:
 @pytest.mark.parametrize(
     ("path", "name", "allowed"),
     [
-        ("faults/proxy/bodies.py", "system_under_test.protocol.codes", True),
-        ("faults/proxy/bodies.py", "system_under_test.remoting", False),
-        ("faults/proxy/bodies.py", "system_under_test.protocols", False),
-        ("faults/plan.py", "system_under_test.protocol.codes", False),
+        ("faults/proxy/bodies.py", "staticfire.system_under_test.protocol.codes", True),
+        ("faults/proxy/bodies.py", "staticfire.system_under_test.remoting", False),
+        ("faults/proxy/bodies.py", "staticfire.system_under_test.protocols", False),
+        ("faults/plan.py", "staticfire.system_under_test.protocol.codes", False),
         ("checkers/loss.py", "orjson", True),
         ("checkers/loss.py", "click", False),
     ],
@@ -96,7 +101,7 @@ def test_the_table_allows_no_more_than_it_says(path: str, name: str, allowed: bo
 
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return ".".join(("staticfire", *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
 def imports_at_run_time(path: Path) -> Iterator[str]:
@@ -137,6 +142,26 @@ def find_cycle(graph: dict[str, list[str]]) -> list[str]:
         return []
 
     return next((cycle for node in sorted(graph) if (cycle := visit(node, []))), [])
+
+
+def test_no_other_top_level_name() -> None:
+    """Bare names such as `harness` belong to the projects of users."""
+    tested = (*FOLDERS, "staticfire", "tests", "docs")
+    bare = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for folder in tested
+        for path in modules(folder)
+        for name in imports(path)
+        if name.partition(".")[0] in FOLDERS
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_folder_is_a_subpackage(folder: str) -> None:
+    link = ROOT / "staticfire" / folder
+    assert link.is_symlink()
+    assert link.readlink() == Path("..", folder)
 
 
 def test_no_import_cycles() -> None:

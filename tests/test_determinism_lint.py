@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulation.lint import check_folder
+from staticfire.harness.simulation.lint import check_folder
 
 ROOT = Path(__file__).parents[1]
 ANYTHING = frozenset({"*"})

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign_file import campaign_names, load_options
-from harness.store_crash.cycles import store_policy
-from harness.targets.own_cluster import known_policies
+from staticfire.harness.campaign_file import campaign_names, load_options
+from staticfire.harness.store_crash.cycles import store_policy
+from staticfire.harness.targets.own_cluster import known_policies
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/faithful.md").read_text(encoding="utf-8")

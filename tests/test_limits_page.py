@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from system_under_test import java_properties
-from system_under_test.broker import (
+from staticfire.system_under_test import java_properties
+from staticfire.system_under_test.broker import (
     asked_clients,
     clients,
     consumer_filters,
@@ -23,12 +23,12 @@ from system_under_test.broker import (
     tag_filter,
     topics,
 )
-from system_under_test.broker.administration import statistics, topics_requests
-from system_under_test.broker.replication import ha
-from system_under_test.filters import sql92
-from system_under_test.name_server import kv_config, route_table
-from system_under_test.protocol import command, frames, json_dialect, registration
-from system_under_test.remoting import allowed_hosts, pieces
+from staticfire.system_under_test.broker.administration import statistics, topics_requests
+from staticfire.system_under_test.broker.replication import ha
+from staticfire.system_under_test.filters import sql92
+from staticfire.system_under_test.name_server import kv_config, route_table
+from staticfire.system_under_test.protocol import command, frames, json_dialect, registration
+from staticfire.system_under_test.remoting import allowed_hosts, pieces
 
 PAGE = Path(__file__).parents[1] / "docs" / "limits.md"
 

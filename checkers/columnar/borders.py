@@ -21,13 +21,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers.columnar.manifest import Part
-from checkers.columnar.portions import Portion, whole
-from checkers.columnar.survey import SENDS, Survey, Times
-from checkers.columnar.turns import kept_together
-from checkers.columns import Ints, Mask, Names, Piece
-from checkers.facts import RunFacts
-from checkers.timeline import Ownership, Timeline
+from staticfire.checkers.columnar.manifest import Part
+from staticfire.checkers.columnar.portions import Portion, whole
+from staticfire.checkers.columnar.survey import SENDS, Survey, Times
+from staticfire.checkers.columnar.turns import kept_together
+from staticfire.checkers.columns import Ints, Mask, Names, Piece
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.timeline import Ownership, Timeline
 
 Indices = NDArray[np.uint64]
 Owners = Mapping[int, Sequence[Ownership]]  # changes of the owner of one queue, by orderly group

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from checkers.columnar.manifest import Dictionaries, Manifest, Part
-from checkers.columnar.schema import Kind
-from checkers.columns import Ints, Mask, Outcome, Transaction
-from checkers.history import INT64_MAX, OP_TYPES, HistoryError
-from checkers.message_ids import OTHER
+from staticfire.checkers.columnar.manifest import Dictionaries, Manifest, Part
+from staticfire.checkers.columnar.schema import Kind
+from staticfire.checkers.columns import Ints, Mask, Outcome, Transaction
+from staticfire.checkers.history import INT64_MAX, OP_TYPES, HistoryError
+from staticfire.checkers.message_ids import OTHER
 
 OP_BOUNDS = {"time_ns": (0, INT64_MAX), "invoke_ns": (0, INT64_MAX)}
 

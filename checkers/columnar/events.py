@@ -5,13 +5,13 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
-from checkers.columnar.manifest import Manifest
-from checkers.columnar.schema import EVENTS
-from checkers.columns import Commits, Names
-from checkers.history import HistoryError, Op, decode_ops
-from checkers.plain_files import read_plain
-from checkers.timeline import Commit, Timeline
-from checkers.timeline_builder import TimelineBuilder
+from staticfire.checkers.columnar.manifest import Manifest
+from staticfire.checkers.columnar.schema import EVENTS
+from staticfire.checkers.columns import Commits, Names
+from staticfire.checkers.history import HistoryError, Op, decode_ops
+from staticfire.checkers.plain_files import read_plain
+from staticfire.checkers.timeline import Commit, Timeline
+from staticfire.checkers.timeline_builder import TimelineBuilder
 
 
 def read_events(folder: Path, manifest: Manifest) -> list[Op]:

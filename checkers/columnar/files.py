@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.columnar.schema import ROW_GROUP, packing, without_unknown
-from checkers.history import HistoryError
-from checkers.plain_files import plain_size
+from staticfire.checkers.columnar.schema import ROW_GROUP, packing, without_unknown
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.plain_files import plain_size
 
 _BLOCK = 1 << 20
 

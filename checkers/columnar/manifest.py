@@ -29,12 +29,12 @@ from typing import Any, Self
 
 import orjson
 
-from checkers.column_arrays import names_of
-from checkers.columnar.files import write_durably
-from checkers.columnar.schema import FORMAT, MANIFEST, VERSION
-from checkers.columns import Names, QueueKey
-from checkers.history import HistoryError
-from checkers.plain_files import read_plain
+from staticfire.checkers.column_arrays import names_of
+from staticfire.checkers.columnar.files import write_durably
+from staticfire.checkers.columnar.schema import FORMAT, MANIFEST, VERSION
+from staticfire.checkers.columns import Names, QueueKey
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.plain_files import read_plain
 
 Line = bytes  # in classes with a field of that name
 

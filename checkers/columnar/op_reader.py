@@ -16,20 +16,20 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.columnar.manifest import Part
-from checkers.columnar.op_values import (
+from staticfire.checkers.columnar.manifest import Part
+from staticfire.checkers.columnar.op_values import (
     DeliveryTouch,
     SendTouch,
     consume_value,
     invocation_of_send,
     send_value,
 )
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.rows import from_table
-from checkers.columnar.schema import TOUCHES
-from checkers.columns import UNKNOWN, Ints, Names, Touches
-from checkers.history import HistoryError, Op, Stamp
-from checkers.stretches import CONDENSED
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.rows import from_table
+from staticfire.checkers.columnar.schema import TOUCHES
+from staticfire.checkers.columns import UNKNOWN, Ints, Names, Touches
+from staticfire.checkers.history import HistoryError, Op, Stamp
+from staticfire.checkers.stretches import CONDENSED
 
 WINDOW = 1 << 15  # ops
 FAR = 1 << 16  # indices

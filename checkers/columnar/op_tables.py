@@ -8,18 +8,18 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from checkers.column_builder import TouchBuilder
-from checkers.columnar.op_values import (
+from staticfire.checkers.column_builder import TouchBuilder
+from staticfire.checkers.columnar.op_values import (
     invocation_of_send,
     is_plain_call,
     is_plain_consume,
     is_plain_send,
     size_of,
 )
-from checkers.columnar.schema import OPS
-from checkers.columns import UNKNOWN
-from checkers.history import NEMESIS, Op, Stamp, encode_op
-from checkers.stretches import CONDENSED, CONSUME_MANY, SEND_MANY
+from staticfire.checkers.columnar.schema import OPS
+from staticfire.checkers.columns import UNKNOWN
+from staticfire.checkers.history import NEMESIS, Op, Stamp, encode_op
+from staticfire.checkers.stretches import CONDENSED, CONSUME_MANY, SEND_MANY
 
 _NO_STAMP = Stamp(UNKNOWN, UNKNOWN)
 

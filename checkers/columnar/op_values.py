@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from checkers.column_builder import NS_PER_MS, TRANSACTIONS
-from checkers.column_values import TOUCH_WIDTH
-from checkers.columns import UNKNOWN, Names
-from checkers.history import INT64_MAX, Op
-from checkers.message_contents import TAG
+from staticfire.checkers.column_builder import NS_PER_MS, TRANSACTIONS
+from staticfire.checkers.column_values import TOUCH_WIDTH
+from staticfire.checkers.columns import UNKNOWN, Names
+from staticfire.checkers.history import INT64_MAX, Op
+from staticfire.checkers.message_contents import TAG
 
 _TRANSACTION_NAMES: dict[int, str] = {int(number): name for name, number in TRANSACTIONS.items()}
 _ASKED = ("key", "topic", "size", "sharding_key", "tag", "delay_ms", "transaction")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.columnar.manifest import Manifest, Part
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.schema import Kind
-from checkers.columns import UNKNOWN, Columns, Ints, Mask, Piece
+from staticfire.checkers.columnar.manifest import Manifest, Part
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.schema import Kind
+from staticfire.checkers.columns import UNKNOWN, Columns, Ints, Mask, Piece
 
 PARTITION_ROWS = 1 << 18  # touches: small queues are judged together, about 150 MB at a time
 WHOLE_ROWS = 1 << 22  # a queue with more is cut,

@@ -10,21 +10,21 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.column_builder import check_sent_once
-from checkers.columnar.checks import (
+from staticfire.checkers.column_builder import check_sent_once
+from staticfire.checkers.columnar.checks import (
     check_op_columns,
     check_ops,
     check_touch_columns,
     check_touches,
 )
-from checkers.columnar.events import read_events, timeline_of
-from checkers.columnar.manifest import Part, read_manifest
-from checkers.columnar.rows import from_table, from_tables
-from checkers.columnar.schema import MANIFEST, OPS, TOUCHES, completed
-from checkers.columns import Columns, Commits, Names
-from checkers.history import HistoryError, Op
-from checkers.plain_files import plain_size, read_plain
-from checkers.timeline import Timeline
+from staticfire.checkers.columnar.events import read_events, timeline_of
+from staticfire.checkers.columnar.manifest import Part, read_manifest
+from staticfire.checkers.columnar.rows import from_table, from_tables
+from staticfire.checkers.columnar.schema import MANIFEST, OPS, TOUCHES, completed
+from staticfire.checkers.columns import Columns, Commits, Names
+from staticfire.checkers.history import HistoryError, Op
+from staticfire.checkers.plain_files import plain_size, read_plain
+from staticfire.checkers.timeline import Timeline
 
 # Writers end a part at two million rows, and what they hold may double it.
 PART_ROWS_MAX = 1 << 25

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
-from checkers.column_builder import SENT_TWICE
-from checkers.columnar.manifest import Dictionaries, Lines, Manifest
-from checkers.columnar.op_tables import OpTables
-from checkers.columnar.rows import QueueRows, to_table
-from checkers.columnar.sent_keys import SentKeys
-from checkers.columnar.writer import HELD_ROWS, PART_ROWS, ColumnarWriter
-from checkers.history import HistoryError, Op
+from staticfire.checkers.column_builder import SENT_TWICE
+from staticfire.checkers.columnar.manifest import Dictionaries, Lines, Manifest
+from staticfire.checkers.columnar.op_tables import OpTables
+from staticfire.checkers.columnar.rows import QueueRows, to_table
+from staticfire.checkers.columnar.sent_keys import SentKeys
+from staticfire.checkers.columnar.writer import HELD_ROWS, PART_ROWS, ColumnarWriter
+from staticfire.checkers.history import HistoryError, Op
 
 CHUNK = 1 << 16  # touches, or ops, that are turned into arrays at a time
 

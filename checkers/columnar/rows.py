@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from checkers.column_arrays import NOTHING_SPECIAL, touch_order
-from checkers.columnar.schema import TOUCHES, Kind
-from checkers.columns import (
+from staticfire.checkers.column_arrays import NOTHING_SPECIAL, touch_order
+from staticfire.checkers.columnar.schema import TOUCHES, Kind
+from staticfire.checkers.columns import (
     COMMIT_FIELDS,
     TOUCH_FIELDS,
     UNKNOWN,

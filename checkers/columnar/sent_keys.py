@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers.columns import Ints
+from staticfire.checkers.columns import Ints
 
 _BITS = 16
 _BLOCK = 1 << _BITS

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.schema import Kind
-from checkers.columns import UNKNOWN, QueueKey
-from checkers.history import NEMESIS, Op
-from checkers.stretches import CONDENSED, SEND_MANY, messages_in
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.schema import Kind
+from staticfire.checkers.columns import UNKNOWN, QueueKey
+from staticfire.checkers.history import NEMESIS, Op
+from staticfire.checkers.stretches import CONDENSED, SEND_MANY, messages_in
 
 NOWHERE = QueueKey("-", "-", UNKNOWN)  # sends that no broker placed
 

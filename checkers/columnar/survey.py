@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from checkers.columnar.manifest import Part
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.schema import Kind
-from checkers.columnar.turns import Turns, turns_of
-from checkers.columns import COMMIT_FIELDS, UNKNOWN, Commits, Ints, Outcome, joined
+from staticfire.checkers.columnar.manifest import Part
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.schema import Kind
+from staticfire.checkers.columnar.turns import Turns, turns_of
+from staticfire.checkers.columns import COMMIT_FIELDS, UNKNOWN, Commits, Ints, Outcome, joined
 
 Keys = NDArray[np.uint64]  # call and end of an op in one number, which ascends with calls
 SENDS = -1  # in place of a group

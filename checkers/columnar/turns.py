@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints
-from checkers.kernel import rows_by_id
-from checkers.timeline import Ownership, same_stint
+from staticfire.checkers.columns import Ints
+from staticfire.checkers.kernel import rows_by_id
+from staticfire.checkers.timeline import Ownership, same_stint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,13 +14,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.column_arrays import touch_order
-from checkers.columnar.files import encode_table, write_durably
-from checkers.columnar.manifest import Dictionaries, Lines, Manifest, Part, write_manifest
-from checkers.columnar.rows import QueueRows, by_queue, to_table
-from checkers.columnar.schema import EVENTS, MANIFEST, OPS, TOUCHES, completed
-from checkers.columns import Ints, Names
-from checkers.history import HistoryError
+from staticfire.checkers.column_arrays import touch_order
+from staticfire.checkers.columnar.files import encode_table, write_durably
+from staticfire.checkers.columnar.manifest import (
+    Dictionaries,
+    Lines,
+    Manifest,
+    Part,
+    write_manifest,
+)
+from staticfire.checkers.columnar.rows import QueueRows, by_queue, to_table
+from staticfire.checkers.columnar.schema import EVENTS, MANIFEST, OPS, TOUCHES, completed
+from staticfire.checkers.columns import Ints, Names
+from staticfire.checkers.history import HistoryError
 
 PART_ROWS = 1 << 20  # of a finished part: about 15 MB, and 160 MB in memory when it is read
 HELD_ROWS = 1 << 20  # of all queues, in memory

@@ -14,9 +14,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from checkers.columns import UNKNOWN
-from checkers.history import Op
-from checkers.jepsen.reading import ASSIGNED, BROKER, TOPIC
+from staticfire.checkers.columns import UNKNOWN
+from staticfire.checkers.history import Op
+from staticfire.checkers.jepsen.reading import ASSIGNED, BROKER, TOPIC
 
 EMPTY_POLLS = 3
 DRAIN_PROCESS = 99_999

@@ -20,16 +20,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from checkers.column_builder import WEAK_STATUSES
-from checkers.columns import UNKNOWN
-from checkers.compose import ALL_CHECKERS, RunVerdict, check_run
-from checkers.facts import FaultFacts, Floors, Flush, Replication, RunFacts
-from checkers.history import NEMESIS, Op
-from checkers.jepsen.final_polls import FinalPolls
-from checkers.jepsen.reading import ASSIGNED, BROKER, GROUP, TOPIC, message_key
-from checkers.promises import DAMAGE_OF_FAULT
-from checkers.storage_order import STORAGE_ORDER
-from checkers.verdict import Verdict, combine
+from staticfire.checkers.column_builder import WEAK_STATUSES
+from staticfire.checkers.columns import UNKNOWN
+from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict, check_run
+from staticfire.checkers.facts import FaultFacts, Floors, Flush, Replication, RunFacts
+from staticfire.checkers.history import NEMESIS, Op
+from staticfire.checkers.jepsen.final_polls import FinalPolls
+from staticfire.checkers.jepsen.reading import ASSIGNED, BROKER, GROUP, TOPIC, message_key
+from staticfire.checkers.promises import DAMAGE_OF_FAULT
+from staticfire.checkers.storage_order import STORAGE_ORDER
+from staticfire.checkers.verdict import Verdict, combine
 
 # Those whose questions sends, polls and transactions answer.
 ASKED = (*("loss", "provenance", "duplication", "order", "polls", "txn_reads", "cycles"),)

@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from checkers.columns import UNKNOWN
-from checkers.history import INT64_MAX, NEMESIS, OP_TYPES, HistoryError, Op
-from checkers.jepsen.edn import Keyword
-from checkers.message_ids import NUMBER_MASK, PROCESS_MAX
+from staticfire.checkers.columns import UNKNOWN
+from staticfire.checkers.history import INT64_MAX, NEMESIS, OP_TYPES, HistoryError, Op
+from staticfire.checkers.jepsen.edn import Keyword
+from staticfire.checkers.message_ids import NUMBER_MASK, PROCESS_MAX
 
 TOPIC = BROKER = GROUP = "jepsen"
 ASSIGNED = f"{GROUP}-assigned"

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from checkers.column_values import BAD_VALUE, bad_op
-from checkers.history import NEMESIS, Op
-from checkers.jepsen.edn import Keyword, to_edn
-from checkers.jepsen.reading import ASSIGNED, BROKER, TOPIC
-from checkers.message_ids import OTHER, UNKNOWN, MessageIds
+from staticfire.checkers.column_values import BAD_VALUE, bad_op
+from staticfire.checkers.history import NEMESIS, Op
+from staticfire.checkers.jepsen.edn import Keyword, to_edn
+from staticfire.checkers.jepsen.reading import ASSIGNED, BROKER, TOPIC
+from staticfire.checkers.message_ids import OTHER, UNKNOWN, MessageIds
 
 _Place = tuple[str, str, int]
 ATTEMPTS = 1 << 30  # the process of the first attempt that is written as a send of its own

@@ -10,9 +10,9 @@ from __future__ import annotations
 import glob
 from collections.abc import Sequence
 
-from faults.errors import FaultError
-from faults.linux.executor import CommandFailed
-from faults.linux.machine import Machine
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.machine import Machine
 
 PACKAGE = "libfaketime"
 # The thread-safe one: it reads the file at each call, from whatever thread.

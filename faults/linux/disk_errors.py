@@ -18,10 +18,10 @@ import asyncio
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faults.linux.executor import CommandFailed
-from faults.linux.loop_disk import DiskError, LoopDisk
-from faults.linux.on_node import device as device_script
-from faults.linux.on_node import probe as probe_script
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.loop_disk import DiskError, LoopDisk
+from staticfire.faults.linux.on_node import device as device_script
+from staticfire.faults.linux.on_node import probe as probe_script
 
 PROBE_BYTES = 256 * 1024
 FILL_ROUNDS = 50

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faults.linux.executor import CommandFailed
-from faults.linux.loop_disk import MEBIBYTE, LoopDisk
-from faults.linux.on_node import probe as probe_script
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.loop_disk import MEBIBYTE, LoopDisk
+from staticfire.faults.linux.on_node import probe as probe_script
 
 STEP_S = 0.25  # of a slow fill
 SMALLEST_BYTES = 4096

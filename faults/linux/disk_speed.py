@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from faults.errors import FaultError
-from faults.linux.loop_disk import LoopDisk
-from faults.linux.machine import Machine
-from faults.linux.on_node import timed_sync
-from faults.linux.resources import Resource
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.loop_disk import LoopDisk
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.on_node import timed_sync
+from staticfire.faults.linux.resources import Resource
 
 ROOT = "/sys/fs/cgroup"
 V1_ROOT = f"{ROOT}/blkio"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from faults.errors import FaultError
+from staticfire.faults.errors import FaultError
 
 TIMEOUT_S = 30.0
 KILLED_TIMEOUT_S = 5.0  # for what was killed to be gone

@@ -12,9 +12,9 @@ import json
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from faults.linux.executor import CommandFailed
-from faults.linux.machine import Machine
-from faults.linux.resources import Resource
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.resources import Resource
 
 TABLE = "inet staticfire"
 BLACK_HOLE_IN, BLACK_HOLE_OUT = "black_hole_in", "black_hole_out"  # names of counters

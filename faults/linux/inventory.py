@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults.errors import FaultError
-from faults.linux.executor import CommandFailed, Executor
-from faults.linux.resources import Resource, removal_order, remove_resource
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.executor import CommandFailed, Executor
+from staticfire.faults.linux.resources import Resource, removal_order, remove_resource
 
 SUFFIX = ".inventory.jsonl"
 MARK = "STATICFIRE_RUN"  # variable in the environment of every process of a run

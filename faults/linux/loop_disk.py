@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from faults.errors import FaultError
-from faults.linux.executor import CommandFailed
-from faults.linux.machine import Machine
-from faults.linux.on_node import device as device_script
-from faults.linux.resources import Resource
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.on_node import device as device_script
+from staticfire.faults.linux.resources import Resource
 
 FileSystem = Literal["ext4", "xfs"]
 FILE_SYSTEMS: tuple[FileSystem, ...] = ("ext4", "xfs")

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from faults.linux.executor import TIMEOUT_S, CommandFailed, Executor
-from faults.linux.inventory import Inventory
-from faults.linux.resources import Resource
+from staticfire.faults.linux.executor import TIMEOUT_S, CommandFailed, Executor
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.resources import Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Machine:
     async def script(
         self, module: ModuleType, *arguments: object, timeout_s: float = TIMEOUT_S
     ) -> Any:
-        """Run a module of `faults.linux.on_node` there; returns the JSON that it prints (None for nothing).
+        """Run a module of `staticfire.faults.linux.on_node` there; returns the JSON that it prints (None for nothing).
 
         Raises CommandFailed, CommandTimedOut.
         """

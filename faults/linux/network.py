@@ -16,9 +16,9 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from faults.errors import FaultError
-from faults.linux.machine import Machine
-from faults.linux.resources import Resource
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.resources import Resource
 
 SUBNETS = 512  # /24 networks in 198.18.0.0/15
 NODES_MAX = 250

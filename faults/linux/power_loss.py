@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faults.linux.loop_disk import LoopDisk
-from faults.linux.on_node import fingerprint as fingerprint_script
+from staticfire.faults.linux.loop_disk import LoopDisk
+from staticfire.faults.linux.on_node import fingerprint as fingerprint_script
 
 FINGERPRINT_TIMEOUT_S = 120.0
 

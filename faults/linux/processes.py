@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from faults.errors import FaultError
-from faults.linux.executor import CommandFailed
-from faults.linux.machine import Machine
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.machine import Machine
 
 Signal = Literal["KILL", "TERM", "STOP", "CONT"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from faults.errors import FaultError
-from faults.linux.executor import CommandFailed, Executor
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.executor import CommandFailed, Executor
 
 REMOVAL_TIMEOUT_S = 60.0
 

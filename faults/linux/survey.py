@@ -11,16 +11,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from faults.errors import FaultError
-from faults.linux.clock import PACKAGE as CLOCK_PACKAGE
-from faults.linux.clock import FakeClock, library_path
-from faults.linux.disk_errors import DiskErrors
-from faults.linux.disk_speed import cgroup_version
-from faults.linux.executor import NOT_FOUND, CommandFailed
-from faults.linux.firewall import Drop, ruleset
-from faults.linux.loop_disk import SIZE_MIN, FileSystem, LoopDisk
-from faults.linux.machine import Machine
-from faults.linux.power_loss import cut_power
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.clock import PACKAGE as CLOCK_PACKAGE
+from staticfire.faults.linux.clock import FakeClock, library_path
+from staticfire.faults.linux.disk_errors import DiskErrors
+from staticfire.faults.linux.disk_speed import cgroup_version
+from staticfire.faults.linux.executor import NOT_FOUND, CommandFailed
+from staticfire.faults.linux.firewall import Drop, ruleset
+from staticfire.faults.linux.loop_disk import SIZE_MIN, FileSystem, LoopDisk
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.power_loss import cut_power
 
 STEP_MS = 3_600_000
 JAVA_MIN = 8

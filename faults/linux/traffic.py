@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-from faults.errors import FaultError
-from faults.linux.executor import CommandFailed
-from faults.linux.machine import Machine
-from faults.linux.resources import Resource
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.resources import Resource
 
 HANDLE = "5f1e:"  # by which our qdisc is known
 CHILD = "5f1f:"

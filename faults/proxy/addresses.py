@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
-from faults.errors import FaultError
+from staticfire.faults.errors import FaultError
 
 __all__ = ["Address", "AddressError"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from faults.proxy.translator import Translator
-from system_under_test.protocol.json_dialect import BodyError, dumps, loads
-from system_under_test.protocol.json_writer import dumps_fastjson
+from staticfire.faults.proxy.translator import Translator
+from staticfire.system_under_test.protocol.json_dialect import BodyError, dumps, loads
+from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
 
 __all__ = ["rewrite_body"]
 

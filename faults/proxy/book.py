@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from faults.proxy.addresses import Address
-from faults.proxy.doors import COMMON_DOOR, Door
-from faults.proxy.ports import PortError
-from faults.proxy.servers import Server, ServerKind, Servers
-from system_under_test.protocol.message import encode_host
+from staticfire.faults.proxy.addresses import Address
+from staticfire.faults.proxy.doors import COMMON_DOOR, Door
+from staticfire.faults.proxy.ports import PortError
+from staticfire.faults.proxy.servers import Server, ServerKind, Servers
+from staticfire.system_under_test.protocol.message import encode_host
 
 __all__ = ["Book", "View"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TypeVar
 
-from faults.proxy.link_faults import LinkFaultError
+from staticfire.faults.proxy.link_faults import LinkFaultError
 
 __all__ = ["choice"]
 

@@ -10,9 +10,9 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from faults.proxy.addresses import Address
-from faults.proxy.ports import PortError, listen, listen_anywhere
-from faults.proxy.servers import HA_PORT_SHIFT, Server, ServerKind, Servers
+from staticfire.faults.proxy.addresses import Address
+from staticfire.faults.proxy.ports import PortError, listen, listen_anywhere
+from staticfire.faults.proxy.servers import HA_PORT_SHIFT, Server, ServerKind, Servers
 
 __all__ = ["COMMON_DOOR", "Door", "Gate", "PortPlan"]
 

@@ -9,9 +9,9 @@ from enum import StrEnum
 from random import Random
 from typing import Protocol
 
-from faults.proxy.counters import FlowCounters
-from faults.proxy.frames import Piece
-from faults.proxy.link_faults import NO_EFFECT, Effect, LinkFault
+from staticfire.faults.proxy.counters import FlowCounters
+from staticfire.faults.proxy.frames import Piece
+from staticfire.faults.proxy.link_faults import NO_EFFECT, Effect, LinkFault
 
 __all__ = ["HELD_MAX", "End", "Flow", "Pipe", "Sink"]
 

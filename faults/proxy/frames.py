@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from system_under_test.protocol.frames import FRAME_SIZE_MAX, FRAME_SIZE_MIN, LENGTH_SIZE
+from staticfire.system_under_test.protocol.frames import FRAME_SIZE_MAX, FRAME_SIZE_MIN, LENGTH_SIZE
 
 __all__ = ["FrameSplitter", "Piece", "StreamKind"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.json_dialect import BodyError, loads
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.json_dialect import BodyError, loads
 
 __all__ = ["ClientIdentity"]
 

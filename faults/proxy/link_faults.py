@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from faults.errors import FaultError
+from staticfire.faults.errors import FaultError
 
 __all__ = ["Direction", "Effect", "LinkFault", "LinkFaultError", "LinkFaultKind", "effect_of"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.protocol.message import BORN_HOST_V6, MAGIC_MESSAGE, STORE_HOST_V6
+from staticfire.system_under_test.protocol.message import BORN_HOST_V6, MAGIC_MESSAGE, STORE_HOST_V6
 
 __all__ = ["rewrite_message_ids", "rewrite_records"]
 

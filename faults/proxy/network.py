@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faults.proxy.link_faults import Direction, LinkFault, LinkFaultKind
-from faults.proxy.striking import Striking
+from staticfire.faults.proxy.link_faults import Direction, LinkFault, LinkFaultKind
+from staticfire.faults.proxy.striking import Striking
 
 __all__ = ["PROXY_LACKS", "ProxyNetwork"]
 

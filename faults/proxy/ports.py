@@ -6,8 +6,8 @@ import errno
 import socket
 from collections.abc import Sequence
 
-from faults.errors import FaultError
-from faults.proxy.addresses import PORT_MAX
+from staticfire.faults.errors import FaultError
+from staticfire.faults.proxy.addresses import PORT_MAX
 
 __all__ = ["NotOurAddress", "PortError", "listen", "listen_anywhere"]
 

@@ -10,18 +10,18 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
-from faults.errors import FaultError
-from faults.proxy.addresses import Address, AddressError
-from faults.proxy.book import Book, View
-from faults.proxy.choices import choice
-from faults.proxy.doors import COMMON_DOOR, Door, Gate, PortPlan
-from faults.proxy.flow import Pipe
-from faults.proxy.link_faults import Direction, LinkFault
-from faults.proxy.servers import Server, ServerKind
-from faults.proxy.status import LinkStatus, Totals
-from faults.proxy.striking import Striking
-from faults.proxy.translator import Translator
-from faults.proxy.tunnel import Tunnel
+from staticfire.faults.errors import FaultError
+from staticfire.faults.proxy.addresses import Address, AddressError
+from staticfire.faults.proxy.book import Book, View
+from staticfire.faults.proxy.choices import choice
+from staticfire.faults.proxy.doors import COMMON_DOOR, Door, Gate, PortPlan
+from staticfire.faults.proxy.flow import Pipe
+from staticfire.faults.proxy.link_faults import Direction, LinkFault
+from staticfire.faults.proxy.servers import Server, ServerKind
+from staticfire.faults.proxy.status import LinkStatus, Totals
+from staticfire.faults.proxy.striking import Striking
+from staticfire.faults.proxy.translator import Translator
+from staticfire.faults.proxy.tunnel import Tunnel
 
 __all__ = ["Proxy", "ProxyError"]
 

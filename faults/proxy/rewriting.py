@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from faults.proxy.bodies import rewrite_body
-from faults.proxy.identity import ClientIdentity
-from faults.proxy.messages import rewrite_message_ids, rewrite_records
-from faults.proxy.translator import Translator
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand, decode_command
-from system_under_test.protocol.frames import LENGTH_SIZE, RemoteProtocolError
+from staticfire.faults.proxy.bodies import rewrite_body
+from staticfire.faults.proxy.identity import ClientIdentity
+from staticfire.faults.proxy.messages import rewrite_message_ids, rewrite_records
+from staticfire.faults.proxy.translator import Translator
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.frames import LENGTH_SIZE, RemoteProtocolError
 
 __all__ = ["BrokerRewriter", "NameServerRewriter", "Rewriter"]
 

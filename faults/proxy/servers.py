@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from faults.proxy.addresses import Address
+from staticfire.faults.proxy.addresses import Address
 
 __all__ = ["Server", "ServerKind", "Servers"]
 

@@ -8,8 +8,8 @@ import socket
 import struct
 from typing import Protocol, cast
 
-from faults.proxy.addresses import Address
-from faults.proxy.flow import End
+from staticfire.faults.proxy.addresses import Address
+from staticfire.faults.proxy.flow import End
 
 __all__ = ["EndOwner", "SocketEnd"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from faults.proxy.counters import FlowCounters
-from faults.proxy.link_faults import Direction
-from faults.proxy.servers import Server
-from faults.proxy.tunnel import Tunnel
+from staticfire.faults.proxy.counters import FlowCounters
+from staticfire.faults.proxy.link_faults import Direction
+from staticfire.faults.proxy.servers import Server
+from staticfire.faults.proxy.tunnel import Tunnel
 
 __all__ = ["LinkStatus", "Totals"]
 

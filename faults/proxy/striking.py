@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from faults.proxy.choices import choice
-from faults.proxy.link_faults import ANY_END, Direction, LinkFault, LinkFaultKind
+from staticfire.faults.proxy.choices import choice
+from staticfire.faults.proxy.link_faults import ANY_END, Direction, LinkFault, LinkFaultKind
 
 __all__ = ["Striking"]
 

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from random import Random
 from typing import Protocol
 
-from faults.proxy.addresses import Address
-from faults.proxy.counters import FlowCounters
-from faults.proxy.doors import Gate
-from faults.proxy.flow import End, Flow, Pipe
-from faults.proxy.frames import FrameSplitter, Piece, StreamKind
-from faults.proxy.identity import ClientIdentity
-from faults.proxy.link_faults import Direction, Effect, LinkFault, effect_of
-from faults.proxy.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
-from faults.proxy.servers import ServerKind
-from faults.proxy.socket_end import SocketEnd
-from faults.proxy.translator import Translator
+from staticfire.faults.proxy.addresses import Address
+from staticfire.faults.proxy.counters import FlowCounters
+from staticfire.faults.proxy.doors import Gate
+from staticfire.faults.proxy.flow import End, Flow, Pipe
+from staticfire.faults.proxy.frames import FrameSplitter, Piece, StreamKind
+from staticfire.faults.proxy.identity import ClientIdentity
+from staticfire.faults.proxy.link_faults import Direction, Effect, LinkFault, effect_of
+from staticfire.faults.proxy.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.socket_end import SocketEnd
+from staticfire.faults.proxy.translator import Translator
 
 __all__ = ["Tunnel", "TunnelOwner"]
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from harness.cli.status import (
+from staticfire.harness.cli.status import (
     EXIT_BAD_ARGUMENTS,
     EXIT_HARNESS_ERROR,
     BadInput,
@@ -29,27 +29,27 @@ UNWRITABLE = (errno.EPIPE, errno.ENOSPC)  # what a closed pipe and a full disk s
 
 # Where each command is. It is imported when it is used: some need half a second of libraries, others nothing of them.
 COMMANDS = {
-    "analyze": "harness.cli.analyze:analyze",
-    "synthesize": "harness.cli.synthesize:synthesize_command",
-    "run": "harness.cli.run:run",
-    "replay": "harness.cli.replay:replay",
-    "check": "harness.cli.check:check",
-    "history": "harness.cli.history:history",
-    "conform": "harness.cli.conform.command:conform",
-    "hunt": "harness.cli.hunt.command:hunt",
-    "table": "harness.cli.table.command:table",
-    "doctor": "harness.cli.doctor:doctor",
-    "clean": "harness.cli.clean:clean",
-    "crash-store": "harness.cli.crash_store:crash_store",
-    "docker-image": "harness.cli.docker_image:docker_image",
-    "cluster": "harness.cli.cluster:cluster",
-    "proxy": "harness.cli.proxy.command:proxy",
-    "admin": "harness.cli.admin:admin",
-    "faults": "harness.cli.lists:faults",
-    "workloads": "harness.cli.lists:workloads",
-    "campaigns": "harness.cli.lists:campaigns",
-    "defects": "harness.cli.lists:defects",
-    "promises": "harness.cli.promises:promises",
+    "analyze": "staticfire.harness.cli.analyze:analyze",
+    "synthesize": "staticfire.harness.cli.synthesize:synthesize_command",
+    "run": "staticfire.harness.cli.run:run",
+    "replay": "staticfire.harness.cli.replay:replay",
+    "check": "staticfire.harness.cli.check:check",
+    "history": "staticfire.harness.cli.history:history",
+    "conform": "staticfire.harness.cli.conform.command:conform",
+    "hunt": "staticfire.harness.cli.hunt.command:hunt",
+    "table": "staticfire.harness.cli.table.command:table",
+    "doctor": "staticfire.harness.cli.doctor:doctor",
+    "clean": "staticfire.harness.cli.clean:clean",
+    "crash-store": "staticfire.harness.cli.crash_store:crash_store",
+    "docker-image": "staticfire.harness.cli.docker_image:docker_image",
+    "cluster": "staticfire.harness.cli.cluster:cluster",
+    "proxy": "staticfire.harness.cli.proxy.command:proxy",
+    "admin": "staticfire.harness.cli.admin:admin",
+    "faults": "staticfire.harness.cli.lists:faults",
+    "workloads": "staticfire.harness.cli.lists:workloads",
+    "campaigns": "staticfire.harness.cli.lists:campaigns",
+    "defects": "staticfire.harness.cli.lists:defects",
+    "promises": "staticfire.harness.cli.promises:promises",
 }
 
 
@@ -77,7 +77,7 @@ class _Commands(click.Group):
 
 def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not ctx.resilient_parsing:
-        from harness.version import version_line
+        from staticfire.harness.version import version_line
 
         print(f"staticfire {version_line()}")
         ctx.exit()

@@ -12,19 +12,19 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from checkers.history import HistoryError
-from harness.cli.extras import need_extra
-from harness.cli.status import BadInput, HarnessError, status_of_validity
-from harness.report.analysis_lines import analysis_lines
-from harness.run_facts_file import facts_of_run
-from harness.run_folder import RunFolderError
-from harness.shown import printable
-from spark_analysis.analysis import analyse, laid_out, write_analysis
-from spark_analysis.engines import Engine, InProcess, OnSpark, Report
-from spark_analysis.inputs import RunInput, find_runs
-from spark_analysis.java import SparkError
-from spark_analysis.partitioning import memory_bound_bytes, partitioned
-from spark_analysis.session import Settings, spark_session
+from staticfire.checkers.history import HistoryError
+from staticfire.harness.cli.extras import need_extra
+from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
+from staticfire.harness.report.analysis_lines import analysis_lines
+from staticfire.harness.run_facts_file import facts_of_run
+from staticfire.harness.run_folder import RunFolderError
+from staticfire.harness.shown import printable
+from staticfire.spark_analysis.analysis import analyse, laid_out, write_analysis
+from staticfire.spark_analysis.engines import Engine, InProcess, OnSpark, Report
+from staticfire.spark_analysis.inputs import RunInput, find_runs
+from staticfire.spark_analysis.java import SparkError
+from staticfire.spark_analysis.partitioning import memory_bound_bytes, partitioned
+from staticfire.spark_analysis.session import Settings, spark_session
 
 MB = 1 << 20
 
@@ -154,7 +154,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _follow(paths: tuple[Path, ...], settings: Settings) -> int:
-    from spark_analysis.stream import follow_runs
+    from staticfire.spark_analysis.stream import follow_runs
 
     with spark_session(settings) as spark:
         follow_runs(spark, list(paths), _tell)

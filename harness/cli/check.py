@@ -9,17 +9,17 @@ from typing import Any, cast
 
 import click
 
-from checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict
-from checkers.facts import Mode, RunFacts
-from checkers.history import HistoryError, Observations, Op, read_observations
-from harness.campaign import MODES, Campaign
-from harness.cli.edn_check import edn_options, is_edn, judge_edn, refuse_facts
-from harness.cli.status import BadInput, status_of_validity
-from harness.facts import run_facts
-from harness.nemesis import records_of
-from harness.report.verdict_lines import verdict_lines
-from harness.run_folder import RunFolder, RunFolderError
-from harness.run_history import read_run_history
+from staticfire.checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict
+from staticfire.checkers.facts import Mode, RunFacts
+from staticfire.checkers.history import HistoryError, Observations, Op, read_observations
+from staticfire.harness.campaign import MODES, Campaign
+from staticfire.harness.cli.edn_check import edn_options, is_edn, judge_edn, refuse_facts
+from staticfire.harness.cli.status import BadInput, status_of_validity
+from staticfire.harness.facts import run_facts
+from staticfire.harness.nemesis import records_of
+from staticfire.harness.report.verdict_lines import verdict_lines
+from staticfire.harness.run_folder import RunFolder, RunFolderError
+from staticfire.harness.run_history import read_run_history
 
 COUNTED = ("acked", "weak", "unknown", "failed", "deliveries")  # in every recorded verdict
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 
-from harness.cli.status import BadInput
-from harness.clients.client_command import ALLOWED, split_command
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.clients.client_command import ALLOWED, split_command
 
 
 def check_command(client: str) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 import click
 
-from harness.cli.extras import need_extra
-from harness.cli.status import BadInput, HarnessError, one_sentence
-from harness.local_cluster import (
+from staticfire.harness.cli.extras import need_extra
+from staticfire.harness.cli.status import BadInput, HarnessError, one_sentence
+from staticfire.harness.local_cluster import (
     ClusterError,
     ClusterOptionError,
     LocalCluster,

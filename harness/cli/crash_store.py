@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faults.defects import DefectError
-from harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput
-from harness.defective import use_defect
+from staticfire.faults.defects import DefectError
+from staticfire.harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput
+from staticfire.harness.defective import use_defect
 
 if TYPE_CHECKING:
-    from harness.store_crash.cycles import CrashSummary
+    from staticfire.harness.store_crash.cycles import CrashSummary
 
 LOG_EVERY_CYCLES = 5_000  # a line of progress, where there is no terminal
 
@@ -50,7 +50,7 @@ def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -
         use_defect(defect)
     except DefectError as error:
         raise BadInput(str(error)) from error
-    from harness.store_crash.cycles import run_parallel, store_policy
+    from staticfire.harness.store_crash.cycles import run_parallel, store_policy
 
     try:
         policy = store_policy(policies.split(",") if policies else ())

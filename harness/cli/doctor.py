@@ -12,16 +12,16 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from faults.catalogue import FAULTS
-from faults.errors import FaultError
-from faults.linux.executor import LocalExecutor
-from faults.linux.inventory import Inventory
-from faults.linux.machine import Machine
-from faults.linux.survey import Capability, survey
-from harness.campaign import ENVIRONMENTS
-from harness.cli.status import HarnessError
-from harness.environments.machine_needs import Diagnosis, diagnose
-from harness.environments.state import state_folder
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.executor import LocalExecutor
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.survey import Capability, survey
+from staticfire.harness.campaign import ENVIRONMENTS
+from staticfire.harness.cli.status import HarnessError
+from staticfire.harness.environments.machine_needs import Diagnosis, diagnose
+from staticfire.harness.environments.state import state_folder
 
 WIDTH_MAX = 1000  # of the table, which is never cut to the terminal
 

@@ -8,14 +8,14 @@ from typing import Any, TypeVar, cast, get_args
 
 import click
 
-from checkers.compose import RunVerdict
-from checkers.facts import Flush, Replication
-from checkers.garbage import collector_paused
-from checkers.jepsen.judging import judge_jepsen
-from checkers.jepsen.reading import ASSIGNED, GROUP
-from harness.cli.history.reading import say
-from harness.cli.status import BadInput
-from harness.histories.sources import EDN, EdnSource
+from staticfire.checkers.compose import RunVerdict
+from staticfire.checkers.facts import Flush, Replication
+from staticfire.checkers.garbage import collector_paused
+from staticfire.checkers.jepsen.judging import judge_jepsen
+from staticfire.checkers.jepsen.reading import ASSIGNED, GROUP
+from staticfire.harness.cli.history.reading import say
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.histories.sources import EDN, EdnSource
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FACTS = ("flush", "replication", "groups")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from harness.cli.status import BadInput
+from staticfire.harness.cli.status import BadInput
 
 # The module that each extra brings and that its commands cannot do without.
 MODULES = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from faults.linux.loop_disk import FILE_SYSTEMS, FileSystem
-from harness.cli.status import BadInput
-from harness.environments.fleet_options import (
+from staticfire.faults.linux.loop_disk import FILE_SYSTEMS, FileSystem
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.environments.fleet_options import (
     FILE_SYSTEM,
     IMAGE,
     PYTHON,
@@ -132,7 +132,7 @@ def _name_servers(text: str | None) -> tuple[str, ...]:
     if text is None:
         return ()
     # Not above: it imports the system under test, in which a defect may have to be planted first.
-    from faults.proxy.addresses import Address, AddressError
+    from staticfire.faults.proxy.addresses import Address, AddressError
 
     try:
         return tuple(str(Address.parse(part.strip())) for part in text.replace(";", ",").split(","))

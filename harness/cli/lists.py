@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from faults.catalogue import FAULTS
-from faults.defects import DEFECTS
-from harness.campaign_file import CAMPAIGNS, campaign_names
-from harness.workloads.catalogue import WORKLOADS
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.defects import DEFECTS
+from staticfire.harness.campaign_file import CAMPAIGNS, campaign_names
+from staticfire.harness.workloads.catalogue import WORKLOADS
 
 
 def _print(rows: list[tuple[str, str]]) -> None:

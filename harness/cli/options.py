@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import click
 
-from faults.capabilities import OWN_BROKERS, OWN_NEED
-from faults.catalogue import FAULTS
-from faults.defects import DefectError, defect_named
-from faults.errors import FaultError
-from harness.campaign import (
+from staticfire.faults.capabilities import OWN_BROKERS, OWN_NEED
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.defects import DefectError, defect_named
+from staticfire.faults.errors import FaultError
+from staticfire.harness.campaign import (
     ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
@@ -24,14 +24,18 @@ from harness.campaign import (
     CampaignError,
     OneOf,
 )
-from harness.campaign_draw import draw_faults
-from harness.campaign_file import load_options, typed_options
-from harness.cli.client_command import check_command
-from harness.cli.extras import need_environment, need_extra
-from harness.cli.status import BadInput, HarnessError
-from harness.clients.client_command import is_command
-from harness.clients.consumer_kinds import CONSUMER_KINDS
-from harness.environments.fleet_options import FleetOptionError, FleetOptions, check_hosts
+from staticfire.harness.campaign_draw import draw_faults
+from staticfire.harness.campaign_file import load_options, typed_options
+from staticfire.harness.cli.client_command import check_command
+from staticfire.harness.cli.extras import need_environment, need_extra
+from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.clients.client_command import is_command
+from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS
+from staticfire.harness.environments.fleet_options import (
+    FleetOptionError,
+    FleetOptions,
+    check_hosts,
+)
 
 ALL = "all"
 OWN_POLICIES = "only our own brokers can be given single behaviours of RocketMQ 4.9.8"
@@ -252,8 +256,8 @@ def missing_in(environment: Any, fleet: FleetOptions, *, has_tls: bool = False) 
     if environment == "simulation" or environment not in ENVIRONMENTS:
         return {}
     need_environment(environment)
-    from harness.environments.catalogue import lacks_with_tls, make_fleet, missing_faults
-    from harness.environments.errors import EnvironmentFailed
+    from staticfire.harness.environments.catalogue import lacks_with_tls, make_fleet, missing_faults
+    from staticfire.harness.environments.errors import EnvironmentFailed
 
     try:
         lacks = make_fleet(environment, fleet).lacks
@@ -266,7 +270,7 @@ def missing_in(environment: Any, fleet: FleetOptions, *, has_tls: bool = False) 
 
 def _lacks_on_hosts(fleet: FleetOptions) -> dict[str, str]:
     """Raises BadInput for a host that is named twice, EnvironmentFailed for one that does not let us in."""
-    from harness.environments.ssh_survey import lacks_on
+    from staticfire.harness.environments.ssh_survey import lacks_on
 
     try:
         check_hosts(fleet.hosts, 0)
@@ -298,13 +302,13 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
             raise BadInput(str(error)) from error
     _check_client(campaign)
     if campaign.target == "own":
-        from harness.targets.own_cluster import check_properties
+        from staticfire.harness.targets.own_cluster import check_properties
 
         check_properties(campaign)
         _check_certificate(campaign)
         return
-    from harness.environments.errors import EnvironmentFailed
-    from harness.targets.catalogue import check_target
+    from staticfire.harness.environments.errors import EnvironmentFailed
+    from staticfire.harness.targets.catalogue import check_target
 
     try:
         check_target(campaign, fleet)
@@ -319,8 +323,8 @@ def _check_certificate(campaign: Campaign) -> None:
     if campaign.tls == TLS_MODES[0] or campaign.environment == "simulation":
         return
     need_extra("tls", f"--tls {campaign.tls}")
-    from system_under_test.env import TlsError
-    from system_under_test.real_tls import make_test_certificate
+    from staticfire.system_under_test.env import TlsError
+    from staticfire.system_under_test.real_tls import make_test_certificate
 
     try:
         make_test_certificate()
@@ -329,8 +333,8 @@ def _check_certificate(campaign: Campaign) -> None:
 
 
 def _check_client(campaign: Campaign) -> None:
-    from harness.environments import cpp_library
-    from harness.environments.errors import EnvironmentFailed
+    from staticfire.harness.environments import cpp_library
+    from staticfire.harness.environments.errors import EnvironmentFailed
 
     if is_command(campaign.client):
         check_command(campaign.client)

@@ -11,11 +11,11 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from checkers.anomaly_rules import RULES
-from checkers.facts import Floors, Keeping, Mode, Replication
-from checkers.promise_table import ANYTHING, PROFILES, Profile, Promise, promises_of
-from harness.cli.status import BadInput
-from harness.report.verdict_lines import WIDTH
+from staticfire.checkers.anomaly_rules import RULES
+from staticfire.checkers.facts import Floors, Keeping, Mode, Replication
+from staticfire.checkers.promise_table import ANYTHING, PROFILES, Profile, Promise, promises_of
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.report.verdict_lines import WIDTH
 
 DEFAULT_PROFILES = ("sync/sync/hardened", "sync/sync/faithful")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from faults.defects import DefectError
-from harness.cli.status import BadInput, HarnessError, status_of_validity
-from harness.defective import use_defect
-from harness.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
-from harness.version import version_line
+from staticfire.faults.defects import DefectError
+from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
+from staticfire.harness.defective import use_defect
+from staticfire.harness.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
+from staticfire.harness.version import version_line
 
 
 @click.command(short_help="Repeat a run and compare it bit by bit.")
@@ -38,8 +38,8 @@ def replay(run: Path) -> int:
             f"replayed; `staticfire run --campaign {folder.path}/{CAMPAIGN_FILE}` does its plan again"
         )
 
-    from harness.report.console import print_result
-    from harness.runner import run_simulated
+    from staticfire.harness.report.console import print_result
+    from staticfire.harness.runner import run_simulated
 
     result = run_simulated(campaign)
     print_result(result, folder.path, None)

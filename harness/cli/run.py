@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faults.defects import DefectError
-from faults.errors import FaultError
-from harness.campaign import Campaign, CampaignError
-from harness.campaign_draw import draw_campaign
-from harness.cli.fleet_options import fleet_options
-from harness.cli.options import (
+from staticfire.faults.defects import DefectError
+from staticfire.faults.errors import FaultError
+from staticfire.harness.campaign import Campaign, CampaignError
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.cli.fleet_options import fleet_options
+from staticfire.harness.cli.options import (
     campaign_options,
     check_nodes,
     choose_faults,
@@ -24,15 +24,15 @@ from harness.cli.options import (
     runs_option,
     said_options,
 )
-from harness.cli.progress import show_progress
-from harness.cli.somebodys_cluster import take_cluster
-from harness.cli.status import EXIT_VALID, BadInput, HarnessError, status_of_validity
-from harness.defective import use_defect
-from harness.environments.fleet_options import FleetOptions
-from harness.run_folder import RunFolder, RunFolderError
+from staticfire.harness.cli.progress import show_progress
+from staticfire.harness.cli.somebodys_cluster import take_cluster
+from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, status_of_validity
+from staticfire.harness.defective import use_defect
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.run_folder import RunFolder, RunFolderError
 
 if TYPE_CHECKING:
-    from harness.run_result import RunResult
+    from staticfire.harness.run_result import RunResult
 
 
 @click.command(short_help="Run one fault campaign and judge it.")
@@ -70,7 +70,7 @@ def run(seed: int | None, runs: Path, is_dry_run: bool, fleet: FleetOptions, **o
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     if is_dry_run:
-        from harness.report.console import print_campaign, print_missing
+        from staticfire.harness.report.console import print_campaign, print_missing
 
         print_campaign(campaign, fleet.name_servers)
         print_missing(missing)
@@ -83,7 +83,7 @@ def run_and_report(
     campaign: Campaign, runs: Path, missing: Mapping[str, str], fleet: FleetOptions
 ) -> int:
     """Run, keep and print. The system under test is imported only now: a defect may have replaced it."""
-    from harness.report.console import print_campaign, print_missing, print_result
+    from staticfire.harness.report.console import print_campaign, print_missing, print_result
 
     folder = make_folder(campaign, runs)
     print_campaign(campaign, fleet.name_servers)
@@ -104,9 +104,9 @@ def make_folder(campaign: Campaign, runs: Path) -> RunFolder:
 
 def run_in(folder: RunFolder, campaign: Campaign, fleet: FleetOptions) -> RunResult:
     """Run and keep; a run that never began leaves no folder. Raises HarnessError."""
-    from harness.any_runner import runner_of
-    from harness.environments.errors import EnvironmentFailed
-    from harness.runner import RunError
+    from staticfire.harness.any_runner import runner_of
+    from staticfire.harness.environments.errors import EnvironmentFailed
+    from staticfire.harness.runner import RunError
 
     is_simulated = campaign.environment == "simulation"  # its columns are written when it is over
     try:

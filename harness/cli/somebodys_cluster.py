@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from faults.fault import PlannedFault
-from harness.cli.status import BadInput, HarnessError
-from harness.environments.fleet_options import FleetOptions
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.environments.fleet_options import FleetOptions
 
 SHAPE = ("masters", "slaves", "name_servers")
 PROMISES = ("flush", "replication")
@@ -42,8 +42,8 @@ def take_cluster(
                 f"--{name.replace('_', '-')} is of clusters that a run makes; "
                 "--environment address takes the cluster as it is"
             )
-    from harness.environments.errors import EnvironmentFailed
-    from harness.environments.somebodys_cluster import find_cluster
+    from staticfire.harness.environments.errors import EnvironmentFailed
+    from staticfire.harness.environments.somebodys_cluster import find_cluster
 
     try:
         found = asyncio.run(find_cluster(fleet.name_servers))

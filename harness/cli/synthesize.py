@@ -10,10 +10,10 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from checkers.history import HistoryError
-from harness.cli.status import BadInput
-from spark_analysis.shape import Shape, ShapeError
-from spark_analysis.synthesize import MODES, TRUTH_FILE, synthesize
+from staticfire.checkers.history import HistoryError
+from staticfire.harness.cli.status import BadInput
+from staticfire.spark_analysis.shape import Shape, ShapeError
+from staticfire.spark_analysis.synthesize import MODES, TRUTH_FILE, synthesize
 
 HELP = {
     "ops": "Sends and calls of listeners.",

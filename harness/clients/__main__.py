@@ -1,4 +1,4 @@
-"""`python -m harness.clients producer|consumer|admin`: one client as a process, told what to do by JSON lines.
+"""`python -m staticfire.harness.clients producer|consumer|admin`: one client as a process, led by JSON lines.
 
 docs/client-protocol.md says what the lines hold. The log goes to standard error. The end of standard input and SIGTERM
 end the client gracefully. Exit status: 0 ended, 1 failed or nobody reads what it says, 254 bad arguments or a bad line.
@@ -9,18 +9,18 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from harness.clients import configuration
-from harness.clients.configuration import Configuration
-from harness.clients.line_client import MakeClient, Serve, run
-from harness.clients.line_port import Check
-from harness.clients.line_requests import CONSUMER, PRODUCER, checker
+from staticfire.harness.clients import configuration
+from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.clients.line_client import MakeClient, Serve, run
+from staticfire.harness.clients.line_port import Check
+from staticfire.harness.clients.line_requests import CONSUMER, PRODUCER, checker
 
 # Each imports what it needs and no more: clients are started often, and while others wait for them.
 
 
 def make_producer(fields: Configuration) -> tuple[Check, Serve]:
     config = configuration.producer_config(fields)
-    from harness.clients.producer import serve_producer
+    from staticfire.harness.clients.producer import serve_producer
 
     accounts = fields.get("accounts", {})
 
@@ -32,7 +32,7 @@ def make_producer(fields: Configuration) -> tuple[Check, Serve]:
 
 def make_consumer(fields: Configuration) -> tuple[Check, Serve]:
     config, listening = configuration.consumer_config(fields)
-    from harness.clients.consumer import ListenerControl, serve_consumer
+    from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
 
     control = ListenerControl(**dataclasses.asdict(listening))
     return (
@@ -44,7 +44,7 @@ def make_consumer(fields: Configuration) -> tuple[Check, Serve]:
 def make_admin(fields: Configuration) -> tuple[Check, Serve]:
     configuration.check_admin(fields)
     credentials = configuration.credentials_of(fields)
-    from harness.clients.admin import ACTIONS, serve_admin
+    from staticfire.harness.clients.admin import ACTIONS, serve_admin
 
     return (
         checker("admin", {name: {} for name in ACTIONS}),
@@ -59,4 +59,4 @@ ROLES: dict[str, MakeClient] = {
 }
 
 if __name__ == "__main__":
-    sys.exit(run("python -m harness.clients", sys.argv[1:], ROLES, __doc__))
+    sys.exit(run("python -m staticfire.harness.clients", sys.argv[1:], ROLES, __doc__))

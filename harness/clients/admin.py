@@ -6,20 +6,24 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from harness.clients.contents import contents_of
-from harness.clients.payload import delivered_message
-from harness.clients.port import ClientSide, Outcome, PortClosed, Reply, Request
-from system_under_test.acl.signature import Credentials, signer_of
-from system_under_test.broker.administration.figures import TABLE_PREFIX
-from system_under_test.client.pulling import pull_command, read_messages
-from system_under_test.client.subscription import Subscription
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue, TopicConfigTable, TopicRouteData
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.json_dialect import loads
-from system_under_test.protocol.message import RecordError, decode_records
-from system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.harness.clients.contents import contents_of
+from staticfire.harness.clients.payload import delivered_message
+from staticfire.harness.clients.port import ClientSide, Outcome, PortClosed, Reply, Request
+from staticfire.system_under_test.acl.signature import Credentials, signer_of
+from staticfire.system_under_test.broker.administration.figures import TABLE_PREFIX
+from staticfire.system_under_test.client.pulling import pull_command, read_messages
+from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import (
+    MessageQueue,
+    TopicConfigTable,
+    TopicRouteData,
+)
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.json_dialect import loads
+from staticfire.system_under_test.protocol.message import RecordError, decode_records
+from staticfire.system_under_test.remoting import RemotingClient, RemotingError
 
 TIMEOUT_S = 3.0
 READER = "staticfire-look-up"  # the group under which the harness itself reads

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
-from harness.clients.lines import (
+from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
+from staticfire.harness.clients.lines import (
     FLAG,
     LIST,
     NUMBER,
@@ -22,10 +22,10 @@ from harness.clients.lines import (
 )
 
 if TYPE_CHECKING:
-    from system_under_test.acl.signature import Credentials
-    from system_under_test.client.producer import ProducerConfig
-    from system_under_test.client.push_consumer import ConsumerConfig
-    from system_under_test.real_tls import RealTls
+    from staticfire.system_under_test.acl.signature import Credentials
+    from staticfire.system_under_test.client.producer import ProducerConfig
+    from staticfire.system_under_test.client.push_consumer import ConsumerConfig
+    from staticfire.system_under_test.real_tls import RealTls
 
 Configuration = dict[str, Any]
 
@@ -194,7 +194,7 @@ def _share(share: list[Any]) -> tuple[int, int]:
 
 def producer_config(fields: Configuration) -> ProducerConfig:
     """Raises LineError."""
-    from system_under_test.client.producer import ProducerConfig
+    from staticfire.system_under_test.client.producer import ProducerConfig
 
     check_producer(fields)
     return ProducerConfig(**_client_fields(fields), **_given(fields, PRODUCER))
@@ -202,9 +202,9 @@ def producer_config(fields: Configuration) -> ProducerConfig:
 
 def consumer_config(fields: Configuration) -> tuple[ConsumerConfig, Listening]:
     """Raises LineError."""
-    from system_under_test.client.offset_store import ConsumeFrom
-    from system_under_test.client.push_consumer import ConsumerConfig
-    from system_under_test.client.queue_puller import FlowLimits
+    from staticfire.system_under_test.client.offset_store import ConsumeFrom
+    from staticfire.system_under_test.client.push_consumer import ConsumerConfig
+    from staticfire.system_under_test.client.queue_puller import FlowLimits
 
     listening = check_consumer(fields)
     given = _given(fields, CONSUMER)
@@ -274,8 +274,8 @@ def tls_of(fields: Configuration) -> RealTls | None:
     """TLS of a client that was given a file of properties. Raises LineError for one that cannot be used."""
     if "tls_config" not in fields:
         return None
-    from system_under_test.env import TlsError, TlsMode
-    from system_under_test.real_tls import RealTls, read_tls_options
+    from staticfire.system_under_test.env import TlsError, TlsMode
+    from staticfire.system_under_test.real_tls import RealTls, read_tls_options
 
     try:
         path = fields["tls_config"]
@@ -288,6 +288,6 @@ def tls_of(fields: Configuration) -> RealTls | None:
 
 def credentials_of(fields: Configuration) -> Credentials | None:
     """The client's own keys, if it was given any."""
-    from system_under_test.acl.signature import Credentials
+    from staticfire.system_under_test.acl.signature import Credentials
 
     return Credentials(**fields["credentials"]) if "credentials" in fields else None

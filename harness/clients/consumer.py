@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from checkers.stretches import CONSUME_MANY, condensed
-from harness.clients.consumer_kinds import PUSH
-from harness.clients.contents import contents_of
-from harness.clients.forwarding import Forwarder, forwarder_config
-from harness.clients.payload import delivered_message, key_of, make_body
-from harness.clients.port import GO_ON, ClientSide, Outcome, Request
-from system_under_test.client.listening import SUCCESS, ConsumeResult
-from system_under_test.client.offset_store import CommitSent
-from system_under_test.client.producer import Producer
-from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
-from system_under_test.client.request_reply import wants_reply
-from system_under_test.client.send_result import SendFailed
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import SendStatus
-from system_under_test.protocol.message import Message
+from staticfire.checkers.stretches import CONSUME_MANY, condensed
+from staticfire.harness.clients.consumer_kinds import PUSH
+from staticfire.harness.clients.contents import contents_of
+from staticfire.harness.clients.forwarding import Forwarder, forwarder_config
+from staticfire.harness.clients.payload import delivered_message, key_of, make_body
+from staticfire.harness.clients.port import GO_ON, ClientSide, Outcome, Request
+from staticfire.system_under_test.client.listening import SUCCESS, ConsumeResult
+from staticfire.system_under_test.client.offset_store import CommitSent
+from staticfire.system_under_test.client.producer import Producer
+from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from staticfire.system_under_test.client.request_reply import wants_reply
+from staticfire.system_under_test.client.send_result import SendFailed
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import SendStatus
+from staticfire.system_under_test.protocol.message import Message
 
 FAILS = "fails"  # the property of a message for whose first deliveries, this many, the listener is to fail
 
@@ -249,7 +249,9 @@ async def _serve_polled(
     env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
 ) -> None:
     """The same as a member that asks for messages."""
-    from harness.clients.polling import polled_member  # push consumers start sooner without
+    from staticfire.harness.clients.polling import (
+        polled_member,  # push consumers start sooner without
+    )
 
     reports = Reports(config.group, port)
     listener = RecordingListener(env, config.group, port, control)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from checkers.message_contents import VALUE_MAX, digest_of_properties, digest_of_text
-from harness.clients.payload import key_of
-from system_under_test.client.message_properties import KEYS, ORIGIN_ID, TAGS, UNIQUE_KEY
-from system_under_test.protocol.message import parse_offset_message_id
+from staticfire.checkers.message_contents import VALUE_MAX, digest_of_properties, digest_of_text
+from staticfire.harness.clients.payload import key_of
+from staticfire.system_under_test.client.message_properties import KEYS, ORIGIN_ID, TAGS, UNIQUE_KEY
+from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
 if TYPE_CHECKING:
-    from system_under_test.protocol.message import Message
+    from staticfire.system_under_test.protocol.message import Message
 
 ANSWERS: Final = (
     "ANSWERS"  # property of a half message: what checks are answered, one after the other

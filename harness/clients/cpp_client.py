@@ -1,6 +1,7 @@
-"""`python -m harness.clients.cpp_client producer|consumer`: a client of RocketMQ's C++ library, told by JSON lines.
+"""`python -m staticfire.harness.clients.cpp_client producer|consumer`: RocketMQ's C++ client, led by JSON lines.
 
-The same lines as those of `python -m harness.clients`, docs/client-protocol.md, with one more field of the first line:
+The same lines as those of `python -m staticfire.harness.clients`, docs/client-protocol.md, with one more
+field of the first line:
 `log_folder`, below which the library writes its log; without it that is a folder for the time being. It needs the extra
 `cpp-client` (PyPI's rocketmq 0.4.4, Linux on x86-64). What the library cannot do (batches, a given queue) is `fail`.
 """
@@ -10,13 +11,13 @@ from __future__ import annotations
 import os
 import sys
 
-from harness.clients import configuration
-from harness.clients.configuration import Configuration
-from harness.clients.line_client import MakeClient, Serve, run
-from harness.clients.line_port import Check
-from harness.clients.line_requests import CONSUMER, PRODUCER, checker
-from harness.clients.lines import TEXT, check_value
-from harness.temporary import TemporaryFolder
+from staticfire.harness.clients import configuration
+from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.clients.line_client import MakeClient, Serve, run
+from staticfire.harness.clients.line_port import Check
+from staticfire.harness.clients.line_requests import CONSUMER, PRODUCER, checker
+from staticfire.harness.clients.lines import TEXT, check_value
+from staticfire.harness.temporary import TemporaryFolder
 
 LOG_FOLDER = "log_folder"
 
@@ -24,8 +25,8 @@ LOG_FOLDER = "log_folder"
 def make_producer(fields: Configuration) -> tuple[Check, Serve]:
     folder = _take_log_folder(fields)
     configuration.check_producer(fields)
-    from harness.clients.cpp.library import Library
-    from harness.clients.cpp.producer import serve_cpp_producer
+    from staticfire.harness.clients.cpp.library import Library
+    from staticfire.harness.clients.cpp.producer import serve_cpp_producer
 
     library = Library(folder)
     return checker("producer", PRODUCER), lambda env, port: serve_cpp_producer(
@@ -36,9 +37,9 @@ def make_producer(fields: Configuration) -> tuple[Check, Serve]:
 def make_consumer(fields: Configuration) -> tuple[Check, Serve]:
     folder = _take_log_folder(fields)
     listening = configuration.check_consumer(fields)
-    from harness.clients.consumer import ListenerControl
-    from harness.clients.cpp.consumer import serve_cpp_consumer
-    from harness.clients.cpp.library import Library
+    from staticfire.harness.clients.consumer import ListenerControl
+    from staticfire.harness.clients.cpp.consumer import serve_cpp_consumer
+    from staticfire.harness.clients.cpp.library import Library
 
     control = ListenerControl(listening.delay_s, listening.failing_share)
     library = Library(folder)
@@ -62,7 +63,7 @@ ROLES: dict[str, MakeClient] = {"producer": make_producer, "consumer": make_cons
 
 
 def main() -> None:
-    status = run("python -m harness.clients.cpp_client", sys.argv[1:], ROLES, __doc__)
+    status = run("python -m staticfire.harness.clients.cpp_client", sys.argv[1:], ROLES, __doc__)
     for folder in _temporary:
         folder.remove()
     sys.stderr.flush()

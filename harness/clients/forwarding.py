@@ -13,13 +13,13 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from checkers.stretches import SEND_MANY
-from harness.clients.port import ClientSide, Request
-from harness.clients.producer import invoke_many
-from system_under_test.client.producer import Producer, ProducerConfig
-from system_under_test.client.push_consumer import ConsumerConfig
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message
+from staticfire.checkers.stretches import SEND_MANY
+from staticfire.harness.clients.port import ClientSide, Request
+from staticfire.harness.clients.producer import invoke_many
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.push_consumer import ConsumerConfig
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message
 
 BATCH_BYTES_MAX = (
     48 << 10

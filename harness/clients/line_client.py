@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from harness.clients.configuration import Configuration, tls_of
-from harness.clients.line_port import Check, LinePort, Output, feed_from, read_first_line
-from harness.clients.lines import LineError, decode_line
-from harness.clients.port import PortClosed
-from system_under_test.env import Env
-from system_under_test.real_env import make_env
+from staticfire.harness.clients.configuration import Configuration, tls_of
+from staticfire.harness.clients.line_port import Check, LinePort, Output, feed_from, read_first_line
+from staticfire.harness.clients.lines import LineError, decode_line
+from staticfire.harness.clients.port import PortClosed
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.real_env import make_env
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 254

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.clients.lines import (
+from staticfire.harness.clients.lines import (
     LINE_BYTES_MAX,
     TEXT,
     WHOLE,
@@ -24,10 +24,10 @@ from harness.clients.lines import (
     decode_line,
     encode_line,
 )
-from harness.clients.port import CLOCK, Outcome, PortClosed, Reply, Request
+from staticfire.harness.clients.port import CLOCK, Outcome, PortClosed, Reply, Request
 
 if TYPE_CHECKING:
-    from checkers.history import OpType
+    from staticfire.checkers.history import OpType
 
 READ_BYTES = 1 << 16
 

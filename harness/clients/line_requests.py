@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from checkers.stretches import MANY_MAX, SEND_MANY, is_plain
-from harness.accounts import PLAIN
-from harness.clients.line_port import Check
-from harness.clients.lines import (
+from staticfire.checkers.stretches import MANY_MAX, SEND_MANY, is_plain
+from staticfire.harness.accounts import PLAIN
+from staticfire.harness.clients.line_port import Check
+from staticfire.harness.clients.lines import (
     FLAG,
     LIST,
     NUMBER,
@@ -19,7 +19,7 @@ from harness.clients.lines import (
     check_fields,
     check_value,
 )
-from harness.clients.port import GO_ON, Request
+from staticfire.harness.clients.port import GO_ON, Request
 
 Fields = Mapping[str, Kind]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from checkers.message_contents import check_contents
-from checkers.stretches import MANY_MAX, is_plain, nth_key
-from harness.clients.lines import (
+from staticfire.checkers.message_contents import check_contents
+from staticfire.checkers.stretches import MANY_MAX, is_plain, nth_key
+from staticfire.harness.clients.lines import (
     FLAG,
     LIST,
     TEXT,
@@ -21,10 +21,10 @@ from harness.clients.lines import (
     check_fields,
     check_value,
 )
-from harness.clients.port import Outcome, Request
+from staticfire.harness.clients.port import Outcome, Request
 
 if TYPE_CHECKING:
-    from checkers.history import OpType
+    from staticfire.checkers.history import OpType
 
 SCOPE = {"group": TEXT, "topic": TEXT}
 EMITTED: dict[str, dict[str, Kind]] = {

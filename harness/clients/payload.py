@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from system_under_test.protocol.message import Message
+    from staticfire.system_under_test.protocol.message import Message
 
 
 def make_body(key: str, size_bytes: int) -> bytes:

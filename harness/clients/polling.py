@@ -13,25 +13,25 @@ from contextlib import suppress
 from typing import Protocol
 from zlib import crc32
 
-from harness.clients.consumer_kinds import CHOOSING, LITE_PULL_COMMIT, PULL
-from system_under_test.client.assignment import OnCommit
-from system_under_test.client.consumer_config import ConsumerConfig
-from system_under_test.client.errors import BrokerRefused, ClientError
-from system_under_test.client.listening import Listener, has_succeeded
-from system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
-from system_under_test.client.offset_store import OnCommitSent, OnOffsetRead
-from system_under_test.client.pull_consumer import (
+from staticfire.harness.clients.consumer_kinds import CHOOSING, LITE_PULL_COMMIT, PULL
+from staticfire.system_under_test.client.assignment import OnCommit
+from staticfire.system_under_test.client.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.errors import BrokerRefused, ClientError
+from staticfire.system_under_test.client.listening import Listener, has_succeeded
+from staticfire.system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
+from staticfire.system_under_test.client.offset_store import OnCommitSent, OnOffsetRead
+from staticfire.system_under_test.client.pull_consumer import (
     PullAnswer,
     PullConsumer,
     PullConsumerConfig,
     PullOutcome,
 )
-from system_under_test.client.rebalancing import OnAssignment
-from system_under_test.client.routes import MASTER_ID
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message
-from system_under_test.remoting import RemotingError
+from staticfire.system_under_test.client.rebalancing import OnAssignment
+from staticfire.system_under_test.client.routes import MASTER_ID
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting import RemotingError
 
 POLL_S = 1.0  # so often a member that is given nothing looks whether something else is due
 COMMIT_S = 1.0  # between two commits of a caller of lite pull

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from checkers.stretches import SEND_MANY
+from staticfire.checkers.stretches import SEND_MANY
 
 if TYPE_CHECKING:  # a client process starts sooner without
-    from checkers.history import OpType, Stamp
+    from staticfire.checkers.history import OpType, Stamp
 
 
 class Outcome(NamedTuple):

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
-from checkers.history import OpType, Stamp
-from harness.clients.client_clock import ClientClock
-from harness.clients.line_values import check_emitted, check_result
-from harness.clients.lines import (
+from staticfire.checkers.history import OpType, Stamp
+from staticfire.harness.clients.client_clock import ClientClock
+from staticfire.harness.clients.line_values import check_emitted, check_result
+from staticfire.harness.clients.lines import (
     OBJECT,
     TEXT,
     TEXT_OR_NULL,
@@ -25,7 +25,7 @@ from harness.clients.lines import (
     encode_line,
     show,
 )
-from harness.clients.port import CLOCK, Outcome, Request, answer_to_emitted
+from staticfire.harness.clients.port import CLOCK, Outcome, Request, answer_to_emitted
 
 READ_BYTES = 1 << 16
 OUTCOME = {"type": TEXT, "value": OBJECT}

@@ -9,16 +9,16 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from checkers.message_contents import digest_of_text
-from checkers.stretches import SEND_MANY, condensed, nth_key
-from harness.accounts import PLAIN
-from harness.clients.contents import ANSWERS
-from harness.clients.payload import key_of, make_body
-from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
-from system_under_test.acl.signature import Credentials
-from system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
-from system_under_test.client.ordered_queues import OrderedQueues
-from system_under_test.client.producer import (
+from staticfire.checkers.message_contents import digest_of_text
+from staticfire.checkers.stretches import SEND_MANY, condensed, nth_key
+from staticfire.harness.accounts import PLAIN
+from staticfire.harness.clients.contents import ANSWERS
+from staticfire.harness.clients.payload import key_of, make_body
+from staticfire.harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
+from staticfire.system_under_test.acl.signature import Credentials
+from staticfire.system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
+from staticfire.system_under_test.client.ordered_queues import OrderedQueues
+from staticfire.system_under_test.client.producer import (
     Producer,
     ProducerConfig,
     RequestTimeout,
@@ -26,10 +26,10 @@ from system_under_test.client.producer import (
     SendResult,
     TransactionState,
 )
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import SendStatus
-from system_under_test.protocol.message import Message, parse_offset_message_id
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import SendStatus
+from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
 
 PADDING = "PADDING"  # a property that is there to be long
 

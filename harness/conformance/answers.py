@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.conformance.failures import BadAnswer
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, RecordError, decode_records
+from staticfire.harness.conformance.failures import BadAnswer
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, RecordError, decode_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

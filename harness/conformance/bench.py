@@ -7,17 +7,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from zlib import crc32
 
-from faults.capabilities import Controls
-from harness.conformance import wire
-from harness.conformance.answers import Pulled, json_object, number, read_pull
-from harness.conformance.failures import TargetUnfit
-from harness.conformance.request_fields import READ, WRITE, pull_fields, send_fields, topic_fields
-from harness.conformance.stored_ends import StoredEnds
-from harness.conformance.target_facts import BrokerAddress, TargetFacts, known_brokers
-from harness.conformance.wire import CannotConnect, NoAnswer, Wire
-from harness.conformance.wire_log import WireLog
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.faults.capabilities import Controls
+from staticfire.harness.conformance import wire
+from staticfire.harness.conformance.answers import Pulled, json_object, number, read_pull
+from staticfire.harness.conformance.failures import TargetUnfit
+from staticfire.harness.conformance.request_fields import (
+    READ,
+    WRITE,
+    pull_fields,
+    send_fields,
+    topic_fields,
+)
+from staticfire.harness.conformance.stored_ends import StoredEnds
+from staticfire.harness.conformance.target_facts import BrokerAddress, TargetFacts, known_brokers
+from staticfire.harness.conformance.wire import CannotConnect, NoAnswer, Wire
+from staticfire.harness.conformance.wire_log import WireLog
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 MASTER = 0
 STORED = (  # what a send is answered with whose message is stored, by how safe it is

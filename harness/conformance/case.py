@@ -11,9 +11,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from harness.conformance.bench import Bench
-from harness.conformance.clause import Clause, Level, Need, contract
-from harness.conformance.failures import ClauseBroken
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.clause import Clause, Level, Need, contract
+from staticfire.harness.conformance.failures import ClauseBroken
 
 Trial = Callable[[Bench], Awaitable[None]]
 LIMIT_S = 30.0  # of the clock of the place where the target runs
@@ -74,7 +74,7 @@ def case(
 @cache
 def cases() -> Mapping[str, Case]:
     """All cases by the id of their clause, in the order of the contract."""
-    package = importlib.import_module("harness.conformance.cases")
+    package = importlib.import_module("staticfire.harness.conformance.cases")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return MappingProxyType({name: _CASES[name] for name in contract() if name in _CASES})

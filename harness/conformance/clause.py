@@ -66,7 +66,7 @@ class ContractError(ValueError):
 def contract() -> Mapping[str, Clause]:
     """All clauses by id, in the order of the files and of the clauses in them. Raises ContractError."""
     clauses: dict[str, Clause] = {}
-    folder = files("harness.conformance.contract")
+    folder = files("staticfire.harness.conformance.contract")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
     for name in names:
         for clause in read_clauses((folder / name).read_text(encoding="utf-8"), name):

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.conformance.bench import Bench
-from harness.conformance.failures import TargetUnfit
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import java_string_hash
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.failures import TargetUnfit
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import java_string_hash
 
 BEAT_S = 20.0
 

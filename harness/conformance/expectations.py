@@ -19,8 +19,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness.conformance.clause import contract
-from harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.clause import contract
+from staticfire.harness.conformance.result import CaseResult, Outcome
 
 _FIELDS = {"id": str, "reason": str, "issue": str, "expires": date}
 

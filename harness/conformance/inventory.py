@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.conformance.answers import json_object
-from harness.conformance.failures import BadAnswer
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode
+from staticfire.harness.conformance.answers import json_object
+from staticfire.harness.conformance.failures import BadAnswer
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ import asyncio
 import struct
 from typing import NamedTuple
 
-from harness.conformance.wire import CannotConnect, NoAnswer
-from harness.conformance.wire_log import WireLog
-from system_under_test.remoting.address import parse_address
+from staticfire.harness.conformance.wire import CannotConnect, NoAnswer
+from staticfire.harness.conformance.wire_log import WireLog
+from staticfire.system_under_test.remoting.address import parse_address
 
 _HEAD = struct.Struct(">qi")  # position in the log, size
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.conformance.clause import Clause
+from staticfire.harness.conformance.clause import Clause
 
 
 class Outcome(StrEnum):

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.conformance.case import Case, cases, selects
-from harness.conformance.clause import Clause, Level, contract
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.sites.site import Site, SiteFailed
+from staticfire.harness.conformance.case import Case, cases, selects
+from staticfire.harness.conformance.clause import Clause, Level, contract
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.sites.site import Site, SiteFailed
 
 FLOOR = 10  # cases that must have run, or half of a smaller choice: fewer prove nothing
 BROKER_CORE = (

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from faults.capabilities import Controls
-from harness.conformance.answers import json_object
-from harness.conformance.failures import TargetUnfit
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode
+from staticfire.faults.capabilities import Controls
+from staticfire.harness.conformance.answers import json_object
+from staticfire.harness.conformance.failures import TargetUnfit
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 if TYPE_CHECKING:
-    from harness.conformance.clients.client import ClientMaker
+    from staticfire.harness.conformance.clients.client import ClientMaker
 
 ReadStore = Callable[[str], Awaitable[Mapping[str, bytes]]]  # node -> files by path
 # Node that does not run, and files by path: what they hold from now on, None to remove one.

@@ -1,13 +1,13 @@
-"""The conformance suite as tests, a test a case: see `harness.pytest_plugin`."""
+"""The conformance suite as tests, a test a case: see `staticfire.harness.pytest_plugin`."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness.conformance.case import cases
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.sites.site import Site
-from harness.conformance.suite import run_suite
+from staticfire.harness.conformance.case import cases
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.sites.site import Site
+from staticfire.harness.conformance.suite import run_suite
 
 
 @pytest.mark.parametrize("clause_id", list(cases()))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import Case
-from harness.conformance.clients.client import ClientGone, ClientUnusable
-from harness.conformance.failures import BadAnswer, ClauseBroken, NotTriable, TargetUnfit
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.target_facts import TargetFacts
-from harness.conformance.wire import CannotConnect, NoAnswer, Refused
-from harness.conformance.wire_log import WireLog
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.clients.client import ClientGone, ClientUnusable
+from staticfire.harness.conformance.failures import BadAnswer, ClauseBroken, NotTriable, TargetUnfit
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.conformance.wire import CannotConnect, NoAnswer, Refused
+from staticfire.harness.conformance.wire_log import WireLog
 
 BROKEN = (ClauseBroken, BadAnswer, Refused, NoAnswer, CannotConnect, TargetUnfit, ClientGone)
 

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Mapping
 from itertools import count
 
-from harness.conformance.wire_log import WireLog
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import JSON, RemotingCommand, decode_command
-from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
-from system_under_test.remoting.address import parse_address
+from staticfire.harness.conformance.wire_log import WireLog
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import JSON, RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
+from staticfire.system_under_test.remoting.address import parse_address
 
 ANSWER_S = 10.0  # for an answer that need not wait for anything
 FRAME_SIZE_MAX = 256 << 20  # of what a target may answer

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.history import Op
-from checkers.promises import NS_PER_S
-from checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, SENDS, messages_in
-from checkers.verdict import seconds
-from faults.client_faults import SlowConsumer
-from harness.diagnoses.forwarding import Way, forwardings, sentences, way_of
-from harness.diagnoses.new_deliveries import NewDeliveries
-from harness.run_result import RunResult
+from staticfire.checkers.history import Op
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, SENDS, messages_in
+from staticfire.checkers.verdict import seconds
+from staticfire.faults.client_faults import SlowConsumer
+from staticfire.harness.diagnoses.forwarding import Way, forwardings, sentences, way_of
+from staticfire.harness.diagnoses.new_deliveries import NewDeliveries
+from staticfire.harness.run_result import RunResult
 
 BOTH_ENDS = SENDS | DELIVERIES
 PEAK_MIN = 1000  # messages: less than this is no backlog

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from checkers.history import Op
-from checkers.verdict import seconds
-from harness.run_result import RunResult
+from staticfire.checkers.history import Op
+from staticfire.checkers.verdict import seconds
+from staticfire.harness.run_result import RunResult
 
 BUSY = " with code 2: "
 NS_PER_MS = 1_000_000

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from checkers.promises import NS_PER_S
-from checkers.verdict import seconds
-from harness.nemesis import FaultRecord
-from harness.run_result import RunResult
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.verdict import seconds
+from staticfire.harness.nemesis import FaultRecord
+from staticfire.harness.run_result import RunResult
 
 TOGETHER_NS = NS_PER_S  # so close two faults are one host's
 

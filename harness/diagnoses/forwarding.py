@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from checkers.history import Op
-from checkers.promises import NS_PER_S
-from checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, messages_in
-from checkers.verdict import seconds
-from harness.diagnoses.new_deliveries import NewDeliveries
+from staticfire.checkers.history import Op
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, messages_in
+from staticfire.checkers.verdict import seconds
+from staticfire.harness.diagnoses.new_deliveries import NewDeliveries
 
 KEPT_UP_SHARE = (
     10  # of the time: a group that ends no later than that behind the forwarders kept up

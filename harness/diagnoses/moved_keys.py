@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from checkers.history import Op
-from checkers.verdict import seconds
-from harness.run_result import RunResult
+from staticfire.checkers.history import Op
+from staticfire.checkers.verdict import seconds
+from staticfire.harness.run_result import RunResult
 
 Queue = tuple[str, int]
 

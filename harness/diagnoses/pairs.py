@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from checkers.verdict import seconds
-from faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
-from faults.process_faults import Kill
-from harness.nemesis import FaultRecord
-from harness.run_result import RunResult
+from staticfire.checkers.verdict import seconds
+from staticfire.faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
+from staticfire.faults.process_faults import Kill
+from staticfire.harness.nemesis import FaultRecord
+from staticfire.harness.run_result import RunResult
 
 DISK_LOST = "disk-lost"
 POWER_CUTS = (PowerCut.name, PowerCutInOperation.name)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.promises import NS_PER_S
-from checkers.verdict import seconds
-from harness.run_result import RunResult
-from harness.workloads.reservations import CONFIRMS
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.verdict import seconds
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.workloads.reservations import CONFIRMS
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from checkers.history import Op
-from checkers.promises import NS_PER_S
-from checkers.verdict import seconds
-from harness.nemesis import FaultRecord
-from harness.run_result import RunResult
+from staticfire.checkers.history import Op
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.verdict import seconds
+from staticfire.harness.nemesis import FaultRecord
+from staticfire.harness.run_result import RunResult
 
 
 @dataclass(frozen=True, slots=True)

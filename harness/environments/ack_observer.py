@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from checkers.history import Op
-from system_under_test.client.sender import COMPRESS_OVER_BYTES
-from system_under_test.store.record_scan import RECORD_HEADER_SIZE
+from staticfire.checkers.history import Op
+from staticfire.system_under_test.client.sender import COMPRESS_OVER_BYTES
+from staticfire.system_under_test.store.record_scan import RECORD_HEADER_SIZE
 
 if TYPE_CHECKING:
-    from harness.environments.simulation import SimulatedNode, SimulationEnvironment
+    from staticfire.harness.environments.simulation import SimulatedNode, SimulationEnvironment
 
 
 class _Copy(NamedTuple):

@@ -9,28 +9,28 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence, Set
 
-from faults.capabilities import OWN_BROKERS, OWN_NEED, SERVERS_NEED
-from faults.linux.executor import LocalExecutor
-from faults.linux.inventory import Inventory
-from faults.linux.resources import Resource, removal_order
-from faults.proxy import Proxy, ProxyNetwork
-from faults.proxy.network import PROXY_LACKS
-from faults.proxy.servers import ServerKind
-from harness.campaign import Campaign
-from harness.environments.cluster_watch import ClusterWatch
-from harness.environments.environment import ADMIN, PROBE
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet import MachineControls
-from harness.environments.fleet_options import FleetOptions
-from harness.environments.local_place import LocalPlace
-from harness.environments.place import Place
-from harness.environments.real import RealEnvironment
-from harness.environments.run_files import check_room, make_run_folder
-from harness.environments.somebodys_cluster import find_cluster, remove_traces
-from harness.environments.state import state_folder
-from harness.side_topics import side_scopes
-from harness.targets.interpreter import OurInterpreter
-from harness.workloads.catalogue import WORKLOADS
+from staticfire.faults.capabilities import OWN_BROKERS, OWN_NEED, SERVERS_NEED
+from staticfire.faults.linux.executor import LocalExecutor
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.resources import Resource, removal_order
+from staticfire.faults.proxy import Proxy, ProxyNetwork
+from staticfire.faults.proxy.network import PROXY_LACKS
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.environments.cluster_watch import ClusterWatch
+from staticfire.harness.environments.environment import ADMIN, PROBE
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet import MachineControls
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.environments.local_place import LocalPlace
+from staticfire.harness.environments.place import Place
+from staticfire.harness.environments.real import RealEnvironment
+from staticfire.harness.environments.run_files import check_room, make_run_folder
+from staticfire.harness.environments.somebodys_cluster import find_cluster, remove_traces
+from staticfire.harness.environments.state import state_folder
+from staticfire.harness.side_topics import side_scopes
+from staticfire.harness.targets.interpreter import OurInterpreter
+from staticfire.harness.workloads.catalogue import WORKLOADS
 
 HOST = "127.0.0.1"
 SERVERS = "servers at --name-server are somebody's: they are neither stopped nor configured"
@@ -50,7 +50,7 @@ LACKS: Mapping[str, str] = {
 
 
 class AddressFleet(OurInterpreter):
-    """Implements `harness.environments.fleet.Fleet`: clients are processes here, servers somewhere."""
+    """Implements `staticfire.harness.environments.fleet.Fleet`: clients are processes here, servers somewhere."""
 
     def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = LACKS
@@ -96,7 +96,7 @@ class AddressFleet(OurInterpreter):
 
     @property
     def gone(self) -> asyncio.Future[str]:
-        """Implements `harness.environments.fleet.Vanishing`."""
+        """Implements `staticfire.harness.environments.fleet.Vanishing`."""
         assert self._watch is not None, "the machines are up"
         return self._watch.gone
 
@@ -114,7 +114,7 @@ class AddressFleet(OurInterpreter):
         return addresses
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `harness.environments.fleet.Rerouting`: no fault touches the harness's own clients."""
+        """Implements `staticfire.harness.environments.fleet.Rerouting`: no fault touches the harness's own clients."""
         if self._proxy is None or node in (ADMIN, PROBE):
             return address
         return self._proxy.address_for(address, kind=kind, client=node)

@@ -10,21 +10,21 @@ import sys
 from collections.abc import Iterable, Set
 from pathlib import Path
 
-from faults.linux.clock import LIBRARY, PACKAGE, FakeClock, library_path, local_library
-from faults.linux.disk_speed import THROTTLES
-from faults.linux.executor import SYSTEM_PATHS, Executor, LocalExecutor
-from faults.linux.firewall import Firewall
-from faults.linux.inventory import Inventory
-from faults.linux.loop_disk import FileSystem, LoopDisk
-from faults.linux.machine import Machine
-from faults.linux.resources import removal_order
-from faults.linux.traffic import TRY_NETEM, NodeTraffic
-from harness.environments.all_ended import all_or_first_error
-from harness.environments.fleet import MachineControls
-from harness.environments.linux_controls import FakedClocks, FirewalledNetwork, LoopDisks
-from harness.environments.real import RealEnvironment
-from harness.environments.run_files import check_room, make_run_folder
-from harness.environments.state import state_folder
+from staticfire.faults.linux.clock import LIBRARY, PACKAGE, FakeClock, library_path, local_library
+from staticfire.faults.linux.disk_speed import THROTTLES
+from staticfire.faults.linux.executor import SYSTEM_PATHS, Executor, LocalExecutor
+from staticfire.faults.linux.firewall import Firewall
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.loop_disk import FileSystem, LoopDisk
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.resources import removal_order
+from staticfire.faults.linux.traffic import TRY_NETEM, NodeTraffic
+from staticfire.harness.environments.all_ended import all_or_first_error
+from staticfire.harness.environments.fleet import MachineControls
+from staticfire.harness.environments.linux_controls import FakedClocks, FirewalledNetwork, LoopDisks
+from staticfire.harness.environments.real import RealEnvironment
+from staticfire.harness.environments.run_files import check_room, make_run_folder
+from staticfire.harness.environments.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
 # What no real machine can do.

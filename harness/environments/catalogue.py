@@ -5,20 +5,20 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
-from faults.catalogue import FAULTS
-from faults.fault import Fault
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet import Fleet
-from harness.environments.fleet_options import FleetOptions
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.fault import Fault
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet import Fleet
+from staticfire.harness.environments.fleet_options import FleetOptions
 
 DEFAULTS = FleetOptions()
 # Where each fleet is. It is imported when it is used: some need half a second of libraries.
 FLEETS = {
-    "processes": "harness.environments.processes:ProcessFleet",
-    "namespaces": "harness.environments.namespaces:NamespaceFleet",
-    "docker": "harness.environments.docker_fleet:DockerFleet",
-    "ssh": "harness.environments.ssh_fleet:SshFleet",
-    "address": "harness.environments.address:AddressFleet",
+    "processes": "staticfire.harness.environments.processes:ProcessFleet",
+    "namespaces": "staticfire.harness.environments.namespaces:NamespaceFleet",
+    "docker": "staticfire.harness.environments.docker_fleet:DockerFleet",
+    "ssh": "staticfire.harness.environments.ssh_fleet:SshFleet",
+    "address": "staticfire.harness.environments.address:AddressFleet",
 }
 
 

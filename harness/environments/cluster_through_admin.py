@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from faults.capabilities import Evidence, ProcessControl
-from harness.accounts import GUEST_KEY
-from harness.clients.port import Outcome
-from harness.environments.environment import ADMIN, Environment
-from harness.facts import groups_of
-from harness.side_topics import POLL_S, TRIES, SideTopic, order
-from harness.workloads.membership import BROADCASTING
-from system_under_test.java_properties import parse_properties
-from system_under_test.protocol.codes import RequestCode
+from staticfire.faults.capabilities import Evidence, ProcessControl
+from staticfire.harness.accounts import GUEST_KEY
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import ADMIN, Environment
+from staticfire.harness.facts import groups_of
+from staticfire.harness.side_topics import POLL_S, TRIES, SideTopic, order
+from staticfire.harness.workloads.membership import BROADCASTING
+from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 
 class ClusterThroughAdmin:
-    """Implements `faults.capabilities.ClusterControl`."""
+    """Implements `staticfire.faults.capabilities.ClusterControl`."""
 
     def __init__(self, environment: Environment, processes: ProcessControl) -> None:
         self._environment = environment

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from faults.proxy.servers import ServerKind
-from harness.environments.somebodys_cluster import asking
-from harness.targets.own_cluster import BROKER_QUESTION, NAME_SERVER_QUESTION
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.errors import AdminError
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.environments.somebodys_cluster import asking
+from staticfire.harness.targets.own_cluster import BROKER_QUESTION, NAME_SERVER_QUESTION
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.errors import AdminError
 
 LOOK_S = 1.0  # between two looks at a server
 ANSWER_S = 2.0  # that it has to answer

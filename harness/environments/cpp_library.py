@@ -6,7 +6,7 @@ import platform
 import sys
 from importlib import metadata
 
-from harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.errors import EnvironmentFailed
 
 NEED = "client.cpp"  # of a run, as `Fleet.up` is told
 PACKAGE, VERSION = "rocketmq", "0.4.4"

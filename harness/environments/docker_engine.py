@@ -6,8 +6,8 @@ import os
 
 import docker.errors
 
-from harness.environments.docker_place import Engine
-from harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.docker_place import Engine
+from staticfire.harness.environments.errors import EnvironmentFailed
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 

@@ -16,23 +16,27 @@ import docker.errors
 import docker.models.networks
 import docker.types
 
-from faults.linux.firewall import Firewall
-from faults.linux.resources import Resource
-from faults.proxy.servers import ServerKind
-from harness.environments import cpp_library
-from harness.environments.broken_machines import BreakableMachines, lacks_here, netem_is_here
-from harness.environments.docker_engine import connect
-from harness.environments.docker_network import PodNetwork, make_network
-from harness.environments.docker_place import FOLDER, DockerPlace, Engine
-from harness.environments.environment import ADMIN, PROBE
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet import MachineControls
-from harness.environments.fleet_options import FleetOptions
-from harness.environments.namespaces import check_root, tools_for
-from harness.environments.place import Place
-from harness.environments.proxied import DELAY_NEED, NodeProxy
-from harness.environments.real import RealEnvironment
-from harness.targets.interpreter import code_folders
+from staticfire.faults.linux.firewall import Firewall
+from staticfire.faults.linux.resources import Resource
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.environments import cpp_library
+from staticfire.harness.environments.broken_machines import (
+    BreakableMachines,
+    lacks_here,
+    netem_is_here,
+)
+from staticfire.harness.environments.docker_engine import connect
+from staticfire.harness.environments.docker_network import PodNetwork, make_network
+from staticfire.harness.environments.docker_place import FOLDER, DockerPlace, Engine
+from staticfire.harness.environments.environment import ADMIN, PROBE
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet import MachineControls
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.environments.namespaces import check_root, tools_for
+from staticfire.harness.environments.place import Place
+from staticfire.harness.environments.proxied import DELAY_NEED, NodeProxy
+from staticfire.harness.environments.real import RealEnvironment
+from staticfire.harness.targets.interpreter import code_folders
 
 PYTHON = "/opt/staticfire/bin/python"  # in the image
 LABEL = (
@@ -46,7 +50,7 @@ PIDS = 256
 
 
 class DockerFleet:
-    """Implements `harness.environments.fleet.Fleet`."""
+    """Implements `staticfire.harness.environments.fleet.Fleet`."""
 
     def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = lacks_here(options.file_system)
@@ -227,7 +231,7 @@ class DockerFleet:
         return replace(controls, network=self._proxy.over(controls.network))
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `harness.environments.fleet.Rerouting`."""
+        """Implements `staticfire.harness.environments.fleet.Rerouting`."""
         return self._proxy.reach(node, address, kind)
 
     async def down(self) -> None:

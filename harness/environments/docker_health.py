@@ -9,7 +9,7 @@ import json
 import struct
 from typing import Any
 
-from harness.environments.place import Serving
+from staticfire.harness.environments.place import Serving
 
 NS = 1_000_000_000
 INTERVAL_NS, TIMEOUT_NS, START_NS = 10 * NS, 3 * NS, 5 * NS

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import docker.errors
 
-import harness
-from harness.environments.docker_place import Engine
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet_options import IMAGE
+from staticfire import harness
+from staticfire.harness.environments.docker_place import Engine
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet_options import IMAGE
 
-PROJECT = Path(harness.__path__[0]).parent
+PROJECT = Path(harness.__path__[0]).resolve().parent
 FILES = ("pyproject.toml", "README.md")
-PACKAGES = ("system_under_test", "faults", "checkers", "spark_analysis", "harness")
+PACKAGES = ("staticfire", "system_under_test", "faults", "checkers", "spark_analysis", "harness")
 BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 SAID_MAX = 2000  # characters of what a failed build said last
 
@@ -75,7 +75,7 @@ def _sources(folder: Path) -> Path:
     for package in PACKAGES:
         if (PROJECT / package).is_dir():
             skip = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(PROJECT / package, folder / package, ignore=skip)
+            shutil.copytree(PROJECT / package, folder / package, symlinks=True, ignore=skip)
     return folder
 
 

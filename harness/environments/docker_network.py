@@ -10,10 +10,10 @@ import docker.errors
 import docker.types
 
 import docker
-from faults.linux.executor import SYSTEM_PATHS
-from faults.linux.network import SUBNETS, subnet_prefix, subnets_taken
-from harness.environments.docker_place import Engine
-from harness.environments.errors import EnvironmentFailed
+from staticfire.faults.linux.executor import SYSTEM_PATHS
+from staticfire.faults.linux.network import SUBNETS, subnet_prefix, subnets_taken
+from staticfire.harness.environments.docker_place import Engine
+from staticfire.harness.environments.errors import EnvironmentFailed
 
 FIRST_HOST = 10  # the last number of the first node's address
 ATTEMPTS = 10

@@ -18,11 +18,11 @@ import docker.errors
 import docker.models.containers
 
 import docker
-from harness.environments.all_ended import to_its_end
-from harness.environments.docker_health import health_check
-from harness.environments.local_place import read_files, write_if_missing
-from harness.environments.place import LINE_MAX, Order
-from harness.environments.whole_launch import launched_wholly
+from staticfire.harness.environments.all_ended import to_its_end
+from staticfire.harness.environments.docker_health import health_check
+from staticfire.harness.environments.local_place import read_files, write_if_missing
+from staticfire.harness.environments.place import LINE_MAX, Order
+from staticfire.harness.environments.whole_launch import launched_wholly
 
 FOLDER = "/node"  # of a node, in its container
 HEAD = struct.Struct(
@@ -128,7 +128,7 @@ class ContainerProcess:
 
 
 class DockerPlace:
-    """Implements `harness.environments.place.Place`.
+    """Implements `staticfire.harness.environments.place.Place`.
 
     `data` is the folder of this host that the container sees, `ready` waits for the node's pod and disk.
     """

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from faults.shape import ClusterShape
-from harness.accounts import GuestRights
-from harness.campaign import Campaign
-from harness.clients.port import Outcome, Request
-from harness.environments.resources import Resources
-from harness.log_line import LogLine
-from harness.recorder import Recorder
-from harness.run_result import NodeRecord
+from staticfire.faults.shape import ClusterShape
+from staticfire.harness.accounts import GuestRights
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.environments.resources import Resources
+from staticfire.harness.log_line import LogLine
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.run_result import NodeRecord
 
 if TYPE_CHECKING:
-    from harness.side_topics import SideTopic
+    from staticfire.harness.side_topics import SideTopic
 
 ADMIN = "admin"  # the harness's own client: no fault touches it
 PROBE = "probe"  # the producer that asks after the faults whether sends work again

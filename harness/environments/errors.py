@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faults.errors import FaultError
+from staticfire.faults.errors import FaultError
 
 
 class EnvironmentFailed(FaultError):

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from faults.capabilities import ClockControl, DiskControl, NetworkControl
-from faults.proxy.servers import ServerKind
-from harness.environments.place import Place
+from staticfire.faults.capabilities import ClockControl, DiskControl, NetworkControl
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.environments.place import Place
 
 if TYPE_CHECKING:
-    from harness.environments.real import RealEnvironment
+    from staticfire.harness.environments.real import RealEnvironment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

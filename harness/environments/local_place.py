@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.environments.place import LINE_MAX, Order
-from harness.environments.whole_launch import launched_wholly
+from staticfire.harness.environments.place import LINE_MAX, Order
+from staticfire.harness.environments.whole_launch import launched_wholly
 
 
 class LocalProcess:

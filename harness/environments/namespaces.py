@@ -9,24 +9,24 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from faults.linux.executor import SYSTEM_PATHS
-from faults.linux.firewall import Firewall
-from faults.linux.loop_disk import FileSystem
-from faults.linux.network import Network
-from faults.proxy.servers import ServerKind
-from harness.environments.broken_machines import (
+from staticfire.faults.linux.executor import SYSTEM_PATHS
+from staticfire.faults.linux.firewall import Firewall
+from staticfire.faults.linux.loop_disk import FileSystem
+from staticfire.faults.linux.network import Network
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.environments.broken_machines import (
     BreakableMachines,
     lacks_here,
     netem_is_here,
 )
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet import MachineControls
-from harness.environments.fleet_options import FleetOptions
-from harness.environments.local_place import LocalPlace
-from harness.environments.place import Place
-from harness.environments.proxied import DELAY_NEED, NodeProxy
-from harness.environments.real import RealEnvironment
-from harness.targets.interpreter import OurInterpreter
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet import MachineControls
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.environments.local_place import LocalPlace
+from staticfire.harness.environments.place import Place
+from staticfire.harness.environments.proxied import DELAY_NEED, NodeProxy
+from staticfire.harness.environments.real import RealEnvironment
+from staticfire.harness.targets.interpreter import OurInterpreter
 
 TOOLS = {
     "ip": "iproute2",
@@ -41,7 +41,7 @@ MKFS_TOOLS: Mapping[FileSystem, dict[str, str]] = {
 
 
 class NamespaceFleet(OurInterpreter):
-    """Implements `harness.environments.fleet.Fleet`."""
+    """Implements `staticfire.harness.environments.fleet.Fleet`."""
 
     def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = lacks_here(options.file_system)
@@ -86,7 +86,7 @@ class NamespaceFleet(OurInterpreter):
         return replace(controls, network=self._proxy.over(controls.network))
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `harness.environments.fleet.Rerouting`."""
+        """Implements `staticfire.harness.environments.fleet.Rerouting`."""
         return self._proxy.reach(node, address, kind)
 
     async def down(self) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from harness.log_line import LogLine
+from staticfire.harness.log_line import LogLine
 
 TEXT_MAX = 2000  # characters of a line that is not JSON
 TAIL_BYTES = 16384
 _HEAD = ("time_ms", "level", "node", "event")
-# As `harness.targets.apache_files.LOGBACK` has them written: time, level, thread, logger, message.
+# As `staticfire.harness.targets.apache_files.LOGBACK` has them written: time, level, thread, logger, message.
 _JAVA = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?:Z|[+-]\d\d:\d\d)) (TRACE|DEBUG|INFO|WARN|ERROR) \[(.*?)\] (\S+) - (.*)"
 )

@@ -10,23 +10,23 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence, Set
 
-from faults.linux.executor import LocalExecutor
-from faults.linux.inventory import Inventory
-from faults.linux.machine import Machine
-from faults.linux.resources import Resource, removal_order
-from faults.proxy.network import PROXY_LACKS
-from faults.proxy.servers import ServerKind
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet import MachineControls
-from harness.environments.fleet_options import FleetOptions
-from harness.environments.linux_controls import LoopDisks
-from harness.environments.local_place import LocalPlace
-from harness.environments.place import Place
-from harness.environments.proxied import NodeProxy
-from harness.environments.real import RealEnvironment
-from harness.environments.run_files import check_room, make_run_folder
-from harness.environments.state import state_folder
-from harness.targets.interpreter import OurInterpreter
+from staticfire.faults.linux.executor import LocalExecutor
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.resources import Resource, removal_order
+from staticfire.faults.proxy.network import PROXY_LACKS
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet import MachineControls
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.environments.linux_controls import LoopDisks
+from staticfire.harness.environments.local_place import LocalPlace
+from staticfire.harness.environments.place import Place
+from staticfire.harness.environments.proxied import NodeProxy
+from staticfire.harness.environments.real import RealEnvironment
+from staticfire.harness.environments.run_files import check_room, make_run_folder
+from staticfire.harness.environments.state import state_folder
+from staticfire.harness.targets.interpreter import OurInterpreter
 
 NO_DISKS = "processes share the disk of this host; --environment namespaces has disks of its own"
 NO_CLOCKS = "processes share the clock of this host; --environment namespaces can fake clocks"
@@ -38,7 +38,7 @@ ATTEMPTS = 50
 
 
 class ProcessFleet(OurInterpreter):
-    """Implements `harness.environments.fleet.Fleet` with nothing but processes and a temporary folder."""
+    """Implements `staticfire.harness.environments.fleet.Fleet` with nothing but processes and a temporary folder."""
 
     def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = {
@@ -73,7 +73,7 @@ class ProcessFleet(OurInterpreter):
         return places
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `harness.environments.fleet.Rerouting`."""
+        """Implements `staticfire.harness.environments.fleet.Rerouting`."""
         return self._proxy.reach(node, address, kind)
 
     def controls(self, environment: RealEnvironment) -> MachineControls:

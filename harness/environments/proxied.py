@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from faults.capabilities import NetworkControl
-from faults.proxy import Proxy, ProxyNetwork
-from faults.proxy.servers import ServerKind
+from staticfire.faults.capabilities import NetworkControl
+from staticfire.faults.proxy import Proxy, ProxyNetwork
+from staticfire.faults.proxy.servers import ServerKind
 
 DELAY_NEED = "network.delay"
 
@@ -36,7 +36,7 @@ class NodeProxy:
             self._proxy = None
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `harness.environments.fleet.Rerouting`."""
+        """Implements `staticfire.harness.environments.fleet.Rerouting`."""
         if self._proxy is None:
             return address
         return self._proxy.address_for(address, kind=kind, client=node)
@@ -54,7 +54,7 @@ class NodeProxy:
 
 
 class ProxiedNetwork:
-    """Implements `faults.capabilities.NetworkControl` with a proxy for links, and the kernel for machines."""
+    """Implements `staticfire.faults.capabilities.NetworkControl` by a proxy for links, by the kernel for machines."""
 
     def __init__(self, links: ProxyNetwork, kernel: NetworkControl) -> None:
         self._links = links

@@ -15,34 +15,34 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from checkers.history import NEMESIS, OpType, Stamp
-from faults.catalogue import fault_named
-from harness.accounts import GuestRights
-from harness.campaign import Campaign
-from harness.clients.client_clock import ClientClock
-from harness.clients.port import Outcome, Request
-from harness.clients.process_port import ClientBroken, ProcessPort
-from harness.environments import cpp_library
-from harness.environments.boots import Boots
-from harness.environments.bounded_log import BoundedLog
-from harness.environments.environment import (
+from staticfire.checkers.history import NEMESIS, OpType, Stamp
+from staticfire.faults.catalogue import fault_named
+from staticfire.harness.accounts import GuestRights
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.client_clock import ClientClock
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.clients.process_port import ClientBroken, ProcessPort
+from staticfire.harness.environments import cpp_library
+from staticfire.harness.environments.boots import Boots
+from staticfire.harness.environments.bounded_log import BoundedLog
+from staticfire.harness.environments.environment import (
     ADMIN,
     FIRST_CONSUMER_PROCESS,
     PROBE,
     RESTART_DELAY_S,
 )
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet import Fleet
-from harness.environments.local_place import LocalProcess
-from harness.environments.node_log import last_error, read_log
-from harness.environments.place import Place, RunningProcess
-from harness.environments.resources import Resources, of_process
-from harness.log_line import LogLine
-from harness.recorder import Recorder
-from harness.run_result import NodeRecord
-from harness.side_topics import SideTopic
-from harness.stall_meter import StallMeter
-from harness.targets.target import Target
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet import Fleet
+from staticfire.harness.environments.local_place import LocalProcess
+from staticfire.harness.environments.node_log import last_error, read_log
+from staticfire.harness.environments.place import Place, RunningProcess
+from staticfire.harness.environments.resources import Resources, of_process
+from staticfire.harness.log_line import LogLine
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.run_result import NodeRecord
+from staticfire.harness.side_topics import SideTopic
+from staticfire.harness.stall_meter import StallMeter
+from staticfire.harness.targets.target import Target
 
 DEATHS_MAX = 3  # of a server that the harness has started; then it is not waited for any more
 STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what it has

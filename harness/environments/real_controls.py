@@ -1,13 +1,13 @@
-"""The capabilities of `faults.capabilities` for real nodes; what needs the kernel comes from the fleet."""
+"""The capabilities of `staticfire.faults.capabilities` for real nodes; what needs the kernel comes from the fleet."""
 
 from __future__ import annotations
 
 import signal
 
-from faults.capabilities import Controls
-from harness.environments.cluster_through_admin import ClusterThroughAdmin
-from harness.environments.fleet import Fleet
-from harness.environments.real import RealEnvironment
+from staticfire.faults.capabilities import Controls
+from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
+from staticfire.harness.environments.fleet import Fleet
+from staticfire.harness.environments.real import RealEnvironment
 
 
 class RealProcesses:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.errors import EnvironmentFailed
 
 FREE_MIN_BYTES = (
     64 << 20

@@ -1,16 +1,16 @@
-"""The capabilities of `faults.capabilities` for simulated nodes."""
+"""The capabilities of `staticfire.faults.capabilities` for simulated nodes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from faults.capabilities import Controls, Evidence
-from faults.linux.on_node.bit_rot import stored_records
-from harness.environments.cluster_through_admin import ClusterThroughAdmin
-from harness.environments.simulation import SimulationEnvironment
-from harness.simulation.link import Link
-from harness.simulation.process import SimProcess
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.linux.on_node.bit_rot import stored_records
+from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
+from staticfire.harness.environments.simulation import SimulationEnvironment
+from staticfire.harness.simulation.link import Link
+from staticfire.harness.simulation.process import SimProcess
 
 COMMIT_LOG = "/commitlog/"
 FILL_STEPS = 50  # of a disk that fills up slowly

@@ -11,27 +11,32 @@ from dataclasses import asdict, replace
 from random import Random
 from typing import Any
 
-from checkers.history import NEMESIS, OpType
-from harness.accounts import ACCOUNTS, GuestRights
-from harness.campaign import Campaign
-from harness.clients.admin import serve_admin
-from harness.clients.consumer import ListenerControl, serve_consumer
-from harness.clients.port import ClientPort, Outcome, Request
-from harness.clients.producer import serve_producer
-from harness.environments.ack_observer import AckObserver
-from harness.environments.environment import ADMIN, FIRST_CONSUMER_PROCESS, PROBE, RESTART_DELAY_S
-from harness.environments.resources import Resources, surplus
-from harness.log_line import LogLine
-from harness.recorder import Recorder
-from harness.run_result import NodeRecord
-from harness.side_topics import SideTopic
-from harness.simulation.disk import DiskOptions
-from harness.simulation.host import Host
-from harness.simulation.process import SimProcess
-from harness.simulation.tls import SimTls
-from harness.simulation.world import World
-from harness.targets.own_cluster import Main, OwnCluster
-from system_under_test.env import TlsMode
+from staticfire.checkers.history import NEMESIS, OpType
+from staticfire.harness.accounts import ACCOUNTS, GuestRights
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.admin import serve_admin
+from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
+from staticfire.harness.clients.port import ClientPort, Outcome, Request
+from staticfire.harness.clients.producer import serve_producer
+from staticfire.harness.environments.ack_observer import AckObserver
+from staticfire.harness.environments.environment import (
+    ADMIN,
+    FIRST_CONSUMER_PROCESS,
+    PROBE,
+    RESTART_DELAY_S,
+)
+from staticfire.harness.environments.resources import Resources, surplus
+from staticfire.harness.log_line import LogLine
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.run_result import NodeRecord
+from staticfire.harness.side_topics import SideTopic
+from staticfire.harness.simulation.disk import DiskOptions
+from staticfire.harness.simulation.host import Host
+from staticfire.harness.simulation.process import SimProcess
+from staticfire.harness.simulation.tls import SimTls
+from staticfire.harness.simulation.world import World
+from staticfire.harness.targets.own_cluster import Main, OwnCluster
+from staticfire.system_under_test.env import TlsMode
 
 DISK_BYTES = 256 << 20
 

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from faults.shape import MASTER_ID
-from harness.clients.admin import READER
-from harness.environments.errors import EnvironmentFailed
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.errors import AdminError
-from system_under_test.admin.groups import delete_group
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.real_env import JsonLinesLog, RealClock, make_env
+from staticfire.faults.shape import MASTER_ID
+from staticfire.harness.clients.admin import READER
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.admin.groups import delete_group
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, make_env
 
 LOOK_TIMEOUT_S = 5.0
 

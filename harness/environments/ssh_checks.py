@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from faults.linux.executor import CommandFailed
-from faults.linux.firewall import Firewall, Spared
-from faults.linux.loop_disk import FileSystem
-from faults.linux.machine import Machine
-from harness.environments import cpp_library
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.namespaces import tools_for
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.firewall import Firewall, Spared
+from staticfire.faults.linux.loop_disk import FileSystem
+from staticfire.faults.linux.machine import Machine
+from staticfire.harness.environments import cpp_library
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.namespaces import tools_for
 
 # What a host needs: its answer is who we are there, how it sees us, and the tools that it lacks.
 CHECK_HOST = """\

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import paramiko
 
-from faults.linux.executor import TIMEOUT_S, CommandFailed, CommandTimedOut
-from harness.environments.all_ended import to_its_end
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet_options import FleetOptions, SshHost
-from harness.environments.place import LINE_MAX
+from staticfire.faults.linux.executor import TIMEOUT_S, CommandFailed, CommandTimedOut
+from staticfire.harness.environments.all_ended import to_its_end
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet_options import FleetOptions, SshHost
+from staticfire.harness.environments.place import LINE_MAX
 
 CONNECT_TIMEOUT_S = 10.0
 KEEP_ALIVE_S = 10
@@ -70,7 +70,7 @@ def connect(host: SshHost, options: FleetOptions) -> paramiko.SSHClient:
 
 
 class SshExecutor:
-    """Implements `faults.linux.executor.Executor` on one host; a connection that broke is made anew."""
+    """Implements `staticfire.faults.linux.executor.Executor` on one host; a connection that broke is made anew."""
 
     def __init__(self, host: SshHost, options: FleetOptions) -> None:
         self._host = host

@@ -11,34 +11,39 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from faults.linux.firewall import Firewall
-from faults.linux.machine import Machine
-from faults.proxy.servers import ServerKind
-from harness.environments import cpp_library
-from harness.environments.all_ended import all_or_first_error
-from harness.environments.broken_machines import (
+from staticfire.faults.linux.firewall import Firewall
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.environments import cpp_library
+from staticfire.harness.environments.all_ended import all_or_first_error
+from staticfire.harness.environments.broken_machines import (
     LOSS_NEED,
     NETEM_NEEDS,
     NO_NETEM,
     BreakableMachines,
     lacks_on_disks,
 )
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet import MachineControls
-from harness.environments.fleet_options import (
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet import MachineControls
+from staticfire.harness.environments.fleet_options import (
     FleetOptionError,
     FleetOptions,
     SshHost,
     check_hosts,
 )
-from harness.environments.place import Place
-from harness.environments.proxied import NodeProxy
-from harness.environments.real import RealEnvironment
-from harness.environments.ssh_checks import check_cpp, check_host, check_python, our_address
-from harness.environments.ssh_connection import SshExecutor
-from harness.environments.ssh_place import SshPlace
-from harness.environments.ssh_survey import NETEM, ask
-from harness.targets.interpreter import code_folders
+from staticfire.harness.environments.place import Place
+from staticfire.harness.environments.proxied import NodeProxy
+from staticfire.harness.environments.real import RealEnvironment
+from staticfire.harness.environments.ssh_checks import (
+    check_cpp,
+    check_host,
+    check_python,
+    our_address,
+)
+from staticfire.harness.environments.ssh_connection import SshExecutor
+from staticfire.harness.environments.ssh_place import SshPlace
+from staticfire.harness.environments.ssh_survey import NETEM, ask
+from staticfire.harness.targets.interpreter import code_folders
 
 PACKAGES = ("system_under_test", "harness", "faults", "checkers")  # what nodes and clients import
 UPLOAD_TIMEOUT_S = 120.0
@@ -53,7 +58,7 @@ rm -rf "$new"
 
 
 class SshFleet:
-    """Implements `harness.environments.fleet.Fleet`."""
+    """Implements `staticfire.harness.environments.fleet.Fleet`."""
 
     def __init__(self, options: FleetOptions) -> None:
         self.lacks: Mapping[str, str] = lacks_on_disks(options.file_system)
@@ -167,7 +172,7 @@ class SshFleet:
         return replace(controls, network=self._proxy.over(controls.network))
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `harness.environments.fleet.Rerouting`."""
+        """Implements `staticfire.harness.environments.fleet.Rerouting`."""
         return self._proxy.reach(node, address, kind)
 
     async def down(self) -> None:
@@ -200,9 +205,11 @@ def pack(folders: Sequence[str]) -> bytes:
     """A compressed archive of our packages, each from the first folder that has it."""
     output = io.BytesIO()
     with tarfile.open(fileobj=output, mode="w:gz", compresslevel=1) as archive:
+        archive.add(Path(folders[0], "staticfire", "__init__.py"), "staticfire/__init__.py")
         for package in PACKAGES:
-            folder = next(Path(f) / package for f in folders if (Path(f) / package).is_dir())
-            archive.add(folder, package, filter=_sources_and_our_byte_code)
+            inside = f"staticfire/{package}"
+            folder = next(Path(f, inside) for f in folders if Path(f, inside).is_dir())
+            archive.add(folder.resolve(), inside, filter=_sources_and_our_byte_code)
     return output.getvalue()
 
 

@@ -9,10 +9,10 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.environments.fleet_options import FleetOptions, SshHost
-from harness.environments.place import Order
-from harness.environments.ssh_connection import SshExecutor, SshProcess, connect
-from harness.environments.whole_launch import launched_wholly
+from staticfire.harness.environments.fleet_options import FleetOptions, SshHost
+from staticfire.harness.environments.place import Order
+from staticfire.harness.environments.ssh_connection import SshExecutor, SshProcess, connect
+from staticfire.harness.environments.whole_launch import launched_wholly
 
 READ_TIMEOUT_S = 120.0
 # The whole file, even after a power cut, or none.
@@ -23,7 +23,7 @@ mkdir -p "$(dirname "$1")" && cat > "$1.new" && sync "$1.new" && mv "$1.new" "$1
 
 
 class SshPlace:
-    """Implements `harness.environments.place.Place`."""
+    """Implements `staticfire.harness.environments.place.Place`."""
 
     def __init__(
         self,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from faults.linux.clock import FOLDERS, LIBRARY, PACKAGE
-from faults.linux.disk_speed import THROTTLES
-from faults.linux.executor import Executor
-from faults.linux.loop_disk import FileSystem
-from faults.linux.traffic import TRY_NETEM
-from harness.environments.all_ended import all_or_first_error
-from harness.environments.broken_machines import NO_NETEM, lacks_on_disks
-from harness.environments.fleet_options import FILE_SYSTEM, FleetOptions, SshHost
-from harness.environments.ssh_connection import SshExecutor
+from staticfire.faults.linux.clock import FOLDERS, LIBRARY, PACKAGE
+from staticfire.faults.linux.disk_speed import THROTTLES
+from staticfire.faults.linux.executor import Executor
+from staticfire.faults.linux.loop_disk import FileSystem
+from staticfire.faults.linux.traffic import TRY_NETEM
+from staticfire.harness.environments.all_ended import all_or_first_error
+from staticfire.harness.environments.broken_machines import NO_NETEM, lacks_on_disks
+from staticfire.harness.environments.fleet_options import FILE_SYSTEM, FleetOptions, SshHost
+from staticfire.harness.environments.ssh_connection import SshExecutor
 
 # Each word of the answer is something that the host lacks.
 _ASK = f"""\

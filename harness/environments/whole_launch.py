@@ -7,7 +7,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from harness.environments.place import RunningProcess
+from staticfire.harness.environments.place import RunningProcess
 
 Started = TypeVar("Started", bound=RunningProcess)
 

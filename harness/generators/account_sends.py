@@ -9,10 +9,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from faults.draws import pick
-from harness.accounts import PLAIN, REFUSED
-from harness.campaign import Campaign
-from harness.generators.illegal_sends import ILLEGAL, SIZE_BYTES
+from staticfire.faults.draws import pick
+from staticfire.harness.accounts import PLAIN, REFUSED
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.illegal_sends import ILLEGAL, SIZE_BYTES
 
 ACCOUNT = "account"  # the field of a send that names the account, if it is not that of the load
 REFUSED_SHARE = 0.02  # of the ops of producers

@@ -8,8 +8,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from faults.draws import pick
-from harness.campaign import Campaign
+from staticfire.faults.draws import pick
+from staticfire.harness.campaign import Campaign
 
 ILLEGAL = "illegal"  # the field of a send that says why it must be refused
 NO_NEW_TOPICS = ("autoCreateTopicEnable", "false")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from harness.accounts import GUEST
-from harness.campaign import Campaign
-from harness.generators.account_sends import ACCOUNT, AccountSends
-from harness.generators.illegal_sends import IllegalSends
+from staticfire.harness.accounts import GUEST
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.account_sends import ACCOUNT, AccountSends
+from staticfire.harness.generators.illegal_sends import IllegalSends
 
 Dress = Callable[
     [int, dict[str, Any]], None

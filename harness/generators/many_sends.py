@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from checkers.stretches import SEND_MANY
-from harness.campaign import Campaign
+from staticfire.checkers.stretches import SEND_MANY
+from staticfire.harness.campaign import Campaign
 
 
 class ManySends:

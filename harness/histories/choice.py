@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkers.columns import QueueKey
-from checkers.history import HistoryError, Op
-from checkers.stretches import CONSUME_MANY, SEND_MANY
+from staticfire.checkers.columns import QueueKey
+from staticfire.checkers.history import HistoryError, Op
+from staticfire.checkers.stretches import CONSUME_MANY, SEND_MANY
 
 Wanted = Callable[[Op], bool]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
 
-from checkers.columnar.recording import ColumnarRecorder
-from checkers.history import HistoryError, Op, encode_op
-from checkers.jepsen.writing import JepsenWriter
-from harness.histories.sources import EDN
+from staticfire.checkers.columnar.recording import ColumnarRecorder
+from staticfire.checkers.history import HistoryError, Op, encode_op
+from staticfire.checkers.jepsen.writing import JepsenWriter
+from staticfire.harness.histories.sources import EDN
 
 LINES = ".jsonl"
 

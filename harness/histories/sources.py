@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from checkers.columnar.manifest import read_manifest
-from checkers.columnar.op_reader import read_ops
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.schema import FOLDER, MANIFEST
-from checkers.history import HistoryError, Op
-from checkers.history_lines import HistoryLines
-from checkers.jepsen.edn import EdnError, UnfinishedEdn, parse_all
-from checkers.jepsen.reading import JepsenReader
-from checkers.plain_files import plain_size
-from harness.run_folder import RunFolder
+from staticfire.checkers.columnar.manifest import read_manifest
+from staticfire.checkers.columnar.op_reader import read_ops
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.history import HistoryError, Op
+from staticfire.checkers.history_lines import HistoryLines
+from staticfire.checkers.jepsen.edn import EdnError, UnfinishedEdn, parse_all
+from staticfire.checkers.jepsen.reading import JepsenReader
+from staticfire.checkers.plain_files import plain_size
+from staticfire.harness.run_folder import RunFolder
 
 LINES = "history.jsonl"
 EDN = ".edn"

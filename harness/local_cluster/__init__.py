@@ -4,8 +4,13 @@ By default every node runs on one event loop in a thread of this process: that s
 costs one interpreter. With `processes=True` each node is a process of its own, which can be killed.
 """
 
-from harness.local_cluster.cluster import LocalCluster
-from harness.local_cluster.errors import ClusterError, ClusterOptionError, NodeRefused, PortInUse
-from harness.local_cluster.layout import Node
+from staticfire.harness.local_cluster.cluster import LocalCluster
+from staticfire.harness.local_cluster.errors import (
+    ClusterError,
+    ClusterOptionError,
+    NodeRefused,
+    PortInUse,
+)
+from staticfire.harness.local_cluster.layout import Node
 
 __all__ = ["ClusterError", "ClusterOptionError", "LocalCluster", "Node", "NodeRefused", "PortInUse"]

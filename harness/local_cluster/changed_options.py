@@ -11,16 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.node_properties import RESERVED_PROPERTIES
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.config import (
+from staticfire.harness.node_properties import RESERVED_PROPERTIES
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.config import (
     BROKER_PROPERTIES,
     NAME_SERVER_PROPERTIES,
     Property,
     read_settings,
 )
-from system_under_test.java_properties import format_properties, parse_properties
-from system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.java_properties import format_properties, parse_properties
+from staticfire.system_under_test.name_server.config import NameServerConfig
 
 # One broker of the cluster may differ from the others in these.
 _FREE = frozenset(("brokerClusterName", "brokerRole", "flushDiskType", "mappedFileSizeCommitLog"))

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from harness.local_cluster.errors import ClusterError, PortInUse
-from harness.local_cluster.layout import Node, fixed_ports, make_nodes, node_names
-from harness.local_cluster.options import ClusterOptions
-from harness.local_cluster.ports import first_busy, free_ports
-from harness.local_cluster.store_folder import StoreFolder
-from harness.local_cluster.supervisor import Supervisor
-from system_under_test.env import TlsMode
+from staticfire.harness.local_cluster.errors import ClusterError, PortInUse
+from staticfire.harness.local_cluster.layout import Node, fixed_ports, make_nodes, node_names
+from staticfire.harness.local_cluster.options import ClusterOptions
+from staticfire.harness.local_cluster.ports import first_busy, free_ports
+from staticfire.harness.local_cluster.store_folder import StoreFolder
+from staticfire.harness.local_cluster.supervisor import Supervisor
+from staticfire.system_under_test.env import TlsMode
 
 PORT_ATTEMPTS_MAX = 10
 STOP_TIMEOUT_S = 30.0

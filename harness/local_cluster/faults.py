@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from harness.local_cluster.cluster import LocalCluster
-from harness.local_cluster.errors import ClusterError
+from staticfire.harness.local_cluster.cluster import LocalCluster
+from staticfire.harness.local_cluster.errors import ClusterError
 
 
 class ClusterFaults:

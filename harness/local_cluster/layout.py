@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.local_cluster.errors import ClusterOptionError
-from harness.local_cluster.options import BROKER_PORT_DISTANCE, BROKER_PORT_STEP, ClusterOptions
-from harness.local_cluster.ports import BLOCK, HA_PORT_DISTANCE, HOST
-from harness.node_properties import with_properties
-from harness.shown import shown
-from system_under_test.broker.config import MASTER_ID, BrokerConfig, BrokerRole
-from system_under_test.config import BROKER_PROPERTIES
-from system_under_test.mode import Mode
-from system_under_test.name_server.name_server import NameServerConfig
+from staticfire.harness.local_cluster.errors import ClusterOptionError
+from staticfire.harness.local_cluster.options import (
+    BROKER_PORT_DISTANCE,
+    BROKER_PORT_STEP,
+    ClusterOptions,
+)
+from staticfire.harness.local_cluster.ports import BLOCK, HA_PORT_DISTANCE, HOST
+from staticfire.harness.node_properties import with_properties
+from staticfire.harness.shown import shown
+from staticfire.system_under_test.broker.config import MASTER_ID, BrokerConfig, BrokerRole
+from staticfire.system_under_test.config import BROKER_PROPERTIES
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.name_server.name_server import NameServerConfig
 
 # A machine for tests has neither Java's gigabytes nor its millions of messages a queue.
 COMMIT_LOG_FILE_BYTES = 64 << 20

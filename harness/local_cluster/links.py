@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
-from faults.proxy import LinkFault, Proxy
-from harness.local_cluster.cluster import LocalCluster
+from staticfire.faults.proxy import LinkFault, Proxy
+from staticfire.harness.local_cluster.cluster import LocalCluster
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""`python -m harness.local_cluster.node_process`: one node, described by a pickle on standard input, until that ends.
+"""`python -m staticfire.harness.local_cluster.node_process`: a node, given as a pickle on standard input.
 
 Says `started` and `settled` on standard output, or `failed <reason>`, `refused <reason>` or `port-in-use <reason>`.
 """
@@ -12,13 +12,13 @@ import signal
 import sys
 import threading
 
-from harness.local_cluster.errors import NodeRefused, PortInUse
-from harness.local_cluster.running import NodeOrder
-from harness.local_cluster.serving import serve
-from system_under_test.__main__ import run_until_signalled
-from system_under_test.broker.flush import StoreFailed
-from system_under_test.real_env import make_env, use_all_descriptors
-from system_under_test.real_tls import RealTls, TlsOptions
+from staticfire.harness.local_cluster.errors import NodeRefused, PortInUse
+from staticfire.harness.local_cluster.running import NodeOrder
+from staticfire.harness.local_cluster.serving import serve
+from staticfire.system_under_test.__main__ import run_until_signalled
+from staticfire.system_under_test.broker.flush import StoreFailed
+from staticfire.system_under_test.real_env import make_env, use_all_descriptors
+from staticfire.system_under_test.real_tls import RealTls, TlsOptions
 
 
 def _end_with_parent() -> None:

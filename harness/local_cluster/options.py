@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.local_cluster.errors import ClusterOptionError
-from system_under_test.env import TlsMode
+from staticfire.harness.local_cluster.errors import ClusterOptionError
+from staticfire.system_under_test.env import TlsMode
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async")

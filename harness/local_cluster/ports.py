@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from harness.local_cluster.errors import ClusterError
+from staticfire.harness.local_cluster.errors import ClusterError
 
 HOST = "127.0.0.1"
 # Below Linux's range for outgoing connections (32768 up): no connection gets such a port by chance.

@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TextIO
 
-import harness
-from harness.local_cluster.errors import ClusterError, NodeRefused, PortInUse
-from harness.local_cluster.layout import Config, Node
-from harness.local_cluster.serving import SETTLED, STARTED, serve
-from system_under_test.env import TlsMode
-from system_under_test.real_env import JsonLinesLog, RealClock, make_env
-from system_under_test.real_tls import RealTls
+from staticfire import harness
+from staticfire.harness.local_cluster.errors import ClusterError, NodeRefused, PortInUse
+from staticfire.harness.local_cluster.layout import Config, Node
+from staticfire.harness.local_cluster.serving import SETTLED, STARTED, serve
+from staticfire.system_under_test.env import TlsMode
+from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, make_env
+from staticfire.system_under_test.real_tls import RealTls
 
 STOP_TIMEOUT_S = 20.0
 REASON_MAX = 500  # characters
@@ -136,7 +136,7 @@ class ProcessNode(_Milestones):
             process = self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "harness.local_cluster.node_process",
+                "staticfire.harness.local_cluster.node_process",
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

@@ -11,17 +11,17 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 
-from harness.local_cluster.changed_options import Config as AnyConfig
-from harness.local_cluster.changed_options import with_changed_options
-from harness.local_cluster.errors import NodeRefused, PortInUse
-from harness.local_cluster.layout import Config
-from system_under_test.broker.broker import Broker
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.flush import StoreFailed
-from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServer, NameServerConfig
-from system_under_test.remoting import CannotListen
-from system_under_test.store.errors import StoreError
+from staticfire.harness.local_cluster.changed_options import Config as AnyConfig
+from staticfire.harness.local_cluster.changed_options import with_changed_options
+from staticfire.harness.local_cluster.errors import NodeRefused, PortInUse
+from staticfire.harness.local_cluster.layout import Config
+from staticfire.system_under_test.broker.broker import Broker
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.flush import StoreFailed
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.name_server.name_server import NameServer, NameServerConfig
+from staticfire.system_under_test.remoting import CannotListen
+from staticfire.system_under_test.store.errors import StoreError
 
 STARTED = "started"
 SETTLED = "settled"

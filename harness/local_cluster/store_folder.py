@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.local_cluster.errors import ClusterError, ClusterOptionError
-from harness.temporary import TemporaryFolder
+from staticfire.harness.local_cluster.errors import ClusterError, ClusterOptionError
+from staticfire.harness.temporary import TemporaryFolder
 
 FILE_NAME = "cluster.json"
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.report.verdict_lines import WIDTH, WORDS, verdict_lines
-from harness.shown import printable
-from spark_analysis.analysis import Analysis, Judged
-from spark_analysis.latency import Slice
+from staticfire.harness.report.verdict_lines import WIDTH, WORDS, verdict_lines
+from staticfire.harness.shown import printable
+from staticfire.spark_analysis.analysis import Analysis, Judged
+from staticfire.spark_analysis.latency import Slice
 
 LINES_MAX = 24
 RUNS_MAX = 8

@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 
-from checkers.stretches import DELIVERIES, SENDS, messages_in
-from checkers.verdict import seconds
-from faults.fault import PlannedFault
-from harness.campaign import Campaign
-from harness.diagnoses.catalogue import diagnose
-from harness.environments.fleet_options import FleetOptions
-from harness.nemesis import FaultRecord
-from harness.report.foreign_lines import foreign_lines
-from harness.report.verdict_lines import WIDTH, verdict_lines
-from harness.run_folder import CAMPAIGN_FILE
-from harness.run_result import RunResult
-from harness.shown import printable
+from staticfire.checkers.stretches import DELIVERIES, SENDS, messages_in
+from staticfire.checkers.verdict import seconds
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.diagnoses.catalogue import diagnose
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.nemesis import FaultRecord
+from staticfire.harness.report.foreign_lines import foreign_lines
+from staticfire.harness.report.verdict_lines import WIDTH, verdict_lines
+from staticfire.harness.run_folder import CAMPAIGN_FILE
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.shown import printable
 
 LINES_MAX = 25
 REACHED_LINES_MAX = 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from faults.catalogue import FAULTS
-from harness.campaign import Campaign
-from harness.clients.admin import READER
-from harness.report.verdict_lines import WIDTH
+from staticfire.faults.catalogue import FAULTS
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.admin import READER
+from staticfire.harness.report.verdict_lines import WIDTH
 
 # What kinds of fault break, by the first part of what they need.
 BROKEN = {
@@ -65,7 +65,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def _made(campaign: Campaign) -> list[str]:
-    from harness.environments.address import traces_of  # which brings the proxy along
+    from staticfire.harness.environments.address import traces_of  # which brings the proxy along
 
     groups: dict[str, list[str]] = {}
     for topic, group in traces_of(campaign):

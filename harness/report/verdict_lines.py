@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from checkers.compose import RunVerdict
-from checkers.recovery_times import NEVER_CAUGHT_UP, NEVER_RECOVERED
-from checkers.verdict import Finding, Verdict, explain
-from harness.shown import printable
+from staticfire.checkers.compose import RunVerdict
+from staticfire.checkers.recovery_times import NEVER_CAUGHT_UP, NEVER_RECOVERED
+from staticfire.checkers.verdict import Finding, Verdict, explain
+from staticfire.harness.shown import printable
 
 WORDS = {True: "VALID", False: "INVALID", "unknown": "UNKNOWN"}
 FINDINGS_MAX = 5

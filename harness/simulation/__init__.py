@@ -4,13 +4,13 @@ The nodes of a `World` are unmodified asyncio programs. They share one interpret
 seed decides everything that happens to them: two runs of a seed are equal, byte for byte.
 """
 
-from harness.simulation.disk import DiskOptions, PowerCut, PowerCutReport, SimDisk
-from harness.simulation.guard import Escape
-from harness.simulation.host import Host
-from harness.simulation.process import ExitStatus, SimProcess
-from harness.simulation.scheduler import SimulationError
-from harness.simulation.timing import Timing
-from harness.simulation.world import World
+from staticfire.harness.simulation.disk import DiskOptions, PowerCut, PowerCutReport, SimDisk
+from staticfire.harness.simulation.guard import Escape
+from staticfire.harness.simulation.host import Host
+from staticfire.harness.simulation.process import ExitStatus, SimProcess
+from staticfire.harness.simulation.scheduler import SimulationError
+from staticfire.harness.simulation.timing import Timing
+from staticfire.harness.simulation.world import World
 
 __all__ = [
     "DiskOptions",

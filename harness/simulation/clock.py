@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from harness.simulation.scheduler import Scheduler
+from staticfire.harness.simulation.scheduler import Scheduler
 
 EPOCH_MS = 1_700_000_000_000  # wall time at the start of every run (14 November 2023, UTC)
 
 
 class HostClock:
-    """Implements `system_under_test.env.Clock`. Both clocks go on while a process is paused or the power is off."""
+    """Implements `staticfire.system_under_test.env.Clock`. Both go on while a process is paused or without power."""
 
     __slots__ = ("_scheduler", "offset_ms")
 

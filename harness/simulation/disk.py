@@ -1,6 +1,7 @@
 """A disk of a simulated host: a page cache that a power cut empties, and faults on demand.
 
-`SimDisk` implements `system_under_test.env.Storage` and knows no event loop: time, randomness and the cost of a call
+`SimDisk` implements `staticfire.system_under_test.env.Storage` and knows no event loop: time, randomness and the cost
+of a call
 come in through the constructor. A process that dies keeps its page cache (`release_locks`); a power cut does not
 (`power_cut`, later `power_on`): see `disk_crash` for what becomes of files and `disk_namespace` for their names.
 The faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `cut_at_sync`, `destroy`, `heal`) are those of
@@ -14,15 +15,20 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from harness.simulation.disk_calls import Call
-from harness.simulation.disk_crash import draw_below, lose_power
-from harness.simulation.disk_device import DiskDevice, PowerCut
-from harness.simulation.disk_file import SimFile
-from harness.simulation.disk_inode import Content, Inode, whole_blocks
-from harness.simulation.disk_namespace import FolderSync, Namespace, parent_of, posix_error
-from harness.simulation.disk_options import DiskCounters, DiskOptions, PowerCutReport
-from harness.simulation.disk_snapshot import Snapshot
-from system_under_test.env import DiskUsage
+from staticfire.harness.simulation.disk_calls import Call
+from staticfire.harness.simulation.disk_crash import draw_below, lose_power
+from staticfire.harness.simulation.disk_device import DiskDevice, PowerCut
+from staticfire.harness.simulation.disk_file import SimFile
+from staticfire.harness.simulation.disk_inode import Content, Inode, whole_blocks
+from staticfire.harness.simulation.disk_namespace import (
+    FolderSync,
+    Namespace,
+    parent_of,
+    posix_error,
+)
+from staticfire.harness.simulation.disk_options import DiskCounters, DiskOptions, PowerCutReport
+from staticfire.harness.simulation.disk_snapshot import Snapshot
+from staticfire.system_under_test.env import DiskUsage
 
 __all__ = ["DiskCounters", "DiskOptions", "PowerCut", "PowerCutReport", "SimDisk", "SimFile"]
 

@@ -12,7 +12,7 @@ from enum import IntEnum
 from random import Random
 from typing import NamedTuple
 
-from harness.simulation.disk_inode import Change, ChangeKind, Content, Inode
+from staticfire.harness.simulation.disk_inode import Change, ChangeKind, Content, Inode
 
 SECTOR_SIZE = 512
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from random import Random
 from typing import NoReturn
 
-from harness.simulation.disk_calls import Call, CallsInFlight, stretched
-from harness.simulation.disk_inode import BLOCK_SIZE, Inode, whole_blocks
-from harness.simulation.disk_namespace import posix_error
-from harness.simulation.disk_options import DiskCounters, DiskOptions
+from staticfire.harness.simulation.disk_calls import Call, CallsInFlight, stretched
+from staticfire.harness.simulation.disk_inode import BLOCK_SIZE, Inode, whole_blocks
+from staticfire.harness.simulation.disk_namespace import posix_error
+from staticfire.harness.simulation.disk_options import DiskCounters, DiskOptions
 
 SLOW_MAX = 400.0  # how many times as long a call may take that nothing lets go before its time
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from harness.simulation.disk_crash import draw_below, tear_offset
-from harness.simulation.disk_device import DiskDevice
-from harness.simulation.disk_inode import BLOCK_SIZE, Change, ChangeKind, Inode
-from harness.simulation.disk_namespace import posix_error
+from staticfire.harness.simulation.disk_crash import draw_below, tear_offset
+from staticfire.harness.simulation.disk_device import DiskDevice
+from staticfire.harness.simulation.disk_inode import BLOCK_SIZE, Change, ChangeKind, Inode
+from staticfire.harness.simulation.disk_namespace import posix_error
 
 
 class SimFile:
-    """Implements `system_under_test.env.File`. Reads and writes touch the page cache, syncs the device."""
+    """Implements `staticfire.system_under_test.env.File`. Reads and writes touch the page cache, syncs the device."""
 
     __slots__ = ("_device", "_failures_heard", "_inode", "_on_close", "is_open", "path")
 

@@ -15,8 +15,8 @@ from enum import IntEnum
 from random import Random
 from typing import NamedTuple
 
-from harness.simulation.disk_crash import draw_below
-from harness.simulation.disk_inode import Inode
+from staticfire.harness.simulation.disk_crash import draw_below
+from staticfire.harness.simulation.disk_inode import Inode
 
 
 class EntryKind(IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from harness.simulation.disk_inode import Content
+from staticfire.harness.simulation.disk_inode import Content
 
 
 class Snapshot(Mapping[str, bytes]):

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
-from harness.simulation.disk import PowerCut
-from harness.simulation.handles import SimHandle
-from harness.simulation.run_queue import RunQueue
+from staticfire.harness.simulation.disk import PowerCut
+from staticfire.harness.simulation.handles import SimHandle
+from staticfire.harness.simulation.run_queue import RunQueue
 
 
 class ExecutorJob:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from harness.simulation.run_queue import OWNER
+from staticfire.harness.simulation.run_queue import OWNER
 
 CLOCKS = (
     "time",

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from harness.simulation.scheduler import Event, Scheduler
+from staticfire.harness.simulation.scheduler import Event, Scheduler
 
 if TYPE_CHECKING:
-    from harness.simulation.run_queue import RunQueue
+    from staticfire.harness.simulation.run_queue import RunQueue
 
 
 class SimHandle(asyncio.Handle):

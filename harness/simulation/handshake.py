@@ -7,14 +7,14 @@ import errno
 from contextvars import Context
 from typing import TYPE_CHECKING
 
-from harness.simulation.executor import settle
-from harness.simulation.handles import SimHandle
-from harness.simulation.run_queue import RunQueue
-from harness.simulation.stream import Stream
-from harness.simulation.tcp import TcpSocket
+from staticfire.harness.simulation.executor import settle
+from staticfire.harness.simulation.handles import SimHandle
+from staticfire.harness.simulation.run_queue import RunQueue
+from staticfire.harness.simulation.stream import Stream
+from staticfire.harness.simulation.tcp import TcpSocket
 
 if TYPE_CHECKING:
-    from harness.simulation.kernel import Kernel
+    from staticfire.harness.simulation.kernel import Kernel
 
 SYN_TIMEOUT_NS = 1_000_000_000  # Linux: TCP_TIMEOUT_INIT; doubles with every retry
 SYN_RETRIES_MAX = 6  # Linux: tcp_syn_retries; ETIMEDOUT after 127 s

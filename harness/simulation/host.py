@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.simulation.clock import EPOCH_MS, HostClock
-from harness.simulation.disk import DiskOptions, PowerCutReport, SimDisk
-from harness.simulation.kernel import Kernel
-from harness.simulation.process import Main, SimProcess
-from harness.simulation.process_log import ProcessLog
-from system_under_test.env import Env
+from staticfire.harness.simulation.clock import EPOCH_MS, HostClock
+from staticfire.harness.simulation.disk import DiskOptions, PowerCutReport, SimDisk
+from staticfire.harness.simulation.kernel import Kernel
+from staticfire.harness.simulation.process import Main, SimProcess
+from staticfire.harness.simulation.process_log import ProcessLog
+from staticfire.system_under_test.env import Env
 
 if TYPE_CHECKING:
-    from harness.simulation.world import World
+    from staticfire.harness.simulation.world import World
 
 
 class Host:

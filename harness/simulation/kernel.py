@@ -9,10 +9,10 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Protocol
 
-from harness.simulation.handshake import Handshake
-from harness.simulation.network import Network
-from harness.simulation.run_queue import RunQueue
-from harness.simulation.tcp import Address, TcpSocket
+from staticfire.harness.simulation.handshake import Handshake
+from staticfire.harness.simulation.network import Network
+from staticfire.harness.simulation.run_queue import RunQueue
+from staticfire.harness.simulation.tcp import Address, TcpSocket
 
 ANY = "0.0.0.0"
 LOOPBACK = "127.0.0.1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.simulation.shaper import Shaper
+from staticfire.harness.simulation.shaper import Shaper
 
 
 class Link:

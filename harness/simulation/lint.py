@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.simulation.lint_sets import SetUses
+from staticfire.harness.simulation.lint_sets import SetUses
 
 REAL_MODULES = (
     "_thread",

@@ -13,22 +13,22 @@ from contextvars import Context, copy_context
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVarTuple, Unpack
 
-from harness.simulation.executor import ExecutorJob
-from harness.simulation.handles import SimHandle, SimTimerHandle, start_timer
-from harness.simulation.run_queue import OWNER, RunQueue
-from harness.simulation.scheduler import Scheduler
-from harness.simulation.server import SimServer
-from harness.simulation.tasks import SimFuture, SimTask
-from harness.simulation.timing import FREE, Timing
-from harness.simulation.tls_client import ClientSession
-from harness.simulation.trace import Trace
-from harness.simulation.transport import open_transport
+from staticfire.harness.simulation.executor import ExecutorJob
+from staticfire.harness.simulation.handles import SimHandle, SimTimerHandle, start_timer
+from staticfire.harness.simulation.run_queue import OWNER, RunQueue
+from staticfire.harness.simulation.scheduler import Scheduler
+from staticfire.harness.simulation.server import SimServer
+from staticfire.harness.simulation.tasks import SimFuture, SimTask
+from staticfire.harness.simulation.timing import FREE, Timing
+from staticfire.harness.simulation.tls_client import ClientSession
+from staticfire.harness.simulation.trace import Trace
+from staticfire.harness.simulation.transport import open_transport
 
 if TYPE_CHECKING:
     from random import Random
 
-    from harness.simulation.kernel import Kernel
-    from harness.simulation.process import SimProcess
+    from staticfire.harness.simulation.kernel import Kernel
+    from staticfire.harness.simulation.process import SimProcess
 
 Arguments = TypeVarTuple("Arguments")
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from harness.simulation.link import Link
-from harness.simulation.shaper import Shaper
-from harness.simulation.trace import Trace
+from staticfire.harness.simulation.link import Link
+from staticfire.harness.simulation.shaper import Shaper
+from staticfire.harness.simulation.trace import Trace
 
 if TYPE_CHECKING:
     from random import Random
 
-    from harness.simulation.kernel import Kernel
+    from staticfire.harness.simulation.kernel import Kernel
 
 LATENCY_MIN_NS = 40_000  # of a link; drawn between these two
 LATENCY_MAX_NS = 300_000

@@ -8,13 +8,13 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.simulation.process_log import ProcessLog
-from harness.simulation.run_queue import OWNER, RunQueue
-from system_under_test.env import Env
+from staticfire.harness.simulation.process_log import ProcessLog
+from staticfire.harness.simulation.run_queue import OWNER, RunQueue
+from staticfire.system_under_test.env import Env
 
 if TYPE_CHECKING:
-    from harness.simulation.host import Host
-    from harness.simulation.loop import SimLoop
+    from staticfire.harness.simulation.host import Host
+    from staticfire.harness.simulation.loop import SimLoop
 
 ExitKind = Literal["returned", "raised", "terminated", "killed", "power cut"]
 Main = Callable[[Env], Coroutine[Any, Any, None]]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from harness.log_line import LogLine
-from harness.simulation.trace import Trace
+from staticfire.harness.log_line import LogLine
+from staticfire.harness.simulation.trace import Trace
 
 LINES_MAX = 2_000
 
 
 class ProcessLog:
-    """Implements `system_under_test.env.Log`. `lines` holds the last `LINES_MAX`."""
+    """Implements `staticfire.system_under_test.env.Log`. `lines` holds the last `LINES_MAX`."""
 
     def __init__(self, number: int, now_ns: Callable[[], int], trace: Trace) -> None:
         self.lines: deque[LogLine] = deque(maxlen=LINES_MAX)

@@ -12,14 +12,14 @@ from contextvars import ContextVar
 from heapq import heappush
 from typing import TYPE_CHECKING
 
-from harness.simulation.handles import SimHandle, SimTimerHandle
-from harness.simulation.scheduler import Scheduler
-from harness.simulation.tasks import SimTask
-from harness.simulation.timing import Timing
-from harness.simulation.trace import Trace
+from staticfire.harness.simulation.handles import SimHandle, SimTimerHandle
+from staticfire.harness.simulation.scheduler import Scheduler
+from staticfire.harness.simulation.tasks import SimTask
+from staticfire.harness.simulation.timing import Timing
+from staticfire.harness.simulation.trace import Trace
 
 if TYPE_CHECKING:
-    from harness.simulation.process import SimProcess
+    from staticfire.harness.simulation.process import SimProcess
 
 # Whose code runs. Tasks and callbacks inherit it with their context, so ownership needs no book-keeping.
 OWNER: ContextVar[RunQueue] = ContextVar("OWNER")

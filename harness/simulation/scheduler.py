@@ -7,8 +7,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
 
-from harness.simulation.disk_calls import Call
-from harness.simulation.disk_device import PowerCut
+from staticfire.harness.simulation.disk_calls import Call
+from staticfire.harness.simulation.disk_device import PowerCut
 
 Event = tuple[int, int, Callable[[Any], object], Any]
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Self
 
-from harness.simulation.handles import SimHandle
-from harness.simulation.kernel import Kernel, Listener
-from harness.simulation.run_queue import OWNER
-from harness.simulation.tcp import Address
-from harness.simulation.transport import open_transport
+from staticfire.harness.simulation.handles import SimHandle
+from staticfire.harness.simulation.kernel import Kernel, Listener
+from staticfire.harness.simulation.run_queue import OWNER
+from staticfire.harness.simulation.tcp import Address
+from staticfire.harness.simulation.transport import open_transport
 
 if TYPE_CHECKING:
-    from harness.simulation.loop import SimLoop
+    from staticfire.harness.simulation.loop import SimLoop
 
 
 class BoundAddress:

@@ -16,12 +16,12 @@ from heapq import heappush
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from harness.simulation.link import Link
-from harness.simulation.scheduler import Scheduler
-from harness.simulation.trace import Trace
+from staticfire.harness.simulation.link import Link
+from staticfire.harness.simulation.scheduler import Scheduler
+from staticfire.harness.simulation.trace import Trace
 
 if TYPE_CHECKING:
-    from harness.simulation.tcp import TcpSocket
+    from staticfire.harness.simulation.tcp import TcpSocket
 
 # Bytes accepted by the sender's kernel and not yet read by the receiver's process.
 WINDOW = 256 * 1024

@@ -13,7 +13,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.simulation.run_queue import RunQueue
+    from staticfire.harness.simulation.run_queue import RunQueue
 
 
 class SimTask(asyncio.Task[Any]):

@@ -6,10 +6,10 @@ import errno
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from harness.simulation.stream import Segment, Stream
+from staticfire.harness.simulation.stream import Segment, Stream
 
 if TYPE_CHECKING:
-    from harness.simulation.kernel import Kernel, Listener
+    from staticfire.harness.simulation.kernel import Kernel, Listener
 
 Address = tuple[str, int]
 

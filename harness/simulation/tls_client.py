@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.simulation.transport import SimTransport
+    from staticfire.harness.simulation.transport import SimTransport
 
 HANDSHAKE_TIMEOUT_S = 60.0  # asyncio: SSL_HANDSHAKE_TIMEOUT
 SHUTDOWN_TIMEOUT_S = 30.0  # asyncio: SSL_SHUTDOWN_TIMEOUT

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from harness.simulation.executor import settle
-from harness.simulation.handles import SimHandle
-from harness.simulation.run_queue import OWNER
-from harness.simulation.stream import WINDOW
-from harness.simulation.tcp import TcpSocket
+from staticfire.harness.simulation.executor import settle
+from staticfire.harness.simulation.handles import SimHandle
+from staticfire.harness.simulation.run_queue import OWNER
+from staticfire.harness.simulation.stream import WINDOW
+from staticfire.harness.simulation.tcp import TcpSocket
 
 if TYPE_CHECKING:
-    from harness.simulation.loop import SimLoop
+    from staticfire.harness.simulation.loop import SimLoop
 
 # Bytes in user space at which the protocol is asked to pause: asyncio's default.
 HIGH_WATER = 64 * 1024

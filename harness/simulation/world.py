@@ -7,14 +7,14 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from harness.simulation.disk import DiskOptions
-from harness.simulation.guard import Guard
-from harness.simulation.host import Host
-from harness.simulation.loop import SimLoop
-from harness.simulation.network import Network
-from harness.simulation.scheduler import Scheduler
-from harness.simulation.timing import Timing
-from harness.simulation.trace import Record, Trace
+from staticfire.harness.simulation.disk import DiskOptions
+from staticfire.harness.simulation.guard import Guard
+from staticfire.harness.simulation.host import Host
+from staticfire.harness.simulation.loop import SimLoop
+from staticfire.harness.simulation.network import Network
+from staticfire.harness.simulation.scheduler import Scheduler
+from staticfire.harness.simulation.timing import Timing
+from staticfire.harness.simulation.trace import Record, Trace
 
 T = TypeVar("T")
 

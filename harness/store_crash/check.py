@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from harness.simulation.disk import SimDisk
-from harness.store_crash.model import LogModel, PromiseBroken, QueueKey
-from harness.store_crash.plan import LOG_FOLDERS, QUEUES, ROOT
-from system_under_test.store.key_search import KeyQuery
-from system_under_test.store.message_store import MessageStore
-from system_under_test.store.reading import GetStatus
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.store_crash.model import LogModel, PromiseBroken, QueueKey
+from staticfire.harness.store_crash.plan import LOG_FOLDERS, QUEUES, ROOT
+from staticfire.system_under_test.store.key_search import KeyQuery
+from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.reading import GetStatus
 
 __all__ = ["StoreComparison"]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from harness.simulation.disk import DiskOptions, PowerCut, SimDisk
-from harness.store_crash.check import StoreComparison
-from harness.store_crash.model import LogModel, PromiseBroken
-from harness.store_crash.plan import (
+from staticfire.harness.simulation.disk import DiskOptions, PowerCut, SimDisk
+from staticfire.harness.store_crash.check import StoreComparison
+from staticfire.harness.store_crash.model import LogModel, PromiseBroken
+from staticfire.harness.store_crash.plan import (
     BODY_SIZE_MAX,
     DEATHS,
     FILLING,
@@ -29,16 +29,16 @@ from harness.store_crash.plan import (
     Death,
     SilentLog,
 )
-from system_under_test.env import Storage
-from system_under_test.protocol.message import Message
-from system_under_test.store.config import StoreConfig
-from system_under_test.store.errors import StoreError
-from system_under_test.store.flush import FlushTask, QueueFlushTask
-from system_under_test.store.message_store import MessageStore
-from system_under_test.store.results import PutStatus
-from system_under_test.store.retention_config import RetentionConfig
-from system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
-from system_under_test.store.transient_pool import PoolConfig
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.store.config import StoreConfig
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask
+from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.results import PutStatus
+from staticfire.system_under_test.store.retention_config import RetentionConfig
+from staticfire.system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
+from staticfire.system_under_test.store.transient_pool import PoolConfig
 
 WrapStorage = Callable[[Storage], Storage]
 

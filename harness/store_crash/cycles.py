@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 
-from harness.store_crash.cycle import Cycle, WrapStorage
-from harness.store_crash.plan import CycleCounts
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.policy_choice import policy_names, with_chosen
-from system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
+from staticfire.harness.store_crash.cycle import Cycle, WrapStorage
+from staticfire.harness.store_crash.plan import CycleCounts
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.policy_choice import policy_names, with_chosen
+from staticfire.system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
 
 __all__ = ["CrashSummary", "CycleFailure", "run_cycles", "run_parallel", "store_policy"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from system_under_test.protocol.message import (
+from staticfire.system_under_test.protocol.message import (
     MAGIC_BLANK,
     Message,
     decode_record,
@@ -17,8 +17,8 @@ from system_under_test.protocol.message import (
     patch_record,
     tags_code,
 )
-from system_under_test.store.consume_queue import ENTRY
-from system_under_test.store.results import PutResult
+from staticfire.system_under_test.store.consume_queue import ENTRY
+from staticfire.system_under_test.store.results import PutResult
 
 QueueKey = tuple[str, int]
 ReadLog = Callable[[int, int], bytes]  # (physical offset, size) -> bytes of the commit-log files

@@ -11,13 +11,19 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.campaign import Campaign
-from harness.clients.configuration import Configuration
-from harness.environments.place import Order, Place
-from harness.targets import apache_files
-from harness.targets.client_processes import ClientProcesses
-from harness.targets.interpreter import Interpreter
-from harness.targets.own_cluster import BROKER_PORT, NAME_SERVER_PORT, OwnCluster, Reach, directly
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.targets import apache_files
+from staticfire.harness.targets.client_processes import ClientProcesses
+from staticfire.harness.targets.interpreter import Interpreter
+from staticfire.harness.targets.own_cluster import (
+    BROKER_PORT,
+    NAME_SERVER_PORT,
+    OwnCluster,
+    Reach,
+    directly,
+)
 
 NAME_SERVER_CLASS = "org.apache.rocketmq.namesrv.NamesrvStartup"
 BROKER_CLASS = "org.apache.rocketmq.broker.BrokerStartup"
@@ -76,7 +82,7 @@ def distribution_version(home: str) -> str:
 
 
 class ApacheDistribution:
-    """Implements `harness.targets.target.Target`.
+    """Implements `staticfire.harness.targets.target.Target`.
 
     Args:
         campaign: which nodes, and how they keep their data.

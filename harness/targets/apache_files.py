@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from faults.shape import BrokerNode
-from harness.campaign import Campaign
-from harness.node_properties import in_store
-from harness.targets.own_cluster import INDEX_NUMBERS, INDEX_SLOTS, QUEUE_FILE_BYTES
-from system_under_test import java_properties
+from staticfire.faults.shape import BrokerNode
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.node_properties import in_store
+from staticfire.harness.targets.own_cluster import INDEX_NUMBERS, INDEX_SLOTS, QUEUE_FILE_BYTES
+from staticfire.system_under_test import java_properties
 
 REGISTER_PERIOD_MS = 10_000  # the least that RocketMQ takes: slaves find their master by it
 FLUSH_TYPES = {"sync": "SYNC_FLUSH", "async": "ASYNC_FLUSH"}
 MASTER_ROLES = {"sync": "SYNC_MASTER", "async": "ASYNC_MASTER", "none": "ASYNC_MASTER"}
 SYSTEM_PREFIX = "rocketmq."  # these options are system properties of Java, not of the file
 
-# To standard error, which is the log of a node. `harness.environments.node_log` reads these lines.
+# To standard error, which is the log of a node. `staticfire.harness.environments.node_log` reads these lines.
 LOGBACK = b"""<configuration>
   <appender name="error" class="ch.qos.logback.core.ConsoleAppender">
     <target>System.err</target>

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import ip_address
 
-from faults.shape import ClusterShape
-from harness.campaign import Campaign
-from harness.environments.address import AddressFleet
-from harness.environments.fleet import Fleet, Rerouting
-from harness.environments.fleet_options import FleetOptionError, FleetOptions
-from harness.environments.place import Place
-from harness.local_cluster.ports import free_ports
-from harness.targets.apache import ApacheDistribution, DistributionError, check_distribution
-from harness.targets.foreign_cluster import ForeignCluster
-from harness.targets.interpreter import Interpreter
-from harness.targets.java import JAVA_ELSEWHERE, local_java
-from harness.targets.own_cluster import directly
-from harness.targets.own_processes import OwnProcesses
-from harness.targets.target import Target
+from staticfire.faults.shape import ClusterShape
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.environments.address import AddressFleet
+from staticfire.harness.environments.fleet import Fleet, Rerouting
+from staticfire.harness.environments.fleet_options import FleetOptionError, FleetOptions
+from staticfire.harness.environments.place import Place
+from staticfire.harness.local_cluster.ports import free_ports
+from staticfire.harness.targets.apache import (
+    ApacheDistribution,
+    DistributionError,
+    check_distribution,
+)
+from staticfire.harness.targets.foreign_cluster import ForeignCluster
+from staticfire.harness.targets.interpreter import Interpreter
+from staticfire.harness.targets.java import JAVA_ELSEWHERE, local_java
+from staticfire.harness.targets.own_cluster import directly
+from staticfire.harness.targets.own_processes import OwnProcesses
+from staticfire.harness.targets.target import Target
 
 HERE = ("processes", "namespaces")  # environments whose nodes see the files of this machine
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.accounts import ACCOUNTS, OPERATOR
-from harness.campaign import TLS_MODES, Campaign
-from harness.clients.client_command import is_command, split_command
-from harness.clients.configuration import Configuration, configuration_of
-from harness.clients.consumer_kinds import PUSH
-from harness.environments.environment import ADMIN, PROBE
-from harness.environments.place import Order, Place
-from harness.targets.interpreter import Interpreter
-from harness.targets.own_cluster import OwnCluster
-from system_under_test import java_properties
-from system_under_test.real_tls import make_test_certificate
+from staticfire.harness.accounts import ACCOUNTS, OPERATOR
+from staticfire.harness.campaign import TLS_MODES, Campaign
+from staticfire.harness.clients.client_command import is_command, split_command
+from staticfire.harness.clients.configuration import Configuration, configuration_of
+from staticfire.harness.clients.consumer_kinds import PUSH
+from staticfire.harness.environments.environment import ADMIN, PROBE
+from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.targets.interpreter import Interpreter
+from staticfire.harness.targets.own_cluster import OwnCluster
+from staticfire.system_under_test import java_properties
+from staticfire.system_under_test.real_tls import make_test_certificate
 
 
 class ClientProcesses:
@@ -63,10 +63,10 @@ class ClientProcesses:
             first_line = configuration_of(producer, topic=self._campaign.topic, node=node)
             if self._campaign.acl and self._campaign.client == "own":
                 first_line["accounts"] = {name: dict(keys) for name, keys in ACCOUNTS.items()}
-        module = "harness.clients"
+        module = "staticfire.harness.clients"
         is_load = node not in (ADMIN, PROBE)
         if self._campaign.client == "cpp" and is_load:
-            module = "harness.clients.cpp_client"
+            module = "staticfire.harness.clients.cpp_client"
             first_line["log_folder"] = f"{self._places[node].folder}/librocketmq"
         files: Mapping[str, bytes] = {}
         if self._cluster.speaks_tls(node):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.workloads.membership import BROADCASTING, Membership
+from staticfire.harness.workloads.membership import BROADCASTING, Membership
 
 
 def consumer_options(told: Membership, folder: str) -> dict[str, Any]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from faults.proxy.addresses import Address
-from harness.campaign import Campaign
-from harness.clients.configuration import Configuration
-from harness.environments.place import Order, Place
-from harness.targets.client_processes import ClientProcesses
-from harness.targets.interpreter import Interpreter
-from harness.targets.own_cluster import OwnCluster, Reach
+from staticfire.faults.proxy.addresses import Address
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.targets.client_processes import ClientProcesses
+from staticfire.harness.targets.interpreter import Interpreter
+from staticfire.harness.targets.own_cluster import OwnCluster, Reach
 
 
 class ForeignCluster:
-    """Implements `harness.targets.target.Target`; no server is ever started.
+    """Implements `staticfire.harness.targets.target.Target`; no server is ever started.
 
     Args:
         campaign: what the clients do.

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-import harness
-import system_under_test
-from harness.environments.place import Order
+from staticfire import harness, system_under_test
+from staticfire.harness.environments.place import Order
 
 # -P: what lies in the current folder must not come before a planted copy.
 PYTHON_OPTIONS = ("-P", "-m")
@@ -19,7 +18,7 @@ PYTHON_OPTIONS = ("-P", "-m")
 def code_folders() -> tuple[str, ...]:
     """The folders from which this process has imported the system and the harness: a planted copy comes first."""
     packages = (system_under_test, harness)
-    return tuple(dict.fromkeys(str(Path(package.__path__[0]).parent) for package in packages))
+    return tuple(dict.fromkeys(str(Path(package.__path__[0]).parents[1]) for package in packages))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

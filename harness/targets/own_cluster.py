@@ -6,31 +6,31 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from faults.proxy.servers import ServerKind
-from faults.shape import BrokerNode, ClusterShape
-from harness.accounts import ACCOUNTS_FILE, CREDENTIALS_FILE, LOAD, OPERATOR
-from harness.campaign import Campaign, CampaignError, Properties
-from harness.environments.environment import ADMIN, PROBE
-from harness.environments.place import Serving
-from harness.node_properties import STORE_ROOT, in_store, with_properties
-from harness.shown import shown
-from harness.targets.consumer_options import consumer_options
-from harness.workloads.catalogue import WORKLOADS
-from harness.workloads.membership import Membership
-from system_under_test import config as node_config
-from system_under_test.acl.signature import Credentials
-from system_under_test.broker.broker import main as broker_main
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.client.producer import ProducerConfig
-from system_under_test.client.push_consumer import ConsumerConfig
-from system_under_test.env import Env, Storage, TlsMode
-from system_under_test.mode import Mode
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.name_server.name_server import main as name_server_main
-from system_under_test.policies import BROKER_POLICIES, NAME_SERVER_POLICIES
-from system_under_test.policy_choice import policy_names
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.store.metadata_file import replace_atomically
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.shape import BrokerNode, ClusterShape
+from staticfire.harness.accounts import ACCOUNTS_FILE, CREDENTIALS_FILE, LOAD, OPERATOR
+from staticfire.harness.campaign import Campaign, CampaignError, Properties
+from staticfire.harness.environments.environment import ADMIN, PROBE
+from staticfire.harness.environments.place import Serving
+from staticfire.harness.node_properties import STORE_ROOT, in_store, with_properties
+from staticfire.harness.shown import shown
+from staticfire.harness.targets.consumer_options import consumer_options
+from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.workloads.membership import Membership
+from staticfire.system_under_test import config as node_config
+from staticfire.system_under_test.acl.signature import Credentials
+from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.client.producer import ProducerConfig
+from staticfire.system_under_test.client.push_consumer import ConsumerConfig
+from staticfire.system_under_test.env import Env, Storage, TlsMode
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.name_server.name_server import main as name_server_main
+from staticfire.system_under_test.policies import BROKER_POLICIES, NAME_SERVER_POLICIES
+from staticfire.system_under_test.policy_choice import policy_names
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.store.metadata_file import replace_atomically
 
 NAME_SERVER_PORT = 9876
 BROKER_PORT = 10911

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from harness.campaign import Campaign
-from harness.clients.configuration import Configuration
-from harness.environments.place import Order, Place
-from harness.targets.client_processes import ClientProcesses
-from harness.targets.interpreter import Interpreter
-from harness.targets.own_cluster import OwnCluster, Reach, directly
-from system_under_test import config as node_config
-from system_under_test import java_properties, option_values
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.targets.client_processes import ClientProcesses
+from staticfire.harness.targets.interpreter import Interpreter
+from staticfire.harness.targets.own_cluster import OwnCluster, Reach, directly
+from staticfire.system_under_test import config as node_config
+from staticfire.system_under_test import java_properties, option_values
 
 
 class OwnProcesses:
-    """Implements `harness.targets.target.Target`.
+    """Implements `staticfire.harness.targets.target.Target`.
 
     `python` and `code` are the interpreter on the machines and the folders there that hold our packages.
     """
@@ -61,7 +61,7 @@ class OwnProcesses:
         path = f"{self._places[node].folder}/{role}.properties"
         tls, tls_files = self._tls(node)
         order = self._interpreter.order(
-            "system_under_test",
+            "staticfire.system_under_test",
             role,
             "-c",
             path,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from harness.clients.configuration import Configuration
-from harness.environments.place import Order
+from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.environments.place import Order
 
 
 class Target(Protocol):

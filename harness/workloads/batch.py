@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.campaign import Campaign
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.membership import Membership, plain
-from harness.workloads.workload import Workload
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.membership import Membership, plain
+from staticfire.harness.workloads.workload import Workload
 
 CONSUME_BATCH = 8  # messages
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from checkers.history import Op
-from harness.campaign import Campaign
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.membership import BROADCASTING, Membership, plain
-from harness.workloads.workload import Workload
+from staticfire.checkers.history import Op
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.membership import BROADCASTING, Membership, plain
+from staticfire.harness.workloads.workload import Workload
 
 
 def member(campaign: Campaign, number: int) -> Membership:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.campaign import Campaign
-from harness.generators.many_sends import ManySends
-from harness.workloads.membership import Membership, plain
-from harness.workloads.workload import Workload
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.many_sends import ManySends
+from staticfire.harness.workloads.membership import Membership, plain
+from staticfire.harness.workloads.workload import Workload
 
 AT_ONCE = 500  # messages of a pull, and of a call of the listener
 WIDER = 4  # times as many queues in the topic to which is forwarded

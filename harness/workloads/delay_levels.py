@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.campaign import Campaign
+from staticfire.harness.campaign import Campaign
 
 PROPERTY = "messageDelayLevel"
 
@@ -10,7 +10,7 @@ PROPERTY = "messageDelayLevel"
 def delay_levels_ms(campaign: Campaign) -> tuple[int, ...]:
     """Level 1 first."""
     # Imported late: a defect may have to be planted in the system first.
-    from system_under_test.store.delay_levels import DELAY_LEVELS_MS, parse_delay_levels
+    from staticfire.system_under_test.store.delay_levels import DELAY_LEVELS_MS, parse_delay_levels
 
     text = dict(campaign.broker_properties).get(PROPERTY)
     return tuple(DELAY_LEVELS_MS if text is None else parse_delay_levels(text))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from checkers.history import Op
-from faults.draws import pick
-from harness.campaign import Campaign
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.delay_levels import delay_levels_ms
-from harness.workloads.workload import Workload
+from staticfire.checkers.history import Op
+from staticfire.faults.draws import pick
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.delay_levels import delay_levels_ms
+from staticfire.harness.workloads.workload import Workload
 
 DELAYED_SHARE = 0.8
 LEVEL_MS_MAX = 60_000  # levels above would outlast the run

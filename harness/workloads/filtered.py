@@ -6,11 +6,11 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from faults.draws import pick
-from harness.campaign import Campaign
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.membership import SQL92, Membership, plain, tags_of
-from harness.workloads.workload import Workload
+from staticfire.faults.draws import pick
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.membership import SQL92, Membership, plain, tags_of
+from staticfire.harness.workloads.workload import Workload
 
 # "Aa" and "BB" have the same hash in Java, by which brokers compare tags.
 WEIGHT_OF_TAG = {"red": 1, "green": 2, "blue": 3, "Aa": 4, "BB": 5}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.campaign import AVERAGELY, Campaign
-from harness.clients.consumer_kinds import PUSH
+from staticfire.harness.campaign import AVERAGELY, Campaign
+from staticfire.harness.clients.consumer_kinds import PUSH
 
 CLUSTERING, BROADCASTING = "clustering", "broadcasting"
 TAG, SQL92 = "TAG", "SQL92"

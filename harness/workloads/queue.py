@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.workload import Workload
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.workload import Workload
 
 QUEUE = Workload(
     name="queue",

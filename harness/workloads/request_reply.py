@@ -6,10 +6,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from harness.campaign import Campaign
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.membership import Membership, plain
-from harness.workloads.workload import Workload
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.membership import Membership, plain
+from staticfire.harness.workloads.workload import Workload
 
 TIMEOUT_S = 5.0
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from harness.campaign import Campaign
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.delay_levels import delay_levels_ms
-from harness.workloads.delayed import awaits
-from harness.workloads.workload import Workload
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.delay_levels import delay_levels_ms
+from staticfire.harness.workloads.delayed import awaits
+from staticfire.harness.workloads.workload import Workload
 
 DELAY_LEVEL = 3  # 10 s in RocketMQ's table: longer than a confirmation takes
 GIVEN_UP_SHARE = 0.15  # of the reservations is never confirmed

@@ -7,12 +7,12 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from checkers.history import Op
-from faults.draws import pick
-from harness.campaign import Campaign
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.membership import Membership, plain
-from harness.workloads.workload import Workload
+from staticfire.checkers.history import Op
+from staticfire.faults.draws import pick
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.membership import Membership, plain
+from staticfire.harness.workloads.workload import Workload
 
 FAILS = "fails"  # a property: for how many deliveries of the message the listener is to fail
 FAILING_SHARE = 0.15

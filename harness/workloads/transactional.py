@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from checkers.history import Op
-from faults.draws import pick
-from harness.campaign import Campaign
-from harness.clients.port import TO_BE_ASKED
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.workload import Workload
+from staticfire.checkers.history import Op
+from staticfire.faults.draws import pick
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.port import TO_BE_ASKED
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.workload import Workload
 
 ASKED_SHARE = 0.15  # of the transactions the producer leaves to the question of the broker
 # The end of these is never known: brokers ask as often as they may, and give up.

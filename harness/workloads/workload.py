@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from checkers.history import Op
-from harness.campaign import Campaign
-from harness.clients.consumer_kinds import LITE_PULL_ASSIGN, PUSH
-from harness.interpreter import Generator
-from harness.workloads.membership import Membership, plain, tags_of
+from staticfire.checkers.history import Op
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.consumer_kinds import LITE_PULL_ASSIGN, PUSH
+from staticfire.harness.interpreter import Generator
+from staticfire.harness.workloads.membership import Membership, plain, tags_of
 
 Awaits = Callable[[Sequence[Op], int], str | None]
 

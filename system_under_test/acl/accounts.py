@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from system_under_test.acl.addresses import IsWhite, make_matcher
-from system_under_test.acl.permissions import PERMISSIONS, RETRY_PREFIX, Need, Permission
-from system_under_test.acl.yaml_values import load_yaml, text_of, truth_of
-from system_under_test.protocol.bodies import DataVersion
+from staticfire.system_under_test.acl.addresses import IsWhite, make_matcher
+from staticfire.system_under_test.acl.permissions import PERMISSIONS, RETRY_PREFIX, Need, Permission
+from staticfire.system_under_test.acl.yaml_values import load_yaml, text_of, truth_of
+from staticfire.system_under_test.protocol.bodies import DataVersion
 
 KEY_LENGTH_MIN = 7  # RocketMQ: "length should longer than 6"
 GLOBAL_ADDRESSES = "globalWhiteRemoteAddresses"

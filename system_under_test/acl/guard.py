@@ -6,9 +6,9 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from system_under_test.acl.accounts import Account, Accounts
-from system_under_test.acl.permissions import NeedsOf, TopicAt
-from system_under_test.acl.signature import (
+from staticfire.system_under_test.acl.accounts import Account, Accounts
+from staticfire.system_under_test.acl.permissions import NeedsOf, TopicAt
+from staticfire.system_under_test.acl.signature import (
     ACCESS_KEY,
     FULL_SIGNATURE,
     SIGNATURE,
@@ -17,10 +17,10 @@ from system_under_test.acl.signature import (
     signature_of,
     signed_content,
 )
-from system_under_test.env import Log, Storage
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.store.errors import StoreError
-from system_under_test.store.metadata_file import replace_atomically
+from staticfire.system_under_test.env import Log, Storage
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.metadata_file import replace_atomically
 
 
 class AclException(ValueError):

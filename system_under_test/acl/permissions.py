@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntFlag
 
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import HeartbeatData
-from system_under_test.protocol.bodies_queues import QueueLockRequest
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import HeartbeatData
+from staticfire.system_under_test.protocol.bodies_queues import QueueLockRequest
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import (
     ConsumerSendMsgBackHeader,
     EndTransactionHeader,
     ViewMessageHeader,
 )
-from system_under_test.protocol.headers_admin import ConsumeMessageDirectlyHeader
-from system_under_test.protocol.message import parse_offset_message_id
+from staticfire.system_under_test.protocol.headers_admin import ConsumeMessageDirectlyHeader
+from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
 RETRY_PREFIX = "%RETRY%"  # resources of groups are named like their retry topics
 

@@ -7,8 +7,8 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from system_under_test.acl.yaml_values import load_yaml, text_of, truth_of
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.acl.yaml_values import load_yaml, text_of, truth_of
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"

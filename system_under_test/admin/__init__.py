@@ -3,7 +3,7 @@
 `AdminClient` asks name servers and brokers; the functions of the other modules take one.
 """
 
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.errors import AdminError
 
 __all__ = ["AdminClient", "AdminError"]

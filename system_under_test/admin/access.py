@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.errors import AdminError
-from system_under_test.protocol.bodies import DataVersion
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.json_dialect import loads
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.protocol.bodies import DataVersion
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.json_dialect import loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

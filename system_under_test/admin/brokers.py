@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from system_under_test.admin.client import AdminClient
-from system_under_test.protocol.bodies_clients import BrokerStats, KVTable
-from system_under_test.protocol.bodies_queues import BrokerConsumeStats, ConsumeQueuePage
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.headers_admin import (
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.protocol.bodies_clients import BrokerStats, KVTable
+from staticfire.system_under_test.protocol.bodies_queues import BrokerConsumeStats, ConsumeQueuePage
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.headers_admin import (
     BrokerStatsHeader,
     ConsumeStatsInBrokerHeader,
     QueryConsumeQueueHeader,

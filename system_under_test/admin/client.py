@@ -7,16 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from system_under_test.acl.signature import Credentials, signer_of
-from system_under_test.admin.errors import AdminError
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import BrokerData, ClusterInfo, TopicRouteData
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.header_fields import Header
-from system_under_test.protocol.headers import GetRouteInfoHeader
-from system_under_test.protocol.json_body import JsonBody
-from system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.acl.signature import Credentials, signer_of
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import BrokerData, ClusterInfo, TopicRouteData
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.header_fields import Header
+from staticfire.system_under_test.protocol.headers import GetRouteInfoHeader
+from staticfire.system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.remoting import RemotingClient, RemotingError
 
 TIMEOUT_S = 5.0  # RocketMQ: DefaultMQAdminExt's timeoutMillis
 MASTER_ID = 0

@@ -5,28 +5,28 @@ from __future__ import annotations
 import asyncio
 from typing import TypeVar
 
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.errors import AdminError
-from system_under_test.protocol.bodies import MessageQueue, SubscriptionGroupConfig
-from system_under_test.protocol.bodies_clients import (
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.protocol.bodies import MessageQueue, SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.bodies_clients import (
     ConsumerConnections,
     ConsumerRunningInfo,
     ProducerConnections,
     ProducerTable,
     SubscriptionGroupTable,
 )
-from system_under_test.protocol.bodies_queues import ConsumeStats, OffsetPosition
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.header_fields import Header
-from system_under_test.protocol.headers_admin import (
+from staticfire.system_under_test.protocol.bodies_queues import ConsumeStats, OffsetPosition
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.header_fields import Header
+from staticfire.system_under_test.protocol.headers_admin import (
     ConsumerConnectionsHeader,
     ConsumerRunningInfoHeader,
     ConsumeStatsHeader,
     DeleteSubscriptionGroupHeader,
     ProducerConnectionsHeader,
 )
-from system_under_test.protocol.json_body import JsonBody
-from system_under_test.protocol.json_dialect import dumps
+from staticfire.system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.json_dialect import dumps
 
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"

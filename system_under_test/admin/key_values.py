@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from system_under_test.admin.client import AdminClient, read_int
-from system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.admin.client import AdminClient, read_int
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 
 async def put_key_value(admin: AdminClient, namespace: str, key: str, value: str) -> None:

@@ -6,22 +6,31 @@ import asyncio
 import zlib
 from collections.abc import Callable
 
-from system_under_test.admin.client import AdminClient, read_int
-from system_under_test.admin.errors import AdminError
-from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_command, read_answer
-from system_under_test.client.subscription import ALL, Subscription
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.bodies_clients import ConsumeDirectlyResult
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.admin.client import AdminClient, read_int
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.client.pulling import (
+    PullAnswer,
+    PullOutcome,
+    pull_command,
+    read_answer,
+)
+from staticfire.system_under_test.client.subscription import ALL, Subscription
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_clients import ConsumeDirectlyResult
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.headers import (
     GetMaxOffsetHeader,
     GetMinOffsetHeader,
     SearchOffsetHeader,
     ViewMessageHeader,
 )
-from system_under_test.protocol.headers_admin import ConsumeMessageDirectlyHeader
-from system_under_test.protocol.message import Message, decode_records, parse_offset_message_id
-from system_under_test.remoting.address import format_address
+from staticfire.system_under_test.protocol.headers_admin import ConsumeMessageDirectlyHeader
+from staticfire.system_under_test.protocol.message import (
+    Message,
+    decode_records,
+    parse_offset_message_id,
+)
+from staticfire.system_under_test.remoting.address import format_address
 
 GROUP = "TOOLS_CONSUMER"  # RocketMQ: MixAll.TOOLS_CONSUMER_GROUP
 COUNT_MAX = 32  # of one pull

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.errors import AdminError
-from system_under_test.admin.groups import progress
-from system_under_test.admin.messages import max_offset, offset_at
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.bodies_queues import ResetOffsetBody
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.headers import UpdateConsumerOffsetHeader
-from system_under_test.protocol.headers_admin import CloneGroupOffsetHeader, ResetOffsetHeader
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.admin.groups import progress
+from staticfire.system_under_test.admin.messages import max_offset, offset_at
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_queues import ResetOffsetBody
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.headers import UpdateConsumerOffsetHeader
+from staticfire.system_under_test.protocol.headers_admin import (
+    CloneGroupOffsetHeader,
+    ResetOffsetHeader,
+)
 
 END_OF_QUEUE_MS = -1  # in place of a time: everything is skipped
 

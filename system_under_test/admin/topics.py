@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.errors import AdminError
-from system_under_test.admin.key_values import delete_key_value, get_key_value, put_key_value
-from system_under_test.protocol.bodies import TopicConfig, TopicConfigTable
-from system_under_test.protocol.bodies_clients import GroupList, TopicList
-from system_under_test.protocol.bodies_queues import TopicStats
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.headers import CreateTopicHeader, DeleteTopicHeader
-from system_under_test.protocol.headers_admin import TopicHeader
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.admin.key_values import (
+    delete_key_value,
+    get_key_value,
+    put_key_value,
+)
+from staticfire.system_under_test.protocol.bodies import TopicConfig, TopicConfigTable
+from staticfire.system_under_test.protocol.bodies_clients import GroupList, TopicList
+from staticfire.system_under_test.protocol.bodies_queues import TopicStats
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.headers import CreateTopicHeader, DeleteTopicHeader
+from staticfire.system_under_test.protocol.headers_admin import TopicHeader
 
 TEMPLATE_TOPIC = "TBW102"  # RocketMQ: TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"  # RocketMQ: NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from system_under_test.admin import messages
-from system_under_test.admin.client import AdminClient
-from system_under_test.client.trace_reading import TraceEvent, read_trace
+from staticfire.system_under_test.admin import messages
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.client.trace_reading import TraceEvent, read_trace
 
 
 async def of_message(

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.errors import AdminError
-from system_under_test.admin.groups import consumer_connections, progress
-from system_under_test.admin.topics import topic_groups
-from system_under_test.protocol.bodies import SubscriptionData
-from system_under_test.protocol.bodies_clients import ConsumerConnections
-from system_under_test.protocol.bodies_queues import ConsumeStats
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.message import Message
-from system_under_test.remoting.address import format_address
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.admin.groups import consumer_connections, progress
+from staticfire.system_under_test.admin.topics import topic_groups
+from staticfire.system_under_test.protocol.bodies import SubscriptionData
+from staticfire.system_under_test.protocol.bodies_clients import ConsumerConnections
+from staticfire.system_under_test.protocol.bodies_queues import ConsumeStats
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting.address import format_address
 
 TAGS = "TAGS"
 

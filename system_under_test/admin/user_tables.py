@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.groups import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from system_under_test.protocol.bodies import TopicConfigTable
-from system_under_test.protocol.bodies_clients import SubscriptionGroupTable, TopicList
-from system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.groups import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from staticfire.system_under_test.protocol.bodies import TopicConfigTable
+from staticfire.system_under_test.protocol.bodies_clients import SubscriptionGroupTable, TopicList
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 SYSTEM_GROUPS = frozenset(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.put_times import PutTimes
-from system_under_test.broker.replication.ha import HaService
-from system_under_test.broker.waiting import Answer, WaitingSends
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.store.message_store import MessageStore
-from system_under_test.store.replication_policy import ReplicationPolicy
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.broker.put_times import PutTimes
+from staticfire.system_under_test.broker.replication.ha import HaService
+from staticfire.system_under_test.broker.waiting import Answer, WaitingSends
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.replication_policy import ReplicationPolicy
 
 NS_PER_S = 1_000_000_000
 

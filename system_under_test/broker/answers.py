@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.json_body import JsonBody
 
 SLAVE_REFUSAL = (
     "Can't modify topic or subscription group from slave broker, "

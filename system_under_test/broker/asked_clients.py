@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 __all__ = ["REQUESTS_MAX", "SIZE_MAX", "AskedClients"]
 

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from system_under_test.broker.components import Components
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.flush import StoreFailed
-from system_under_test.broker.periodic import Schedule
-from system_under_test.broker.request_table import refuse_while_restoring
-from system_under_test.env import Env
-from system_under_test.remoting import CannotListen
-from system_under_test.store.errors import StoreError
+from staticfire.system_under_test.broker.components import Components
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.flush import StoreFailed
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.broker.request_table import refuse_while_restoring
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.remoting import CannotListen
+from staticfire.system_under_test.store.errors import StoreError
 
 REGISTERED_TIMEOUT_S = 1.0  # who starts a broker shall not wait for a dead name server
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from system_under_test.broker.clients import Clients
-from system_under_test.broker.consumer_filters import ConsumerFilters
-from system_under_test.broker.subscription_groups import SubscriptionGroups, group_name_error
-from system_under_test.broker.topics import Topics, make_retry_topic
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.consumer_filters import ConsumerFilters
+from staticfire.system_under_test.broker.subscription_groups import (
+    SubscriptionGroups,
+    group_name_error,
+)
+from staticfire.system_under_test.broker.topics import Topics, make_retry_topic
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import ConsumerData, HeartbeatData
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import (
     GetConsumerListHeader,
     NotifyConsumerIdsChangedHeader,
     UnregisterClientHeader,
 )
-from system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting import Connection
 
 
 class ClientRequests:

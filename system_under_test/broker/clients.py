@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from system_under_test.remoting import Connection
+from staticfire.system_under_test.protocol.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+)
+from staticfire.system_under_test.remoting import Connection
 
 CLIENT_EXPIRY_NS = 120_000_000_000  # RocketMQ: CHANNEL_EXPIRED_TIMEOUT
 BROADCASTING = "BROADCASTING"

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from system_under_test.broker.administration.acl_requests import (
+from staticfire.system_under_test.broker.administration.acl_requests import (
     WATCH_INTERVAL_S,
     AccessControl,
 )
-from system_under_test.broker.administration.administration import Administration
-from system_under_test.broker.administration.figures import (
+from staticfire.system_under_test.broker.administration.administration import Administration
+from staticfire.system_under_test.broker.administration.figures import (
     delay_figures,
     flow_figures,
     table_figures,
 )
-from system_under_test.broker.client_requests import notify_consumers_changed
-from system_under_test.broker.clients import Clients
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.hidden_messages import HiddenMessages
-from system_under_test.broker.listeners import Listeners
-from system_under_test.broker.log_engine import LogEngine
-from system_under_test.broker.metadata_tables import load_files, make_tables
-from system_under_test.broker.neighbours import Neighbours
-from system_under_test.broker.periodic import Schedule
-from system_under_test.broker.processors import Processors
-from system_under_test.broker.pull_filters import PullFilters, QueueBits
-from system_under_test.broker.registering.known_answers import answered_once_known
-from system_under_test.broker.replication.catch_up import CatchUpMark, MasterCatchUp
-from system_under_test.broker.store_config import make_store_config
-from system_under_test.broker.topics import TopicChange
-from system_under_test.env import Env
-from system_under_test.policies import broker_policies
-from system_under_test.store.message_store import MessageStore
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.broker.client_requests import notify_consumers_changed
+from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.hidden_messages import HiddenMessages
+from staticfire.system_under_test.broker.listeners import Listeners
+from staticfire.system_under_test.broker.log_engine import LogEngine
+from staticfire.system_under_test.broker.metadata_tables import load_files, make_tables
+from staticfire.system_under_test.broker.neighbours import Neighbours
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.broker.processors import Processors
+from staticfire.system_under_test.broker.pull_filters import PullFilters, QueueBits
+from staticfire.system_under_test.broker.registering.known_answers import answered_once_known
+from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark, MasterCatchUp
+from staticfire.system_under_test.broker.store_config import make_store_config
+from staticfire.system_under_test.broker.topics import TopicChange
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.policies import broker_policies
+from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 __all__ = ["Components"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from system_under_test.mode import Mode
-from system_under_test.store.delay_levels import DELAY_LEVELS_MS, DelayLevels
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.store.delay_levels import DELAY_LEVELS_MS, DelayLevels
 
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.tag_filter import TAGS_LENGTH_MAX, is_tag_expression
-from system_under_test.filters.bloom import BloomBits, BloomFilter
-from system_under_test.filters.sql92 import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.tag_filter import TAGS_LENGTH_MAX, is_tag_expression
+from staticfire.system_under_test.filters.bloom import BloomBits, BloomFilter
+from staticfire.system_under_test.filters.sql92 import (
     TEXT_LENGTH_MAX,
     CompiledFilters,
     FilterSyntaxError,
     SqlFilter,
 )
-from system_under_test.protocol.bodies import ConsumerData, SubscriptionData
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.protocol.bodies import ConsumerData, SubscriptionData
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 __all__ = ["ConsumerFilter", "ConsumerFilters", "FiltersFile"]
 

@@ -13,19 +13,23 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.request_classes import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.request_classes import (
     APPENDING,
     CLASSES,
     NS_PER_S,
     RequestClass,
     make_limits,
 )
-from system_under_test.broker.request_queue import NS_PER_MS, RequestQueue, WaitingRequest
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, Handler
-from system_under_test.remoting.connection import not_supported
+from staticfire.system_under_test.broker.request_queue import (
+    NS_PER_MS,
+    RequestQueue,
+    WaitingRequest,
+)
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.remoting.connection import not_supported
 
 SCAN_INTERVAL_S = 0.010  # RocketMQ: BrokerFastFailure
 UNFLUSHED_BYTES_MAX = 64 << 20

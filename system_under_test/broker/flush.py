@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from system_under_test.env import Worker
+from staticfire.system_under_test.env import Worker
 
 
 class StoreFailed(Exception):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from system_under_test.broker.pull_filters import PullFilter
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import PullMessageHeader
-from system_under_test.remoting import Connection
-from system_under_test.store.message_store import Dispatched
+from staticfire.system_under_test.broker.pull_filters import PullFilter
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import PullMessageHeader
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.message_store import Dispatched
 
 QueueKey = tuple[str, int]
 

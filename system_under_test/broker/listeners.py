@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.env import Env
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, Handler, RemotingServer
-from system_under_test.remoting.connection import OnClose, not_supported
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import Connection, Handler, RemotingServer
+from staticfire.system_under_test.remoting.connection import OnClose, not_supported
 
 FAST_PORT_DISTANCE = 2  # RocketMQ: the "VIP channel" of clients is the port minus 2
 FAST_KEYS_FROM = 1 << 40  # keys of connections are unique in the broker

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.broker.administration.statistics_requests import size_text
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.flow_control import FlowControl
-from system_under_test.broker.periodic import Schedule
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.broker.administration.statistics_requests import size_text
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.flow_control import FlowControl
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.store.message_store import MessageStore
 
 NS_PER_S = 1_000_000_000
 

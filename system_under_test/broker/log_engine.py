@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from system_under_test.broker.administration.retention import Cleaning
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.flow_control import FlowControl
-from system_under_test.broker.log_progress import LogProgress
-from system_under_test.broker.periodic import Schedule
-from system_under_test.broker.put_times import PutTimes
-from system_under_test.broker.replication.ha import HaService
-from system_under_test.broker.replication.ha_config import HaEvents, make_ha_config
-from system_under_test.broker.store_config import make_store_config
-from system_under_test.env import Env
-from system_under_test.policies import BrokerPolicies
-from system_under_test.store.message_store import MessageStore, RecoveryReport
+from staticfire.system_under_test.broker.administration.retention import Cleaning
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.flow_control import FlowControl
+from staticfire.system_under_test.broker.log_progress import LogProgress
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.broker.put_times import PutTimes
+from staticfire.system_under_test.broker.replication.ha import HaService
+from staticfire.system_under_test.broker.replication.ha_config import HaEvents, make_ha_config
+from staticfire.system_under_test.broker.store_config import make_store_config
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.policies import BrokerPolicies
+from staticfire.system_under_test.store.message_store import MessageStore, RecoveryReport
 
 __all__ = ["LogEngine"]
 

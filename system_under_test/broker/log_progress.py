@@ -8,25 +8,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.flow_control import FlowControl
-from system_under_test.broker.flush import Flusher
-from system_under_test.broker.log_commits import LogCommits
-from system_under_test.broker.put_times import PutTimes
-from system_under_test.broker.replication.ha import HaService
-from system_under_test.broker.waiting import Answer
-from system_under_test.env import Worker
-from system_under_test.policies import BrokerPolicies
-from system_under_test.store.errors import StoreError
-from system_under_test.store.message_store import (
+from staticfire.system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.flow_control import FlowControl
+from staticfire.system_under_test.broker.flush import Flusher
+from staticfire.system_under_test.broker.log_commits import LogCommits
+from staticfire.system_under_test.broker.put_times import PutTimes
+from staticfire.system_under_test.broker.replication.ha import HaService
+from staticfire.system_under_test.broker.waiting import Answer
+from staticfire.system_under_test.env import Worker
+from staticfire.system_under_test.policies import BrokerPolicies
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.message_store import (
     Dispatched,
     FlushTask,
     MessageStore,
     QueueFlushTask,
 )
-from system_under_test.store.retention import Removal
-from system_under_test.worker import ExecutorWorker
+from staticfire.system_under_test.store.retention import Removal
+from staticfire.system_under_test.worker import ExecutorWorker
 
 __all__ = ["LogProgress"]
 

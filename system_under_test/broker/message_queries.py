@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.replication.record_repair import RecordRepair
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.replication.record_repair import RecordRepair
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import (
     QueryMessageHeader,
     QueryMessageResponse,
     ViewMessageHeader,
 )
-from system_under_test.remoting import Connection
-from system_under_test.remoting.pieces import Pieces
-from system_under_test.store.key_search import KeyFound, KeyQuery, KeySearch
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting.pieces import Pieces
+from staticfire.system_under_test.store.key_search import KeyFound, KeyQuery, KeySearch
+from staticfire.system_under_test.store.message_store import MessageStore
 
 __all__ = ["MessageQueries"]
 

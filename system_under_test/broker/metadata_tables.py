@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.consumer_filters import ConsumerFilters, FiltersFile
-from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import TopicChange, Topics
-from system_under_test.env import Clock, Storage
-from system_under_test.store.errors import StoreError
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.consumer_filters import ConsumerFilters, FiltersFile
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
+from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.topics import TopicChange, Topics
+from staticfire.system_under_test.env import Clock, Storage
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 __all__ = ["MetadataTables", "load_files", "make_tables"]
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from system_under_test.broker.administration.acl_requests import broker_signer
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.metadata_tables import MetadataTables
-from system_under_test.broker.periodic import Schedule
-from system_under_test.broker.registering.name_server_calls import RegistrationEvents
-from system_under_test.broker.replication.metadata_restore import MetadataRestore
-from system_under_test.broker.replication.record_repair import RecordRepair
-from system_under_test.broker.replication.slave_sync import SlaveSync
-from system_under_test.broker.topics import covering, restricted
-from system_under_test.env import Env
-from system_under_test.policies import RegistrationKind
-from system_under_test.protocol.bodies import TopicConfigTable
-from system_under_test.remoting import RemotingClient
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.broker.administration.acl_requests import broker_signer
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.metadata_tables import MetadataTables
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.broker.registering.name_server_calls import RegistrationEvents
+from staticfire.system_under_test.broker.replication.metadata_restore import MetadataRestore
+from staticfire.system_under_test.broker.replication.record_repair import RecordRepair
+from staticfire.system_under_test.broker.replication.slave_sync import SlaveSync
+from staticfire.system_under_test.broker.topics import covering, restricted
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.policies import RegistrationKind
+from staticfire.system_under_test.protocol.bodies import TopicConfigTable
+from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.store.message_store import MessageStore
 
 __all__ = ["Neighbours"]
 

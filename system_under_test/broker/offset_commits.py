@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 
-from system_under_test.broker.offsets import ConsumerOffsets, full
-from system_under_test.broker.refusal import Refused
-from system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX, SubscriptionGroups
-from system_under_test.broker.topics import RETRY_PREFIX, Topics
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.message import RECORD_SIZE_MIN
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets, full
+from staticfire.system_under_test.broker.refusal import Refused
+from staticfire.system_under_test.broker.subscription_groups import (
+    GROUP_LENGTH_MAX,
+    SubscriptionGroups,
+)
+from staticfire.system_under_test.broker.topics import RETRY_PREFIX, Topics
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.message import RECORD_SIZE_MIN
 
 __all__ = ["OFFSET_MAX", "UNKNOWN_MAX", "CommitRefused", "OffsetCommits"]
 

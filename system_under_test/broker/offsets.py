@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 TOPIC_GROUP_SEPARATOR = "@"  # neither a topic nor a group may contain it
 # Of the table as slaves get it, in one frame of up to 16 MiB. RocketMQ has no limit.

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.broker.administration.administration import Administration
-from system_under_test.broker.client_requests import ClientRequests
-from system_under_test.broker.clients import Clients
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.hold import HeldPulls
-from system_under_test.broker.log_progress import LogProgress
-from system_under_test.broker.message_queries import MessageQueries
-from system_under_test.broker.metadata_tables import MetadataTables
-from system_under_test.broker.offset_commits import OffsetCommits
-from system_under_test.broker.pull import PullProcessor
-from system_under_test.broker.pull_filters import PullFilters
-from system_under_test.broker.pull_reports import PullReports
-from system_under_test.broker.queue_queries import QueueQueries
-from system_under_test.broker.replication.ha import HaService
-from system_under_test.broker.replication.ha_requests import HaRequests
-from system_under_test.broker.replication.record_repair import RecordRepair
-from system_under_test.broker.request_table import make_handlers
-from system_under_test.broker.send import SendProcessor
-from system_under_test.broker.services.internal_copies import InternalCopies
-from system_under_test.broker.services.message_services import MessageServices, ServicePolicies
-from system_under_test.env import Env
-from system_under_test.remoting import Handler
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.broker.administration.administration import Administration
+from staticfire.system_under_test.broker.client_requests import ClientRequests
+from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.hold import HeldPulls
+from staticfire.system_under_test.broker.log_progress import LogProgress
+from staticfire.system_under_test.broker.message_queries import MessageQueries
+from staticfire.system_under_test.broker.metadata_tables import MetadataTables
+from staticfire.system_under_test.broker.offset_commits import OffsetCommits
+from staticfire.system_under_test.broker.pull import PullProcessor
+from staticfire.system_under_test.broker.pull_filters import PullFilters
+from staticfire.system_under_test.broker.pull_reports import PullReports
+from staticfire.system_under_test.broker.queue_queries import QueueQueries
+from staticfire.system_under_test.broker.replication.ha import HaService
+from staticfire.system_under_test.broker.replication.ha_requests import HaRequests
+from staticfire.system_under_test.broker.replication.record_repair import RecordRepair
+from staticfire.system_under_test.broker.request_table import make_handlers
+from staticfire.system_under_test.broker.send import SendProcessor
+from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.services.message_services import (
+    MessageServices,
+    ServicePolicies,
+)
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.remoting import Handler
+from staticfire.system_under_test.store.message_store import MessageStore
 
 __all__ = ["Processors"]
 

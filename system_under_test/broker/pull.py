@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from system_under_test.broker.config import MASTER_ID, BrokerConfig
-from system_under_test.broker.hold import HeldPull, HeldPulls
-from system_under_test.broker.offset_commits import OFFSET_MAX
-from system_under_test.broker.offsets import ConsumerOffsets
-from system_under_test.broker.pull_filters import PullFilter, PullFilters, properties_at
-from system_under_test.broker.pull_reports import PullReports
-from system_under_test.broker.refusal import PullRefused
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import PERM_READ, Topics
-from system_under_test.protocol.codes import FAQ, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import PullMessageHeader
-from system_under_test.remoting import Connection
-from system_under_test.store.message_store import Dispatched, GetResult, GetStatus, MessageStore
+from staticfire.system_under_test.broker.config import MASTER_ID, BrokerConfig
+from staticfire.system_under_test.broker.hold import HeldPull, HeldPulls
+from staticfire.system_under_test.broker.offset_commits import OFFSET_MAX
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.pull_filters import PullFilter, PullFilters, properties_at
+from staticfire.system_under_test.broker.pull_reports import PullReports
+from staticfire.system_under_test.broker.refusal import PullRefused
+from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.topics import PERM_READ, Topics
+from staticfire.system_under_test.protocol.codes import FAQ, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import PullMessageHeader
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.message_store import (
+    Dispatched,
+    GetResult,
+    GetStatus,
+    MessageStore,
+)
 
 HOLD_CHECK_INTERVAL_S = 5.0
 

@@ -6,12 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from system_under_test.broker.clients import Clients
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.consumer_filters import SQL92, ConsumerFilter, ConsumerFilters
-from system_under_test.broker.refusal import PullRefused
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.tag_filter import (
+from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.consumer_filters import (
+    SQL92,
+    ConsumerFilter,
+    ConsumerFilters,
+)
+from staticfire.system_under_test.broker.refusal import PullRefused
+from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.tag_filter import (
     EVERYTHING,
     TAGS_LENGTH_MAX,
     is_tag_expression,
@@ -19,14 +23,14 @@ from system_under_test.broker.tag_filter import (
     subscribed_tags,
     tag_hashes,
 )
-from system_under_test.broker.topics import RETRY_PREFIX
-from system_under_test.filters.sql92 import FilterSyntaxError, SqlFilter
-from system_under_test.protocol.bodies import SubscriptionData
-from system_under_test.protocol.codes import FAQ, ResponseCode
-from system_under_test.protocol.headers import PullMessageHeader
-from system_under_test.protocol.message import RecordError, record_properties
-from system_under_test.store.message_store import Dispatched
-from system_under_test.store.record_filter import ExtensionUnit, RecordFilter
+from staticfire.system_under_test.broker.topics import RETRY_PREFIX
+from staticfire.system_under_test.filters.sql92 import FilterSyntaxError, SqlFilter
+from staticfire.system_under_test.protocol.bodies import SubscriptionData
+from staticfire.system_under_test.protocol.codes import FAQ, ResponseCode
+from staticfire.system_under_test.protocol.headers import PullMessageHeader
+from staticfire.system_under_test.protocol.message import RecordError, record_properties
+from staticfire.system_under_test.store.message_store import Dispatched
+from staticfire.system_under_test.store.record_filter import ExtensionUnit, RecordFilter
 
 __all__ = [
     "ALL_MESSAGES",

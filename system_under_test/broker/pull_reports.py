@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.administration.store_rates import StoreRates
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.services.internal_copies import InternalCopies
-from system_under_test.broker.topics import OFFSET_MOVED_TOPIC
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.bodies_queues import OffsetMovedEvent
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.headers import PullMessageHeader
-from system_under_test.protocol.message import Message
-from system_under_test.store.message_store import GetResult
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.administration.store_rates import StoreRates
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.topics import OFFSET_MOVED_TOPIC
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_queues import OffsetMovedEvent
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.headers import PullMessageHeader
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.store.message_store import GetResult
 
 
 class PullReports:

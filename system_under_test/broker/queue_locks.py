@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 LOCK_LIVE_MAX_NS = 60_000_000_000  # RocketMQ: rocketmq.broker.rebalance.lockMaxLiveTime
 # RocketMQ has no limits. What is beyond them is not locked, as if another client held it.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.offset_commits import CommitRefused, OffsetCommits
-from system_under_test.broker.offsets import ConsumerOffsets
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.offset_commits import CommitRefused, OffsetCommits
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import (
     GetEarliestMessageStoreTimeHeader,
     GetMaxOffsetHeader,
     GetMinOffsetHeader,
@@ -15,8 +15,8 @@ from system_under_test.protocol.headers import (
     SearchOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
-from system_under_test.remoting import Connection
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.message_store import MessageStore
 
 
 class QueueQueries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.codes import ResponseCode
 
 
 class Refused(Exception):

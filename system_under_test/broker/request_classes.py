@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 NS_PER_S = 1_000_000_000
 UNBOUNDED = (1 << 31) - 1  # RocketMQ: a LinkedBlockingQueue without a capacity

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from system_under_test.broker.request_classes import QueueLimits
-from system_under_test.protocol.command import RemotingCommand, size_of
-from system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.broker.request_classes import QueueLimits
+from staticfire.system_under_test.protocol.command import RemotingCommand, size_of
+from staticfire.system_under_test.remoting import Connection, Handler
 
 HELD_BYTES_MAX = 64 << 20  # of requests in one queue; RocketMQ counts requests only
 NS_PER_MS = 1_000_000

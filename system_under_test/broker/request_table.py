@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from system_under_test.broker.client_requests import ClientRequests
-from system_under_test.broker.message_queries import MessageQueries
-from system_under_test.broker.pull import PullProcessor
-from system_under_test.broker.queue_queries import QueueQueries
-from system_under_test.broker.replication.ha_requests import HaRequests
-from system_under_test.broker.send import SendProcessor
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.broker.client_requests import ClientRequests
+from staticfire.system_under_test.broker.message_queries import MessageQueries
+from staticfire.system_under_test.broker.pull import PullProcessor
+from staticfire.system_under_test.broker.queue_queries import QueueQueries
+from staticfire.system_under_test.broker.replication.ha_requests import HaRequests
+from staticfire.system_under_test.broker.send import SendProcessor
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import Connection, Handler
 
 
 def make_handlers(

@@ -5,42 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.refusal import SendRefused, refusing_without_topic
-from system_under_test.broker.send_answer import SendAnswer, SendAnswers
-from system_under_test.broker.services.diversion import (
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.refusal import SendRefused, refusing_without_topic
+from staticfire.system_under_test.broker.send_answer import SendAnswer, SendAnswers
+from staticfire.system_under_test.broker.services.diversion import (
     DELAY_PROPERTY,
     TRANSACTION_PROPERTY,
     TRANSACTION_TYPE_MASK,
     Diversion,
     retry_limit,
 )
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.time_text import time_text
-from system_under_test.broker.topics import (
+from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.time_text import time_text
+from staticfire.system_under_test.broker.topics import (
     FORBIDDEN_TOPICS,
     PERM_WRITE,
     RETRY_PREFIX,
     Topics,
     topic_name_error,
 )
-from system_under_test.broker.waiting import Answer
-from system_under_test.protocol.batch import BatchEntry, decode_batch
-from system_under_test.protocol.bodies import TopicConfig
-from system_under_test.protocol.codes import FAQ, RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import SendMessageHeader
-from system_under_test.protocol.message import (
+from staticfire.system_under_test.broker.waiting import Answer
+from staticfire.system_under_test.protocol.batch import BatchEntry, decode_batch
+from staticfire.system_under_test.protocol.bodies import TopicConfig
+from staticfire.system_under_test.protocol.codes import FAQ, RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import SendMessageHeader
+from staticfire.system_under_test.protocol.message import (
     PROPERTY_END,
     Message,
     RecordError,
     decode_properties,
     encode_properties,
 )
-from system_under_test.remoting import Connection
-from system_under_test.store.index_keys import USER_KEYS
-from system_under_test.store.message_store import MessageStore, PutResult, PutStatus
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.index_keys import USER_KEYS
+from staticfire.system_under_test.store.message_store import MessageStore, PutResult, PutStatus
 
 MULTI_TAGS_FLAG = 0x2  # RocketMQ, MessageSysFlag
 BATCH_MESSAGES_MAX = 10_000  # stored in one go: 80 ms. RocketMQ bounds the bytes of a batch alone

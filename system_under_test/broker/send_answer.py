@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import orjson
 
-from system_under_test.protocol.codes import VERSION, LanguageCode, ResponseCode
-from system_under_test.protocol.command import (
+from staticfire.system_under_test.protocol.codes import VERSION, LanguageCode, ResponseCode
+from staticfire.system_under_test.protocol.command import (
     JSON,
     ONEWAY_FLAG,
     PREFIX,
     RESPONSE_FLAG,
     RemotingCommand,
 )
-from system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting import Connection
 
 
 class SendAnswers:

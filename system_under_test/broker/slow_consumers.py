@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.env import Log
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.store.message_store import MessageStore
 
 CHECK_INTERVAL_S = 180.0
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.store.config import StoreConfig
-from system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
-from system_under_test.store.transient_pool import PoolConfig
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.store.config import StoreConfig
+from staticfire.system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
+from staticfire.system_under_test.store.transient_pool import PoolConfig
 
 
 def make_store_config(config: BrokerConfig) -> StoreConfig:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.protocol.bodies import DataVersion, SubscriptionGroupConfig
-from system_under_test.protocol.bodies_clients import SubscriptionGroupTable
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.protocol.bodies import DataVersion, SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.bodies_clients import SubscriptionGroupTable
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 # RocketMQ, SubscriptionGroupManager.init
 SYSTEM_GROUPS = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from system_under_test.protocol.bodies import SubscriptionData
-from system_under_test.protocol.message import java_string_hash
+from staticfire.system_under_test.protocol.bodies import SubscriptionData
+from staticfire.system_under_test.protocol.message import java_string_hash
 
 _TAG_EXPRESSION_TYPES = (None, "", "TAG")
 EVERYTHING = "*"

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.protocol import registration
-from system_under_test.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
-from system_under_test.store.delay_levels import SCHEDULE_TOPIC
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.protocol import registration
+from staticfire.system_under_test.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
+from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 PERM_READ = 4
 PERM_WRITE = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from system_under_test.broker.config import BrokerRole
+from staticfire.system_under_test.broker.config import BrokerRole
 
 
 class Log(Protocol):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from system_under_test.broker.put_times import PutTimes
-from system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.broker.put_times import PutTimes
+from staticfire.system_under_test.protocol.codes import ResponseCode
 
 Answer = Callable[[ResponseCode], None]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from hashlib import md5
 
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 VIRTUAL_NODES = 10  # RocketMQ: AllocateMessageQueueConsistentHash.virtualNodeCnt
 ROOM_END = "@"  # of the room in a broker name `room@name`

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 
-from system_under_test.client.offset_store import Offsets
-from system_under_test.client.queue_consumer import QueueConsumer
-from system_under_test.client.queue_locking import QueueLocking
-from system_under_test.client.waiting import wait_until
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.client.offset_store import Offsets
+from staticfire.system_under_test.client.queue_consumer import QueueConsumer
+from staticfire.system_under_test.client.queue_locking import QueueLocking
+from staticfire.system_under_test.client.waiting import wait_until
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 OnCommit = Callable[[dict[MessageQueue, int]], None]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from system_under_test.client.errors import ClientError
-from system_under_test.client.routes import Route
-from system_under_test.client.send_result import SendFailed, SendProgress, SendResult
-from system_under_test.client.sender import Sender
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message
-from system_under_test.remoting import RemotingError
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.routes import Route
+from staticfire.system_under_test.client.send_result import SendFailed, SendProgress, SendResult
+from staticfire.system_under_test.client.sender import Sender
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting import RemotingError
 
 IN_FLIGHT_MAX = 65535  # RocketMQ: com.rocketmq.remoting.clientAsyncSemaphoreValue
 

@@ -16,12 +16,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from system_under_test.client.waiting import succeeded
-from system_under_test.env import Log
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import GetConsumerListHeader
-from system_under_test.remoting import RemotingClient, RemotingError, RemotingTimeout
+from staticfire.system_under_test.client.waiting import succeeded
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import GetConsumerListHeader
+from staticfire.system_under_test.remoting import RemotingClient, RemotingError, RemotingTimeout
 
 QUIET_S = 1.5  # a broker that owes an answer and says nothing for so long is pinged
 PING_TIMEOUT_S = 1.0

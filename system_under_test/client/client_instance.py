@@ -11,21 +11,25 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from system_under_test.acl.signature import Credentials, signer_of
-from system_under_test.client.broker_health import BrokerHealth
-from system_under_test.client.errors import BrokerNotAvailable, NoNameServer, RouteNotFound
-from system_under_test.client.name_servers import NameServers
-from system_under_test.client.periodic_task import PeriodicTask
-from system_under_test.client.routes import MASTER_ID, Route, RouteTable
-from system_under_test.client.waiting import wait_until
-from system_under_test.env import Env
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import UnregisterClientHeader
-from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingError
-from system_under_test.remoting.connection import not_supported
+from staticfire.system_under_test.acl.signature import Credentials, signer_of
+from staticfire.system_under_test.client.broker_health import BrokerHealth
+from staticfire.system_under_test.client.errors import (
+    BrokerNotAvailable,
+    NoNameServer,
+    RouteNotFound,
+)
+from staticfire.system_under_test.client.name_servers import NameServers
+from staticfire.system_under_test.client.periodic_task import PeriodicTask
+from staticfire.system_under_test.client.routes import MASTER_ID, Route, RouteTable
+from staticfire.system_under_test.client.waiting import wait_until
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import ConsumerData, HeartbeatData
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import UnregisterClientHeader
+from staticfire.system_under_test.remoting import Connection, Handler, RemotingClient, RemotingError
+from staticfire.system_under_test.remoting.connection import not_supported
 
 ROUTE_REFRESH_S = 30.0  # RocketMQ: pollNameServerInterval
 HEARTBEAT_INTERVAL_S = 30.0  # RocketMQ: heartbeatBrokerInterval

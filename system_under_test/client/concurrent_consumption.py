@@ -10,11 +10,11 @@ import asyncio
 from collections import deque
 from functools import partial
 
-from system_under_test.client.consumption import ConsumerParts
-from system_under_test.client.listening import ConsumeResult, listen
-from system_under_test.client.process_queue import ProcessQueue
-from system_under_test.client.queue_puller import QueuePuller
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.consumption import ConsumerParts
+from staticfire.system_under_test.client.listening import ConsumeResult, listen
+from staticfire.system_under_test.client.process_queue import ProcessQueue
+from staticfire.system_under_test.client.queue_puller import QueuePuller
+from staticfire.system_under_test.protocol.message import Message
 
 RETRY_S = 5.0  # RocketMQ: ConsumeMessageConcurrentlyService.submitConsumeRequestLater
 EXPIRED_MAX = 16  # RocketMQ: ProcessQueue.cleanExpiredMsg, in one round

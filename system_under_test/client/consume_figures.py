@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from system_under_test.protocol.bodies_clients import ConsumeStatus
+from staticfire.system_under_test.protocol.bodies_clients import ConsumeStatus
 
 SLOT_S = 10.0
 MINUTE_SLOTS = 6

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from system_under_test.acl.signature import Credentials
-from system_under_test.client.consumption import CONSUME_TIMEOUT_S, SUSPEND_S, UNLIMITED
-from system_under_test.client.offset_store import ConsumeFrom
-from system_under_test.client.queue_puller import DEFAULT_LIMITS, FlowLimits
-from system_under_test.client.subscription import ALL, TAG
+from staticfire.system_under_test.acl.signature import Credentials
+from staticfire.system_under_test.client.consumption import CONSUME_TIMEOUT_S, SUSPEND_S, UNLIMITED
+from staticfire.system_under_test.client.offset_store import ConsumeFrom
+from staticfire.system_under_test.client.queue_puller import DEFAULT_LIMITS, FlowLimits
+from staticfire.system_under_test.client.subscription import ALL, TAG
 
 CONCURRENT_RECONSUME_TIMES_MAX = 16  # RocketMQ: what -1 means in concurrent mode
 

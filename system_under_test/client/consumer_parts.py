@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.concurrent_consumption import ConcurrentConsumption
-from system_under_test.client.consume_figures import ConsumeFigures
-from system_under_test.client.consumer_config import ConsumerConfig
-from system_under_test.client.consumption import UNLIMITED, ConsumerParts, SendBack
-from system_under_test.client.listening import Listener
-from system_under_test.client.local_offsets import LocalOffsets
-from system_under_test.client.message_properties import retry_topic
-from system_under_test.client.offset_store import (
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.concurrent_consumption import ConcurrentConsumption
+from staticfire.system_under_test.client.consume_figures import ConsumeFigures
+from staticfire.system_under_test.client.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumption import UNLIMITED, ConsumerParts, SendBack
+from staticfire.system_under_test.client.listening import Listener
+from staticfire.system_under_test.client.local_offsets import LocalOffsets
+from staticfire.system_under_test.client.message_properties import retry_topic
+from staticfire.system_under_test.client.offset_store import (
     Offsets,
     OffsetStore,
     OnCommitSent,
     OnOffsetRead,
 )
-from system_under_test.client.orderly_consumption import OrderlyConsumption
-from system_under_test.client.queue_consumer import QueueConsumer
-from system_under_test.client.send_back import OnSentBack
-from system_under_test.client.send_back import SendBack as SendBackToBroker
-from system_under_test.client.sender import Sender, SendOptions
-from system_under_test.client.subscription import Subscription
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.client.orderly_consumption import OrderlyConsumption
+from staticfire.system_under_test.client.queue_consumer import QueueConsumer
+from staticfire.system_under_test.client.send_back import OnSentBack
+from staticfire.system_under_test.client.send_back import SendBack as SendBackToBroker
+from staticfire.system_under_test.client.sender import Sender, SendOptions
+from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 INNER_GROUP = "CLIENT_INNER_PRODUCER"  # RocketMQ: MixAll.CLIENT_INNER_PRODUCER_GROUP
 

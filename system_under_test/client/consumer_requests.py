@@ -6,30 +6,33 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from system_under_test.client.listening import Listener, has_succeeded
-from system_under_test.client.message_properties import RETRY_TOPIC
-from system_under_test.env import Log
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import BodyError, MessageQueue
-from system_under_test.protocol.bodies_clients import ConsumeDirectlyResult, ConsumerRunningInfo
-from system_under_test.protocol.bodies_queues import (
+from staticfire.system_under_test.client.listening import Listener, has_succeeded
+from staticfire.system_under_test.client.message_properties import RETRY_TOPIC
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import BodyError, MessageQueue
+from staticfire.system_under_test.protocol.bodies_clients import (
+    ConsumeDirectlyResult,
+    ConsumerRunningInfo,
+)
+from staticfire.system_under_test.protocol.bodies_queues import (
     ConsumerStatus,
     ResetOffsetBody,
     ResetOffsetBodyForC,
 )
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.compression import inflate_body
-from system_under_test.protocol.headers_admin import (
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import inflate_body
+from staticfire.system_under_test.protocol.headers_admin import (
     ConsumeMessageDirectlyHeader,
     ConsumerRunningInfoHeader,
     ConsumerStatusHeader,
     ResetOffsetHeader,
 )
-from system_under_test.protocol.json_body import JsonBody
-from system_under_test.protocol.message import Message, decode_record
-from system_under_test.remoting import Connection
-from system_under_test.remoting.connection import not_supported
+from staticfire.system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.message import Message, decode_record
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting.connection import not_supported
 
 
 class AdministeredConsumer(Protocol):

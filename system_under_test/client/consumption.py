@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from system_under_test.client.listening import Listener
-from system_under_test.client.process_queue import ProcessQueue
-from system_under_test.client.queue_puller import PullParts
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.listening import Listener
+from staticfire.system_under_test.client.process_queue import ProcessQueue
+from staticfire.system_under_test.client.queue_puller import PullParts
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message
 
 CONSUME_TIMEOUT_S = 900.0  # RocketMQ: consumeTimeout, 15 minutes
 SUSPEND_S = 1.0  # RocketMQ: suspendCurrentQueueTimeMillis

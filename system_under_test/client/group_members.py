@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.routes import MASTER_ID, Route
-from system_under_test.client.waiting import first_good
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import GetConsumerListHeader
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.routes import MASTER_ID, Route
+from staticfire.system_under_test.client.waiting import first_good
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import GetConsumerListHeader
 
 LIST_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
 HEDGE_S = 0.5  # then the next broker is asked as well

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from system_under_test.client.message_properties import CONSUME_START
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.message_properties import CONSUME_START
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,28 +11,33 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from system_under_test.acl.signature import Credentials
-from system_under_test.client.allocation import Allocate, strategy
-from system_under_test.client.assignment import Assignment, OnCommit
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.consume_figures import ConsumeFigures
-from system_under_test.client.errors import ClientError
-from system_under_test.client.lite_pull_info import LitePullInfo
-from system_under_test.client.offset_store import (
+from staticfire.system_under_test.acl.signature import Credentials
+from staticfire.system_under_test.client.allocation import Allocate, strategy
+from staticfire.system_under_test.client.assignment import Assignment, OnCommit
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.consume_figures import ConsumeFigures
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.lite_pull_info import LitePullInfo
+from staticfire.system_under_test.client.offset_store import (
     ConsumeFrom,
     OffsetStore,
     OnCommitSent,
     OnOffsetRead,
 )
-from system_under_test.client.periodic_task import PeriodicTask
-from system_under_test.client.polled_consumption import PolledConsumption
-from system_under_test.client.queue_consumer import QueueConsumer
-from system_under_test.client.queue_puller import DEFAULT_LIMITS, FlowLimits, PullParts, QueuePuller
-from system_under_test.client.rebalancing import OnAssignment, Rebalancing
-from system_under_test.client.subscription import ALL, TAG, Subscription
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import ConsumerData, MessageQueue
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.periodic_task import PeriodicTask
+from staticfire.system_under_test.client.polled_consumption import PolledConsumption
+from staticfire.system_under_test.client.queue_consumer import QueueConsumer
+from staticfire.system_under_test.client.queue_puller import (
+    DEFAULT_LIMITS,
+    FlowLimits,
+    PullParts,
+    QueuePuller,
+)
+from staticfire.system_under_test.client.rebalancing import OnAssignment, Rebalancing
+from staticfire.system_under_test.client.subscription import ALL, TAG, Subscription
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import ConsumerData, MessageQueue
+from staticfire.system_under_test.protocol.message import Message
 
 QUIET_CHECK_INTERVAL_S = 0.75
 

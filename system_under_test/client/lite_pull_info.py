@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from system_under_test.client.assignment import Assignment
-from system_under_test.client.queue_puller import PullParts
-from system_under_test.protocol.bodies_clients import ConsumerRunningInfo
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers_admin import ConsumerRunningInfoHeader
-from system_under_test.remoting import Connection
-from system_under_test.remoting.connection import not_supported
+from staticfire.system_under_test.client.assignment import Assignment
+from staticfire.system_under_test.client.queue_puller import PullParts
+from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers_admin import ConsumerRunningInfoHeader
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting.connection import not_supported
 
 
 class LitePullInfo:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.errors import ClientError
-from system_under_test.client.offset_store import OffsetUnknown
-from system_under_test.client.queue_bounds import ConsumeFrom, QueueBounds
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.bodies_queues import ResetOffsetBody
-from system_under_test.remoting import RemotingError
-from system_under_test.store.errors import StoreError
-from system_under_test.store.folders import make_durable_folder, parent_folder
-from system_under_test.store.metadata_file import replace_atomically
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.offset_store import OffsetUnknown
+from staticfire.system_under_test.client.queue_bounds import ConsumeFrom, QueueBounds
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_queues import ResetOffsetBody
+from staticfire.system_under_test.remoting import RemotingError
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.folders import make_durable_folder, parent_folder
+from staticfire.system_under_test.store.metadata_file import replace_atomically
 
 
 class LocalOffsets:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 LOCK_LIVE_MAX_S = 30.0  # RocketMQ: rocketmq.client.rebalance.lockMaxLiveTime; brokers wait for 60 s
 

@@ -15,16 +15,21 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from system_under_test.client.errors import NoNameServer
-from system_under_test.client.routes import BrokerRoute, BrokerRoutes, broker_routes, unite
-from system_under_test.client.waiting import succeeded, wait_until
-from system_under_test.env import Log
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import TopicRouteData
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import GetRouteInfoHeader
-from system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.client.errors import NoNameServer
+from staticfire.system_under_test.client.routes import (
+    BrokerRoute,
+    BrokerRoutes,
+    broker_routes,
+    unite,
+)
+from staticfire.system_under_test.client.waiting import succeeded, wait_until
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import TopicRouteData
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import GetRouteInfoHeader
+from staticfire.system_under_test.remoting import RemotingClient
 
 PATIENCE_S = 0.5  # how long a question waits for a server that has not been silent so far
 ANSWER_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout

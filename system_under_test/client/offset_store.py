@@ -6,24 +6,24 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.errors import ClientError
-from system_under_test.client.queue_bounds import (
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.queue_bounds import (
     OFFSET_TIMEOUT_S,
     ConsumeFrom,
     QueueBounds,
     offset_of,
     refused,
 )
-from system_under_test.client.routes import MASTER_ID
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.client.routes import MASTER_ID
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import (
     QueryConsumerOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
-from system_under_test.remoting import RemotingError
+from staticfire.system_under_test.remoting import RemotingError
 
 __all__ = ["ConsumeFrom", "OffsetStore", "OffsetUnknown", "Offsets"]
 

@@ -7,9 +7,9 @@ there fails.
 
 from __future__ import annotations
 
-from system_under_test.client.routes import Route
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import java_string_hash
+from staticfire.system_under_test.client.routes import Route
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import java_string_hash
 
 
 def place_of_key(key: str, count: int) -> int:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 
-from system_under_test.client.consumption import UNLIMITED, ConsumerParts
-from system_under_test.client.listening import ConsumeResult, listen
-from system_under_test.client.process_queue import ProcessQueue
-from system_under_test.client.queue_puller import QueuePuller
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.consumption import UNLIMITED, ConsumerParts
+from staticfire.system_under_test.client.listening import ConsumeResult, listen
+from staticfire.system_under_test.client.process_queue import ProcessQueue
+from staticfire.system_under_test.client.queue_puller import QueuePuller
+from staticfire.system_under_test.protocol.message import Message
 
 SUSPEND_MIN_S, SUSPEND_MAX_S = (
     0.01,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from system_under_test.client.process_queue import ProcessQueue
-from system_under_test.client.queue_puller import QueuePuller
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.process_queue import ProcessQueue
+from staticfire.system_under_test.client.queue_puller import QueuePuller
+from staticfire.system_under_test.protocol.message import Message
 
 
 class PolledConsumption:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice, takewhile
 
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.protocol.message import Message
 
 
 class ProcessQueue:

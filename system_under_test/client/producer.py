@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from system_under_test.acl.signature import Credentials
-from system_under_test.client.async_send import AsyncSends, Done
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.errors import ClientError
-from system_under_test.client.message_properties import (
+from staticfire.system_under_test.acl.signature import Credentials
+from staticfire.system_under_test.client.async_send import AsyncSends, Done
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.message_properties import (
     DELAY_LEVEL,
     RETRY_PREFIX,
     SHARDING_KEY,
     UNIQUE_KEY,
     WAIT,
 )
-from system_under_test.client.ordered_queues import OrderedQueues
-from system_under_test.client.request_reply import Reply, Requests, RequestTimeout
-from system_under_test.client.send_result import SendFailed, SendProgress, SendResult
-from system_under_test.client.sender import COMPRESS_OVER_BYTES, Sender, SendOptions
-from system_under_test.client.tracing import Tracing
-from system_under_test.client.transactions import (
+from staticfire.system_under_test.client.ordered_queues import OrderedQueues
+from staticfire.system_under_test.client.request_reply import Reply, Requests, RequestTimeout
+from staticfire.system_under_test.client.send_result import SendFailed, SendProgress, SendResult
+from staticfire.system_under_test.client.sender import COMPRESS_OVER_BYTES, Sender, SendOptions
+from staticfire.system_under_test.client.tracing import Tracing
+from staticfire.system_under_test.client.transactions import (
     Execute,
     TransactionResult,
     Transactions,
     TransactionState,
 )
-from system_under_test.env import Env
-from system_under_test.protocol.batch import BatchEntry, encode_batch
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message
-from system_under_test.remoting import Connection, RemotingError
-from system_under_test.remoting.connection import not_supported
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.batch import BatchEntry, encode_batch
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting import Connection, RemotingError
+from staticfire.system_under_test.remoting.connection import not_supported
 
 __all__ = [
     "Producer",

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from system_under_test.acl.signature import Credentials
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.offset_store import OffsetStore, OnCommitSent, OnOffsetRead
-from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_command, read_answer
-from system_under_test.client.routes import MASTER_ID
-from system_under_test.client.subscription import ALL, TAG, Subscription
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.acl.signature import Credentials
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.offset_store import OffsetStore, OnCommitSent, OnOffsetRead
+from staticfire.system_under_test.client.pulling import (
+    PullAnswer,
+    PullOutcome,
+    pull_command,
+    read_answer,
+)
+from staticfire.system_under_test.client.routes import MASTER_ID
+from staticfire.system_under_test.client.subscription import ALL, TAG, Subscription
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 PULL_TIMEOUT_S = 10.0  # RocketMQ: consumerPullTimeoutMillis
 HOLD_S = 20.0  # RocketMQ: brokerSuspendMaxTimeMillis

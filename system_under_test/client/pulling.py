@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from system_under_test.client.errors import BrokerRefused
-from system_under_test.client.subscription import Subscription
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.compression import inflate_body
-from system_under_test.protocol.headers import PullMessageHeader, PullMessageResponse
-from system_under_test.protocol.message import Message, decode_records
+from staticfire.system_under_test.client.errors import BrokerRefused
+from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import inflate_body
+from staticfire.system_under_test.protocol.headers import PullMessageHeader, PullMessageResponse
+from staticfire.system_under_test.protocol.message import Message, decode_records
 
 # Bits of sysFlag (RocketMQ: PullSysFlag)
 COMMIT_FLAG = 1

@@ -9,33 +9,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from system_under_test.client.allocation import Allocate, strategy
-from system_under_test.client.assignment import Assignment, OnCommit
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.consumer_config import ConsumerConfig
-from system_under_test.client.consumer_parts import (
+from staticfire.system_under_test.client.allocation import Allocate, strategy
+from staticfire.system_under_test.client.assignment import Assignment, OnCommit
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer_parts import (
     INNER_GROUP,
     listening_consumer,
     make_parts,
     offsets_of,
 )
-from system_under_test.client.consumer_requests import ConsumerRequests
-from system_under_test.client.listening import Listener
-from system_under_test.client.local_offsets import LocalOffsets
-from system_under_test.client.offset_store import OnCommitSent, OnOffsetRead
-from system_under_test.client.periodic_task import PeriodicTask
-from system_under_test.client.queue_locking import RENEW_INTERVAL_S, QueueLocking
-from system_under_test.client.rebalancing import OnAssignment, Rebalancing
-from system_under_test.client.request_reply import send_reply
-from system_under_test.client.send_back import OnSentBack
-from system_under_test.client.send_result import SendResult
-from system_under_test.client.sender import Sender, SendOptions
-from system_under_test.client.subscription_check import check_subscriptions
-from system_under_test.client.tracing import Tracing
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import ConsumerData, MessageQueue
-from system_under_test.protocol.bodies_clients import ConsumerRunningInfo
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.consumer_requests import ConsumerRequests
+from staticfire.system_under_test.client.listening import Listener
+from staticfire.system_under_test.client.local_offsets import LocalOffsets
+from staticfire.system_under_test.client.offset_store import OnCommitSent, OnOffsetRead
+from staticfire.system_under_test.client.periodic_task import PeriodicTask
+from staticfire.system_under_test.client.queue_locking import RENEW_INTERVAL_S, QueueLocking
+from staticfire.system_under_test.client.rebalancing import OnAssignment, Rebalancing
+from staticfire.system_under_test.client.request_reply import send_reply
+from staticfire.system_under_test.client.send_back import OnSentBack
+from staticfire.system_under_test.client.send_result import SendResult
+from staticfire.system_under_test.client.sender import Sender, SendOptions
+from staticfire.system_under_test.client.subscription_check import check_subscriptions
+from staticfire.system_under_test.client.tracing import Tracing
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import ConsumerData, MessageQueue
+from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo
+from staticfire.system_under_test.protocol.message import Message
 
 __all__ = ["ConsumerConfig", "PushConsumer"]
 

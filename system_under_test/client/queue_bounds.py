@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.errors import BrokerRefused
-from system_under_test.client.message_properties import RETRY_PREFIX
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.errors import BrokerRefused
+from staticfire.system_under_test.client.message_properties import RETRY_PREFIX
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import (
     GetMaxOffsetHeader,
     GetMinOffsetHeader,
     Header,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from system_under_test.client.latency_faults import LatencyFaults
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.client.latency_faults import LatencyFaults
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 
 class QueueChooser:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from system_under_test.client.consumption import Consumption
-from system_under_test.client.queue_puller import PullParts, QueuePuller
-from system_under_test.client.waiting import wait_until
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.bodies_clients import ProcessQueueInfo
+from staticfire.system_under_test.client.consumption import Consumption
+from staticfire.system_under_test.client.queue_puller import PullParts, QueuePuller
+from staticfire.system_under_test.client.waiting import wait_until
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_clients import ProcessQueueInfo
 
 
 class QueueConsumer:

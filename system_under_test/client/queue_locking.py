@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.lock_table import LockTable
-from system_under_test.client.waiting import see_exception, succeeded, wait_until
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.lock_table import LockTable
+from staticfire.system_under_test.client.waiting import see_exception, succeeded, wait_until
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 RENEW_INTERVAL_S = 20.0  # RocketMQ: rocketmq.client.rebalance.lockInterval
 LOCK_TIMEOUT_S = 1.0  # RocketMQ: MQClientAPIImpl.lockBatchMQ

@@ -9,19 +9,24 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.consume_figures import ConsumeFigures
-from system_under_test.client.errors import BrokerRefused, ClientError
-from system_under_test.client.message_properties import RETRY_PREFIX, RETRY_TOPIC
-from system_under_test.client.offset_store import ConsumeFrom, Offsets, OffsetUnknown
-from system_under_test.client.process_queue import ProcessQueue
-from system_under_test.client.pulling import PullAnswer, PullOutcome, pull_command, read_answer
-from system_under_test.client.routes import MASTER_ID
-from system_under_test.client.subscription import Subscription
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.consume_figures import ConsumeFigures
+from staticfire.system_under_test.client.errors import BrokerRefused, ClientError
+from staticfire.system_under_test.client.message_properties import RETRY_PREFIX, RETRY_TOPIC
+from staticfire.system_under_test.client.offset_store import ConsumeFrom, Offsets, OffsetUnknown
+from staticfire.system_under_test.client.process_queue import ProcessQueue
+from staticfire.system_under_test.client.pulling import (
+    PullAnswer,
+    PullOutcome,
+    pull_command,
+    read_answer,
+)
+from staticfire.system_under_test.client.routes import MASTER_ID
+from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message
 
 PULL_TIMEOUT_S = 30.0  # RocketMQ: CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND
 HOLD_S = 15.0  # RocketMQ: BROKER_SUSPEND_MAX_TIME_MILLIS

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from system_under_test.client.allocation import Allocate
-from system_under_test.client.assignment import Assignment
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.group_members import may_lack_members, member_ids
-from system_under_test.client.message_properties import RETRY_PREFIX
-from system_under_test.client.periodic_task import PeriodicTask
-from system_under_test.client.routes import Route
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.client.allocation import Allocate
+from staticfire.system_under_test.client.assignment import Assignment
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.group_members import may_lack_members, member_ids
+from staticfire.system_under_test.client.message_properties import RETRY_PREFIX
+from staticfire.system_under_test.client.periodic_task import PeriodicTask
+from staticfire.system_under_test.client.routes import Route
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 REBALANCE_INTERVAL_S = 20.0  # RocketMQ: rocketmq.client.rebalance.waitInterval
 REBALANCE_RETRY_S = 1.0  # while the members cannot be found out, or a queue is not free yet

@@ -8,25 +8,25 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.errors import ClientError
-from system_under_test.client.message_properties import (
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.message_properties import (
     CLUSTER,
     CORRELATION_ID,
     MESSAGE_TYPE,
     REPLY_TO,
     TIME_TO_LIVE,
 )
-from system_under_test.client.send_command import REPLY
-from system_under_test.client.send_result import SendFailed, SendResult
-from system_under_test.client.sender import Sender
-from system_under_test.client.waiting import wait_until
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.compression import inflate_body
-from system_under_test.protocol.headers import ReplyMessageHeader
-from system_under_test.protocol.message import Message, decode_properties
+from staticfire.system_under_test.client.send_command import REPLY
+from staticfire.system_under_test.client.send_result import SendFailed, SendResult
+from staticfire.system_under_test.client.sender import Sender
+from staticfire.system_under_test.client.waiting import wait_until
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import inflate_body
+from staticfire.system_under_test.protocol.headers import ReplyMessageHeader
+from staticfire.system_under_test.protocol.message import Message, decode_properties
 
 REPLY_TOPIC = "REPLY_TOPIC"  # RocketMQ: MixAll.REPLY_TOPIC_POSTFIX
 

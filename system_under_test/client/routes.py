@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from system_under_test.protocol.bodies import MessageQueue, QueueData, TopicRouteData
+from staticfire.system_under_test.protocol.bodies import MessageQueue, QueueData, TopicRouteData
 
 MASTER_ID = 0  # RocketMQ: MixAll.MASTER_ID
 PERMISSION_READ = 4  # RocketMQ: PermName.PERM_READ

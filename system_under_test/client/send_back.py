@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.message_properties import (
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.message_properties import (
     CONSUME_START,
     DELAY_LEVEL,
     ORIGIN_ID,
@@ -22,15 +22,15 @@ from system_under_test.client.message_properties import (
     WAIT,
     retry_topic,
 )
-from system_under_test.client.send_result import SendFailed
-from system_under_test.client.sender import Sender
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.compression import COMPRESSED_FLAG, TYPE_MASK, ZLIB_TYPES
-from system_under_test.protocol.headers import ConsumerSendMsgBackHeader
-from system_under_test.protocol.message import Message, offset_message_id
-from system_under_test.remoting import RemotingError
+from staticfire.system_under_test.client.send_result import SendFailed
+from staticfire.system_under_test.client.sender import Sender
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import COMPRESSED_FLAG, TYPE_MASK, ZLIB_TYPES
+from staticfire.system_under_test.protocol.headers import ConsumerSendMsgBackHeader
+from staticfire.system_under_test.protocol.message import Message, offset_message_id
+from staticfire.system_under_test.remoting import RemotingError
 
 SEND_BACK_TIMEOUT_S = 5.0  # RocketMQ: MQClientAPIImpl.consumerSendMessageBack
 FIRST_LEVEL = 3  # 10 s

@@ -5,19 +5,19 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-from system_under_test.client.client_instance import TEMPLATE_TOPIC
-from system_under_test.client.message_properties import (
+from staticfire.system_under_test.client.client_instance import TEMPLATE_TOPIC
+from staticfire.system_under_test.client.message_properties import (
     MESSAGE_TYPE,
     RECONSUME_TIMES,
     RECONSUME_TIMES_MAX,
     RETRY_PREFIX,
 )
-from system_under_test.client.routes import TEMPLATE_QUEUES_MAX
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.compression import COMPRESSED_FLAG
-from system_under_test.protocol.headers import SendMessageHeader
-from system_under_test.protocol.message import Message, encode_properties
+from staticfire.system_under_test.client.routes import TEMPLATE_QUEUES_MAX
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import COMPRESSED_FLAG
+from staticfire.system_under_test.protocol.headers import SendMessageHeader
+from staticfire.system_under_test.protocol.message import Message, encode_properties
 
 ZLIB_FLAG = 0x300  # RocketMQ: MessageSysFlag.COMPRESSION_ZLIB_TYPE
 COMPRESSION_LEVEL = 5  # RocketMQ: rocketmq.message.compressLevel

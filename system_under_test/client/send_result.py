@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from system_under_test.client.errors import ClientError
-from system_under_test.client.message_properties import UNIQUE_KEY
-from system_under_test.client.send_rules import is_definitely_not_stored
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import SendStatus
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import HeaderError, SendMessageResponse
-from system_under_test.protocol.message import Message
-from system_under_test.remoting import RemotingError
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.message_properties import UNIQUE_KEY
+from staticfire.system_under_test.client.send_rules import is_definitely_not_stored
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import SendStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import HeaderError, SendMessageResponse
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting import RemotingError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ is not one of them: it stands for any exception, also one after the append.
 
 from __future__ import annotations
 
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.remoting import RemotingConnectError, RemotingError
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.remoting import RemotingConnectError, RemotingError
 
 NOT_STORED_CODES = frozenset(
     {

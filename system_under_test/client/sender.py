@@ -9,32 +9,32 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.errors import ClientError, NoNameServer
-from system_under_test.client.latency_faults import (
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.errors import ClientError, NoNameServer
+from staticfire.system_under_test.client.latency_faults import (
     BROKEN_LATENCY_MS,
     NOT_AVAILABLE_MS,
     NOT_AVAILABLE_OF_ROCKETMQ_MS,
     REFUSED_LATENCY_MS,
     LatencyFaults,
 )
-from system_under_test.client.message_properties import UNIQUE_KEY
-from system_under_test.client.ordered_queues import OrderedQueues
-from system_under_test.client.queue_choice import QueueChooser
-from system_under_test.client.routes import Route
-from system_under_test.client.send_command import WireBody, send_command, wire_body
-from system_under_test.client.send_result import (
+from staticfire.system_under_test.client.message_properties import UNIQUE_KEY
+from staticfire.system_under_test.client.ordered_queues import OrderedQueues
+from staticfire.system_under_test.client.queue_choice import QueueChooser
+from staticfire.system_under_test.client.routes import Route
+from staticfire.system_under_test.client.send_command import WireBody, send_command, wire_body
+from staticfire.system_under_test.client.send_result import (
     SendFailed,
     SendProgress,
     SendResult,
     send_result,
 )
-from system_under_test.client.send_rules import is_worth_retrying
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import SEND_STATUS_OF_CODE, SendStatus
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, RecordError, UniqueIdGenerator
-from system_under_test.remoting import RemotingError, RemotingTimeout
+from staticfire.system_under_test.client.send_rules import is_worth_retrying
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import SEND_STATUS_OF_CODE, SendStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, RecordError, UniqueIdGenerator
+from staticfire.system_under_test.remoting import RemotingError, RemotingTimeout
 
 BODY_SIZE_MAX = 4 << 20  # RocketMQ: DefaultMQProducer.maxMessageSize
 COMPRESS_OVER_BYTES = 4096  # RocketMQ: compressMsgBodyOverHowmuch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from system_under_test.client.message_properties import TAGS
-from system_under_test.protocol.bodies import SubscriptionData
-from system_under_test.protocol.message import Message, java_string_hash
+from staticfire.system_under_test.client.message_properties import TAGS
+from staticfire.system_under_test.protocol.bodies import SubscriptionData
+from staticfire.system_under_test.protocol.message import Message, java_string_hash
 
 ALL = "*"
 TAG, SQL92 = "TAG", "SQL92"  # RocketMQ: ExpressionType

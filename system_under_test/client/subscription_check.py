@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.errors import BrokerRefused, ClientError
-from system_under_test.client.subscription import TAG, Subscription
-from system_under_test.protocol.bodies_clients import CheckClientConfig
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import RemotingError
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.errors import BrokerRefused, ClientError
+from staticfire.system_under_test.client.subscription import TAG, Subscription
+from staticfire.system_under_test.protocol.bodies_clients import CheckClientConfig
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import RemotingError
 
 CHECK_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from system_under_test.client.trace_records import FIELD_END, RECORD_END, ContextCode
+from staticfire.system_under_test.client.trace_records import FIELD_END, RECORD_END, ContextCode
 
 NULL = "null"  # what is not known
 

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from system_under_test.client.message_properties import (
+from staticfire.system_under_test.client.message_properties import (
     DELAY_LEVEL,
     KEYS,
     REGION,
     TAGS,
     TRANSACTION,
 )
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.protocol.message import Message
 
 FIELD_END, RECORD_END = "\x01", "\x02"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from system_under_test.client.async_send import AsyncSends
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.listening import ConsumeResult, Listener, has_succeeded
-from system_under_test.client.message_properties import KEYS, TRACE_ON, UNIQUE_KEY
-from system_under_test.client.send_result import SendFailed, SendResult
-from system_under_test.client.sender import Sender, SendOptions
-from system_under_test.client.trace_records import (
+from staticfire.system_under_test.client.async_send import AsyncSends
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.listening import ConsumeResult, Listener, has_succeeded
+from staticfire.system_under_test.client.message_properties import KEYS, TRACE_ON, UNIQUE_KEY
+from staticfire.system_under_test.client.send_result import SendFailed, SendResult
+from staticfire.system_under_test.client.sender import Sender, SendOptions
+from staticfire.system_under_test.client.trace_records import (
     ContextCode,
     TraceRecord,
     consumed,
@@ -19,9 +19,9 @@ from system_under_test.client.trace_records import (
     published,
     transaction_ended,
 )
-from system_under_test.client.transactions import TransactionEnd
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message, offset_message_id
+from staticfire.system_under_test.client.transactions import TransactionEnd
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message, offset_message_id
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 RECORDS_MAX = 1024  # RocketMQ: the queue of the dispatcher; what comes on top is dropped

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.message_properties import (
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.message_properties import (
     CHECK_IMMUNITY,
     DELAY_LEVEL,
     PRODUCER_GROUP,
@@ -21,18 +21,21 @@ from system_under_test.client.message_properties import (
     TRANSACTION,
     UNIQUE_KEY,
 )
-from system_under_test.client.send_result import SendResult
-from system_under_test.client.sender import Sender
-from system_under_test.protocol.codes import RequestCode, SendStatus
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.compression import inflate_body
-from system_under_test.protocol.headers import CheckTransactionStateHeader, EndTransactionHeader
-from system_under_test.protocol.message import (
+from staticfire.system_under_test.client.send_result import SendResult
+from staticfire.system_under_test.client.sender import Sender
+from staticfire.system_under_test.protocol.codes import RequestCode, SendStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import inflate_body
+from staticfire.system_under_test.protocol.headers import (
+    CheckTransactionStateHeader,
+    EndTransactionHeader,
+)
+from staticfire.system_under_test.protocol.message import (
     Message,
     decode_record,
     parse_offset_message_id,
 )
-from system_under_test.remoting import Connection, RemotingError
+from staticfire.system_under_test.remoting import Connection, RemotingError
 
 PREPARED_FLAG = 0x4  # RocketMQ: MessageSysFlag.TRANSACTION_PREPARED_TYPE
 DEFAULT_REGION = "DefaultRegion"  # RocketMQ: MixAll.DEFAULT_TRACE_REGION_ID

@@ -11,9 +11,9 @@ from collections import OrderedDict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from system_under_test.filters import sql92_expressions as make
-from system_under_test.filters.java_values import EvaluationError, Value
-from system_under_test.filters.sql92_expressions import (
+from staticfire.system_under_test.filters import sql92_expressions as make
+from staticfire.system_under_test.filters.java_values import EvaluationError, Value
+from staticfire.system_under_test.filters.sql92_expressions import (
     Expression,
     FilterSyntaxError,
     Properties,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from system_under_test.filters.java_values import (
+from staticfire.system_under_test.filters.java_values import (
     INT_MAX,
     LONG_MAX,
     EvaluationError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from system_under_test.mode import Mode
+from staticfire.system_under_test.mode import Mode
 
 # What code 318 never changes. RocketMQ's DefaultRequestProcessor.initConfigBlackList has the first four.
 BLACK_LIST = (

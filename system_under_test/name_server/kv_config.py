@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"  # RocketMQ, NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
 

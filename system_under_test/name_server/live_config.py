@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from system_under_test.config import NAME_SERVER_PROPERTIES, ConfigError
-from system_under_test.config import read_settings as read
-from system_under_test.config_file import rewrite_config_file
-from system_under_test.env import Storage
-from system_under_test.idle_options import IDLE_NAME_SERVER_OPTIONS, format_idle
-from system_under_test.java_properties import check_request, parse_properties
-from system_under_test.name_server.config import BLACK_LIST, NameServerConfig
+from staticfire.system_under_test.config import NAME_SERVER_PROPERTIES, ConfigError
+from staticfire.system_under_test.config import read_settings as read
+from staticfire.system_under_test.config_file import rewrite_config_file
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.idle_options import IDLE_NAME_SERVER_OPTIONS, format_idle
+from staticfire.system_under_test.java_properties import check_request, parse_properties
+from staticfire.system_under_test.name_server.config import BLACK_LIST, NameServerConfig
 
 
 class ForbiddenOption(ValueError):

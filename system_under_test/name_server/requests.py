@@ -6,28 +6,31 @@ import zlib
 from collections.abc import Callable, Generator
 from typing import Any
 
-from system_under_test.name_server.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
-from system_under_test.name_server.live_config import ForbiddenOption, LiveConfig
-from system_under_test.name_server.route_table import (
+from staticfire.system_under_test.name_server.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
+from staticfire.system_under_test.name_server.live_config import ForbiddenOption, LiveConfig
+from staticfire.system_under_test.name_server.route_table import (
     UNIT_FLAG,
     UNIT_SUBSCRIPTION_FLAG,
     BrokerIdentity,
     Registration,
     RouteTable,
 )
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import DataVersion, RegisterBrokerBody
-from system_under_test.protocol.codes import FAQ, RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import DataVersion, RegisterBrokerBody
+from staticfire.system_under_test.protocol.codes import FAQ, RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import (
     GetRouteInfoHeader,
     HeaderError,
     RegisterBrokerHeader,
     UnregisterBrokerHeader,
 )
-from system_under_test.protocol.json_writer import dumps_browser_compatible, dumps_fastjson
-from system_under_test.remoting import Connection
-from system_under_test.remoting.pieces import Pieces
+from staticfire.system_under_test.protocol.json_writer import (
+    dumps_browser_compatible,
+    dumps_fastjson,
+)
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting.pieces import Pieces
 
 STANDARD_JSON_VERSION_MIN = 401  # MQVersion V4_9_4
 TOPICS_A_TURN = 4_000  # of a registration: tens of milliseconds

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from system_under_test.name_server.rules import (
+from staticfire.system_under_test.name_server.rules import (
     PERMISSION_WRITE,
     Leaves,
     SlaveTopics,
     leaves_own_place,
     readable_topics,
 )
-from system_under_test.protocol.bodies import (
+from staticfire.system_under_test.protocol.bodies import (
     BrokerData,
     ClusterInfo,
     DataVersion,

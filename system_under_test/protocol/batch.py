@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from system_under_test.protocol.message import (
+from staticfire.system_under_test.protocol.message import (
     PROPERTIES_SIZE_MAX,
     RecordError,
     decode_properties,

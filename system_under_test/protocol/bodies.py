@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 
-from system_under_test.protocol.header_fields import Int32, Int64
-from system_under_test.protocol.json_body import JsonBody
-from system_under_test.protocol.json_dialect import BodyError
-from system_under_test.protocol.registration import (
+from staticfire.system_under_test.protocol.header_fields import Int32, Int64
+from staticfire.system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.json_dialect import BodyError
+from staticfire.system_under_test.protocol.registration import (
     read_compressed_registration,
     read_registration,
     write_compressed_registration,

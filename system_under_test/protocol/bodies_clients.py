@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias
 
-from system_under_test.protocol.bodies import (
+from staticfire.system_under_test.protocol.bodies import (
     ConsumeFromWhere,
     ConsumeType,
     DataVersion,
@@ -14,9 +14,9 @@ from system_under_test.protocol.bodies import (
     SubscriptionData,
     SubscriptionGroupConfig,
 )
-from system_under_test.protocol.codes import LanguageCode
-from system_under_test.protocol.header_fields import Int32, Int64
-from system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.codes import LanguageCode
+from staticfire.system_under_test.protocol.header_fields import Int32, Int64
+from staticfire.system_under_test.protocol.json_body import JsonBody
 
 __all__ = [
     "BrokerStats",

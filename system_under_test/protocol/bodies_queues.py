@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from system_under_test.protocol.bodies import MessageQueue, SubscriptionData
-from system_under_test.protocol.header_fields import Int32, Int64
-from system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.bodies import MessageQueue, SubscriptionData
+from staticfire.system_under_test.protocol.header_fields import Int32, Int64
+from staticfire.system_under_test.protocol.json_body import JsonBody
 
 __all__ = [
     "BrokerConsumeStats",

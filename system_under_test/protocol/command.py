@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from system_under_test.protocol.codes import VERSION, LanguageCode
-from system_under_test.protocol.frames import RemoteProtocolError
+from staticfire.system_under_test.protocol.codes import VERSION, LanguageCode
+from staticfire.system_under_test.protocol.frames import RemoteProtocolError
 
 JSON = 0
 ROCKETMQ = 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.protocol.message import Message
 
 COMPRESSED_FLAG = 0x1
 TYPE_MASK = 0x700

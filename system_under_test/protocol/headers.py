@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from system_under_test.protocol.header_fields import (
+from staticfire.system_under_test.protocol.header_fields import (
     BOOLEANS,
     INT32S,
     INT64S,

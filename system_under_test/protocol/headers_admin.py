@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from system_under_test.protocol.header_fields import Header, Int32, Int64
+from staticfire.system_under_test.protocol.header_fields import Header, Int32, Int64
 
 __all__ = [
     "BrokerStatsHeader",

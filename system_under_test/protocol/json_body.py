@@ -13,9 +13,9 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
 
-from system_under_test.protocol.header_fields import wire_name
-from system_under_test.protocol.json_dialect import BodyError, loads, loads_request
-from system_under_test.protocol.json_writer import dumps_fastjson
+from staticfire.system_under_test.protocol.header_fields import wire_name
+from staticfire.system_under_test.protocol.json_dialect import BodyError, loads, loads_request
+from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
 
 __all__ = ["JsonBody"]
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from zlib import crc32
 
-from system_under_test.protocol.unique_id import UniqueIdGenerator as UniqueIdGenerator
+from staticfire.system_under_test.protocol.unique_id import UniqueIdGenerator as UniqueIdGenerator
 
 MAGIC_MESSAGE = -626843481  # 0xDAA320A7, MessageDecoder.MESSAGE_MAGIC_CODE
 MAGIC_BLANK = -875286124  # 0xCBD43194, CommitLog.BLANK_MAGIC_CODE

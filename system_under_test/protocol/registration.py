@@ -12,8 +12,12 @@ import struct
 import zlib
 from typing import Any
 
-from system_under_test.protocol.json_dialect import BodyError, loads_large_request, loads_request
-from system_under_test.protocol.json_writer import dumps_fastjson
+from staticfire.system_under_test.protocol.json_dialect import (
+    BodyError,
+    loads_large_request,
+    loads_request,
+)
+from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
 
 __all__ = ["read_compressed_registration", "read_registration", "write_compressed_registration"]
 

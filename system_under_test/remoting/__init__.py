@@ -4,17 +4,17 @@
 synchronous functions; nothing here knows what a broker or a name server is.
 """
 
-from system_under_test.remoting.address import parse_address
-from system_under_test.remoting.client import RemotingClient
-from system_under_test.remoting.connection import Connection, Handler
-from system_under_test.remoting.errors import (
+from staticfire.system_under_test.remoting.address import parse_address
+from staticfire.system_under_test.remoting.client import RemotingClient
+from staticfire.system_under_test.remoting.connection import Connection, Handler
+from staticfire.system_under_test.remoting.errors import (
     CannotListen,
     RemotingClosed,
     RemotingConnectError,
     RemotingError,
     RemotingTimeout,
 )
-from system_under_test.remoting.server import RemotingServer, listen
+from staticfire.system_under_test.remoting.server import RemotingServer, listen
 
 __all__ = [
     "CannotListen",

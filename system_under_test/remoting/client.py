@@ -6,12 +6,16 @@ import asyncio
 from contextlib import suppress
 from typing import NamedTuple
 
-from system_under_test.env import Env, TlsError
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting.address import parse_address
-from system_under_test.remoting.connection import Connection, Handler, Sign
-from system_under_test.remoting.errors import RemotingClosed, RemotingConnectError, RemotingError
-from system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
+from staticfire.system_under_test.env import Env, TlsError
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting.address import parse_address
+from staticfire.system_under_test.remoting.connection import Connection, Handler, Sign
+from staticfire.system_under_test.remoting.errors import (
+    RemotingClosed,
+    RemotingConnectError,
+    RemotingError,
+)
+from staticfire.system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
 
 GOODBYE_TIMEOUT_S = (
     1.0  # for what is written to be delivered, and for TLS to end with a word from each side

@@ -14,19 +14,23 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from system_under_test.env import Log
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import (
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import (
     ONEWAY_FLAG,
     RESPONSE_FLAG,
     RemotingCommand,
     decode_command,
 )
-from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
-from system_under_test.remoting.address import format_address
-from system_under_test.remoting.errors import RemotingClosed, RemotingError, RemotingTimeout
-from system_under_test.remoting.held_memory import HeldMemory
-from system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
+from staticfire.system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
+from staticfire.system_under_test.remoting.address import format_address
+from staticfire.system_under_test.remoting.errors import (
+    RemotingClosed,
+    RemotingError,
+    RemotingTimeout,
+)
+from staticfire.system_under_test.remoting.held_memory import HeldMemory
+from staticfire.system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
 
 IDLE_TIMEOUT_S = 120.0  # RocketMQ: serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds
 OUTPUT_SIZE_MAX = 64 * 1024 * 1024  # bytes a peer may leave unread

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from system_under_test.env import Log
+from staticfire.system_under_test.env import Log
 
 __all__ = ["ConnectionLimit", "TurnedAway"]
 

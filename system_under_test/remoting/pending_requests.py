@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting.errors import RemotingError
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting.errors import RemotingError
 
 SWEEP_INTERVAL_S = 0.05  # deadlines closer together than this share one sweep
 

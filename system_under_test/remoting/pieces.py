@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand, size_of
-from system_under_test.remoting.connection import Connection, Handler
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, size_of
+from staticfire.system_under_test.remoting.connection import Connection, Handler
 
 __all__ = ["WAITING_MAX", "Pieces"]
 

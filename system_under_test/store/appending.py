@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from system_under_test.env import Clock
-from system_under_test.protocol.message import (
+from staticfire.system_under_test.env import Clock
+from staticfire.system_under_test.protocol.message import (
     Message,
     RecordError,
     encode_record,
@@ -13,16 +13,20 @@ from system_under_test.protocol.message import (
     patch_record,
     tags_code,
 )
-from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.config import RECORD_OVERHEAD_MAX, StoreConfig
-from system_under_test.store.consume_queue import ConsumeQueue
-from system_under_test.store.delay_levels import SCHEDULE_TOPIC, due_time_ms
-from system_under_test.store.dispatcher import Dispatcher
-from system_under_test.store.index_keys import UNIQUE_KEY, USER_KEYS, KeyHasher
-from system_under_test.store.message_index import MessageIndex
-from system_under_test.store.queue_table import QueueTable, is_topic_name
-from system_under_test.store.record_scan import BLANK_HEADER_SIZE, has_queue_entry, is_rolled_back
-from system_under_test.store.results import Dispatched, PutResult, PutStatus
+from staticfire.system_under_test.store.commit_log import CommitLog
+from staticfire.system_under_test.store.config import RECORD_OVERHEAD_MAX, StoreConfig
+from staticfire.system_under_test.store.consume_queue import ConsumeQueue
+from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC, due_time_ms
+from staticfire.system_under_test.store.dispatcher import Dispatcher
+from staticfire.system_under_test.store.index_keys import UNIQUE_KEY, USER_KEYS, KeyHasher
+from staticfire.system_under_test.store.message_index import MessageIndex
+from staticfire.system_under_test.store.queue_table import QueueTable, is_topic_name
+from staticfire.system_under_test.store.record_scan import (
+    BLANK_HEADER_SIZE,
+    has_queue_entry,
+    is_rolled_back,
+)
+from staticfire.system_under_test.store.results import Dispatched, PutResult, PutStatus
 
 __all__ = ["Appender", "MessageIllegal"]
 

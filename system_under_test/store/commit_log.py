@@ -11,13 +11,13 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
-from system_under_test.env import Storage
-from system_under_test.protocol.message import MAGIC_BLANK
-from system_under_test.store.errors import NoBuffer
-from system_under_test.store.log_folders import LogFolders
-from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
-from system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
-from system_under_test.store.transient_pool import NO_POOL_BUFFERS, PAGE_SIZE, PoolConfig
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.protocol.message import MAGIC_BLANK
+from staticfire.system_under_test.store.errors import NoBuffer
+from staticfire.system_under_test.store.log_folders import LogFolders
+from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFileQueue
+from staticfire.system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
+from staticfire.system_under_test.store.transient_pool import NO_POOL_BUFFERS, PAGE_SIZE, PoolConfig
 
 __all__ = ["CommitLog"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from system_under_test.store.consume_queue import ENTRY_SIZE
-from system_under_test.store.delay_levels import DELAY_LEVELS_MS
-from system_under_test.store.pull_limits import FixedPullLimits, PullLimits
-from system_under_test.store.queue_extension import EXTENSION_FILE_SIZE
-from system_under_test.store.retention_config import RetentionConfig
-from system_under_test.store.transient_pool import PoolConfig
+from staticfire.system_under_test.store.consume_queue import ENTRY_SIZE
+from staticfire.system_under_test.store.delay_levels import DELAY_LEVELS_MS
+from staticfire.system_under_test.store.pull_limits import FixedPullLimits, PullLimits
+from staticfire.system_under_test.store.queue_extension import EXTENSION_FILE_SIZE
+from staticfire.system_under_test.store.retention_config import RetentionConfig
+from staticfire.system_under_test.store.transient_pool import PoolConfig
 
 __all__ = ["RECORD_OVERHEAD_MAX", "StoreConfig"]
 

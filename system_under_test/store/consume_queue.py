@@ -11,11 +11,11 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from system_under_test.env import Storage
-from system_under_test.store.errors import NoSpace
-from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
-from system_under_test.store.queue_extension import QueueExtension, is_address
-from system_under_test.store.record_filter import ExtensionUnit
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.store.errors import NoSpace
+from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFileQueue
+from staticfire.system_under_test.store.queue_extension import QueueExtension, is_address
+from staticfire.system_under_test.store.record_filter import ExtensionUnit
 
 __all__ = ["ENTRY", "ENTRY_SIZE", "FILLER_SIZE", "ConsumeQueue", "Entry"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from system_under_test.store.errors import RecordInvalid, StoreError
-from system_under_test.store.flushing import Flushing
-from system_under_test.store.parts import StoreParts
+from staticfire.system_under_test.store.errors import RecordInvalid, StoreError
+from staticfire.system_under_test.store.flushing import Flushing
+from staticfire.system_under_test.store.parts import StoreParts
 
 __all__ = ["LogCutter"]
 

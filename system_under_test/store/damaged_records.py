@@ -16,12 +16,12 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from system_under_test.protocol.message import MAGIC_MESSAGE
-from system_under_test.store.checkpoint import Checkpoint
-from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
-from system_under_test.store.queue_table import QueueTable
-from system_under_test.store.record_scan import RecordScanner, ScannedRecord
+from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
+from staticfire.system_under_test.store.checkpoint import Checkpoint
+from staticfire.system_under_test.store.commit_log import CommitLog
+from staticfire.system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
+from staticfire.system_under_test.store.queue_table import QueueTable
+from staticfire.system_under_test.store.record_scan import RecordScanner, ScannedRecord
 
 __all__ = ["DamagedRange", "DamagedRecords"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from system_under_test.store.consume_queue import ENTRY, ConsumeQueue
-from system_under_test.store.errors import StoreError
-from system_under_test.store.message_index import MessageIndex
-from system_under_test.store.results import Dispatched
+from staticfire.system_under_test.store.consume_queue import ENTRY, ConsumeQueue
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.message_index import MessageIndex
+from staticfire.system_under_test.store.results import Dispatched
 
 __all__ = ["Dispatcher", "WaitingRecord"]
 

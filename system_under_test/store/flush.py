@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from system_under_test.env import File, Storage
-from system_under_test.store.checkpoint import Checkpoint
+from staticfire.system_under_test.env import File, Storage
+from staticfire.system_under_test.store.checkpoint import Checkpoint
 
 __all__ = ["FlushTask", "QueueFlushTask", "Sync", "SyncPlan", "SyncedFile", "at_once"]
 

@@ -6,16 +6,16 @@ cut meanwhile: each cut begins a new epoch, and a task of an older one counts fo
 
 from __future__ import annotations
 
-from system_under_test.env import Storage
-from system_under_test.store.checkpoint import Checkpoint
-from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.dispatcher import Dispatcher
-from system_under_test.store.errors import NoSpace
-from system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
-from system_under_test.store.health import StoreHealth
-from system_under_test.store.message_index import MessageIndex
-from system_under_test.store.parts import StoreParts
-from system_under_test.store.queue_table import QueueTable
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.store.checkpoint import Checkpoint
+from staticfire.system_under_test.store.commit_log import CommitLog
+from staticfire.system_under_test.store.dispatcher import Dispatcher
+from staticfire.system_under_test.store.errors import NoSpace
+from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan
+from staticfire.system_under_test.store.health import StoreHealth
+from staticfire.system_under_test.store.message_index import MessageIndex
+from staticfire.system_under_test.store.parts import StoreParts
+from staticfire.system_under_test.store.queue_table import QueueTable
 
 __all__ = ["Flushing"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.env import Log
-from system_under_test.store.disk_watch import DiskWatch
-from system_under_test.store.errors import NoSpace, StoreError
-from system_under_test.store.results import PutResult, PutStatus
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.store.disk_watch import DiskWatch
+from staticfire.system_under_test.store.errors import NoSpace, StoreError
+from staticfire.system_under_test.store.results import PutResult, PutStatus
 
 __all__ = ["HeedlessHealth", "StoreHealth"]
 

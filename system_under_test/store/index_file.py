@@ -14,9 +14,9 @@ import errno
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 
-from system_under_test.env import Storage
-from system_under_test.store.errors import NoSpace
-from system_under_test.store.index_layout import (
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.store.errors import NoSpace
+from staticfire.system_under_test.store.index_layout import (
     HEADER_SIZE,
     INDEX_ENTRY,
     INDEX_ENTRY_SIZE,
@@ -26,7 +26,7 @@ from system_under_test.store.index_layout import (
     IndexHeader,
     IndexLayout,
 )
-from system_under_test.store.store_file import StoreFile
+from staticfire.system_under_test.store.store_file import StoreFile
 
 __all__ = ["IndexFile", "NewKey", "TimeOf"]
 

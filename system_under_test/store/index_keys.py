@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from operator import mul
 
-from system_under_test.store.record_scan import ScannedRecord, property_value
+from staticfire.system_under_test.store.record_scan import ScannedRecord, property_value
 
 __all__ = ["UNIQUE_KEY", "USER_KEYS", "KeyHasher", "index_hash", "record_hashes"]
 

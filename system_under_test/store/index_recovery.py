@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.env import Log
-from system_under_test.store.checkpoint import Checkpoint
-from system_under_test.store.index_file import IndexFile, NewKey
-from system_under_test.store.index_keys import KeyHasher, record_hashes
-from system_under_test.store.message_index import MessageIndex
-from system_under_test.store.record_scan import ScannedRecord
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.store.checkpoint import Checkpoint
+from staticfire.system_under_test.store.index_file import IndexFile, NewKey
+from staticfire.system_under_test.store.index_keys import KeyHasher, record_hashes
+from staticfire.system_under_test.store.message_index import MessageIndex
+from staticfire.system_under_test.store.record_scan import ScannedRecord
 
 __all__ = ["IndexRecovery"]
 

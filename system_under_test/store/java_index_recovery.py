@@ -7,8 +7,8 @@ proper end. So queries by key miss messages that are there, and find the last on
 
 from __future__ import annotations
 
-from system_under_test.store.index_recovery import IndexRecovery
-from system_under_test.store.record_scan import ScannedRecord
+from staticfire.system_under_test.store.index_recovery import IndexRecovery
+from staticfire.system_under_test.store.record_scan import ScannedRecord
 
 __all__ = ["JavaIndexRecovery"]
 

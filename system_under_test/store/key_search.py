@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from system_under_test.protocol.message import Message, RecordError, decode_record
-from system_under_test.store.index_file import IndexFile
-from system_under_test.store.index_keys import UNIQUE_KEY, USER_KEYS, index_hash
-from system_under_test.store.index_layout import SECONDS_MAX
-from system_under_test.store.message_index import MessageIndex
+from staticfire.system_under_test.protocol.message import Message, RecordError, decode_record
+from staticfire.system_under_test.store.index_file import IndexFile
+from staticfire.system_under_test.store.index_keys import UNIQUE_KEY, USER_KEYS, index_hash
+from staticfire.system_under_test.store.index_layout import SECONDS_MAX
+from staticfire.system_under_test.store.message_index import MessageIndex
 
 __all__ = [
     "EXACT_SEARCH",

@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from system_under_test.env import Storage
-from system_under_test.store.errors import NoSpace, StoreError
-from system_under_test.store.folders import parent_folder
-from system_under_test.store.store_file import StoreFile
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.store.errors import NoSpace, StoreError
+from staticfire.system_under_test.store.folders import parent_folder
+from staticfire.system_under_test.store.store_file import StoreFile
 
 __all__ = ["MappedFile", "MappedFileQueue"]
 

@@ -12,10 +12,10 @@ import errno
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from system_under_test.env import Clock, Storage
-from system_under_test.store.errors import NoSpace, StoreError
-from system_under_test.store.index_file import IndexFile, NewKey, TimeOf
-from system_under_test.store.index_layout import IndexLayout
+from staticfire.system_under_test.env import Clock, Storage
+from staticfire.system_under_test.store.errors import NoSpace, StoreError
+from staticfire.system_under_test.store.index_file import IndexFile, NewKey, TimeOf
+from staticfire.system_under_test.store.index_layout import IndexLayout
 
 __all__ = ["MessageIndex"]
 

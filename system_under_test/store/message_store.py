@@ -14,28 +14,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from system_under_test.env import Clock, Log, Storage
-from system_under_test.protocol.message import Message
-from system_under_test.store.appending import MessageIllegal
-from system_under_test.store.config import StoreConfig
-from system_under_test.store.config_changes import take_over
-from system_under_test.store.cutting import LogCutter
-from system_under_test.store.errors import NoBuffer, NoSpace, RecordInvalid, StoreError, StoreLocked
-from system_under_test.store.flush import FlushTask, QueueFlushTask
-from system_under_test.store.flushing import Flushing
-from system_under_test.store.index_keys import record_hashes
-from system_under_test.store.key_search import KeyFound, KeyQuery, KeySearch
-from system_under_test.store.metadata_file import MetadataFile
-from system_under_test.store.opening import close_store, open_store
-from system_under_test.store.parts import make_parts
-from system_under_test.store.queue_view import QueueView
-from system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus
-from system_under_test.store.record_filter import RecordFilter
-from system_under_test.store.record_scan import KEPT_SIZE, ScannedRecord, is_sound, with_body_of
-from system_under_test.store.recovery import RecoveryReport
-from system_under_test.store.results import Dispatched, PutResult, PutStatus
-from system_under_test.store.retention import Removal
-from system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
+from staticfire.system_under_test.env import Clock, Log, Storage
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.store.appending import MessageIllegal
+from staticfire.system_under_test.store.config import StoreConfig
+from staticfire.system_under_test.store.config_changes import take_over
+from staticfire.system_under_test.store.cutting import LogCutter
+from staticfire.system_under_test.store.errors import (
+    NoBuffer,
+    NoSpace,
+    RecordInvalid,
+    StoreError,
+    StoreLocked,
+)
+from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask
+from staticfire.system_under_test.store.flushing import Flushing
+from staticfire.system_under_test.store.index_keys import record_hashes
+from staticfire.system_under_test.store.key_search import KeyFound, KeyQuery, KeySearch
+from staticfire.system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.store.opening import close_store, open_store
+from staticfire.system_under_test.store.parts import make_parts
+from staticfire.system_under_test.store.queue_view import QueueView
+from staticfire.system_under_test.store.reading import NO_QUEUE, GetResult, GetStatus
+from staticfire.system_under_test.store.record_filter import RecordFilter
+from staticfire.system_under_test.store.record_scan import (
+    KEPT_SIZE,
+    ScannedRecord,
+    is_sound,
+    with_body_of,
+)
+from staticfire.system_under_test.store.recovery import RecoveryReport
+from staticfire.system_under_test.store.results import Dispatched, PutResult, PutStatus
+from staticfire.system_under_test.store.retention import Removal
+from staticfire.system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
 
 __all__ = [
     "Dispatched",

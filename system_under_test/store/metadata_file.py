@@ -9,11 +9,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from system_under_test.env import Storage
-from system_under_test.protocol.json_dialect import loads
-from system_under_test.protocol.json_pretty import dumps_pretty
-from system_under_test.store.errors import StoreError
-from system_under_test.store.folders import make_durable_folder, parent_folder
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.protocol.json_dialect import loads
+from staticfire.system_under_test.protocol.json_pretty import dumps_pretty
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.folders import make_durable_folder, parent_folder
 
 __all__ = ["MetadataFile", "UnsafeMetadataFile", "replace_atomically"]
 

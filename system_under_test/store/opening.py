@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.store.errors import StoreError
-from system_under_test.store.flushing import Flushing
-from system_under_test.store.folders import make_durable_folder
-from system_under_test.store.parts import StoreParts
-from system_under_test.store.recovery import Recovery, RecoveryReport
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.flushing import Flushing
+from staticfire.system_under_test.store.folders import make_durable_folder
+from staticfire.system_under_test.store.parts import StoreParts
+from staticfire.system_under_test.store.recovery import Recovery, RecoveryReport
 
 __all__ = ["close_store", "open_store"]
 

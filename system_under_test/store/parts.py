@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from system_under_test.env import Clock, Log, Storage
-from system_under_test.store.appending import Appender
-from system_under_test.store.checkpoint import Checkpoint
-from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.config import StoreConfig
-from system_under_test.store.disk_watch import DiskWatch
-from system_under_test.store.dispatcher import Dispatcher
-from system_under_test.store.health import StoreHealth
-from system_under_test.store.index_keys import KeyHasher
-from system_under_test.store.index_layout import IndexLayout
-from system_under_test.store.log_folders import LogFolders, default_log_folder
-from system_under_test.store.message_index import MessageIndex
-from system_under_test.store.queue_table import Extensions, QueueTable
-from system_under_test.store.raw_append import RawAppender
-from system_under_test.store.reading import QueueReader
-from system_under_test.store.record_reader import RecordReader
-from system_under_test.store.record_scan import RecordScanner
-from system_under_test.store.retention import Retention
-from system_under_test.store.running_mark import RunningMark
-from system_under_test.store.store_policy import StorePolicy
+from staticfire.system_under_test.env import Clock, Log, Storage
+from staticfire.system_under_test.store.appending import Appender
+from staticfire.system_under_test.store.checkpoint import Checkpoint
+from staticfire.system_under_test.store.commit_log import CommitLog
+from staticfire.system_under_test.store.config import StoreConfig
+from staticfire.system_under_test.store.disk_watch import DiskWatch
+from staticfire.system_under_test.store.dispatcher import Dispatcher
+from staticfire.system_under_test.store.health import StoreHealth
+from staticfire.system_under_test.store.index_keys import KeyHasher
+from staticfire.system_under_test.store.index_layout import IndexLayout
+from staticfire.system_under_test.store.log_folders import LogFolders, default_log_folder
+from staticfire.system_under_test.store.message_index import MessageIndex
+from staticfire.system_under_test.store.queue_table import Extensions, QueueTable
+from staticfire.system_under_test.store.raw_append import RawAppender
+from staticfire.system_under_test.store.reading import QueueReader
+from staticfire.system_under_test.store.record_reader import RecordReader
+from staticfire.system_under_test.store.record_scan import RecordScanner
+from staticfire.system_under_test.store.retention import Retention
+from staticfire.system_under_test.store.running_mark import RunningMark
+from staticfire.system_under_test.store.store_policy import StorePolicy
 
 __all__ = ["StoreParts", "make_parts"]
 

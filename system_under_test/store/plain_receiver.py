@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from system_under_test.store.replication import (
+from staticfire.system_under_test.store.replication import (
     REPORT,
     ReplicatedLog,
     ReplicationError,

@@ -11,11 +11,11 @@ import errno
 import struct
 from collections.abc import Callable, Iterable
 
-from system_under_test.env import Storage
-from system_under_test.store.errors import NoSpace
-from system_under_test.store.mapped_file import MappedFile, MappedFileQueue
-from system_under_test.store.record_filter import ExtensionUnit
-from system_under_test.store.results import Dispatched
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.store.errors import NoSpace
+from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFileQueue
+from staticfire.system_under_test.store.record_filter import ExtensionUnit
+from staticfire.system_under_test.store.results import Dispatched
 
 __all__ = ["EXTENSION_FILE_SIZE", "QueueExtension", "is_address"]
 

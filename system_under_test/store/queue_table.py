@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from system_under_test.env import Storage
-from system_under_test.store.consume_queue import ConsumeQueue
-from system_under_test.store.errors import StoreError
-from system_under_test.store.queue_extension import QueueExtension
-from system_under_test.store.results import Dispatched
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.store.consume_queue import ConsumeQueue
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.queue_extension import QueueExtension
+from staticfire.system_under_test.store.results import Dispatched
 
 __all__ = ["Extensions", "QueueTable", "is_topic_name"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from system_under_test.store.consume_queue import Entry
-from system_under_test.store.queue_table import QueueTable
-from system_under_test.store.reading import QueueReader
-from system_under_test.store.record_filter import ExtensionUnit
-from system_under_test.store.time_search import TimeSearch
+from staticfire.system_under_test.store.consume_queue import Entry
+from staticfire.system_under_test.store.queue_table import QueueTable
+from staticfire.system_under_test.store.reading import QueueReader
+from staticfire.system_under_test.store.record_filter import ExtensionUnit
+from staticfire.system_under_test.store.time_search import TimeSearch
 
 __all__ = ["QueueView"]
 

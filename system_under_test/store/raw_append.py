@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.store.appending import Appender
-from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.consume_queue import ConsumeQueue
-from system_under_test.store.dispatcher import Dispatcher
-from system_under_test.store.errors import RecordInvalid
-from system_under_test.store.index_keys import KeyHasher, record_hashes
-from system_under_test.store.queue_table import QueueTable, is_topic_name
-from system_under_test.store.record_scan import RecordScanner, ScanEnd, ScannedRecord
-from system_under_test.store.results import Dispatched
+from staticfire.system_under_test.store.appending import Appender
+from staticfire.system_under_test.store.commit_log import CommitLog
+from staticfire.system_under_test.store.consume_queue import ConsumeQueue
+from staticfire.system_under_test.store.dispatcher import Dispatcher
+from staticfire.system_under_test.store.errors import RecordInvalid
+from staticfire.system_under_test.store.index_keys import KeyHasher, record_hashes
+from staticfire.system_under_test.store.queue_table import QueueTable, is_topic_name
+from staticfire.system_under_test.store.record_scan import RecordScanner, ScanEnd, ScannedRecord
+from staticfire.system_under_test.store.results import Dispatched
 
 __all__ = ["RawAppender"]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Set
 from enum import Enum
 from typing import NamedTuple
 
-from system_under_test.protocol.message import RecordError, record_properties
-from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
-from system_under_test.store.pull_limits import PullLimits
-from system_under_test.store.record_filter import ExtensionUnit, RecordFilter
-from system_under_test.store.record_scan import (
+from staticfire.system_under_test.protocol.message import RecordError, record_properties
+from staticfire.system_under_test.store.commit_log import CommitLog
+from staticfire.system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
+from staticfire.system_under_test.store.pull_limits import PullLimits
+from staticfire.system_under_test.store.record_filter import ExtensionUnit, RecordFilter
+from staticfire.system_under_test.store.record_scan import (
     RECORD_HEADER_SIZE,
     is_sound,
     stored_at_ms,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.record_scan import (
+from staticfire.system_under_test.store.commit_log import CommitLog
+from staticfire.system_under_test.store.record_scan import (
     BLANK_HEADER,
     BLANK_HEADER_SIZE,
     RECORD_HEADER_SIZE,

@@ -12,8 +12,12 @@ from enum import Enum, auto
 from typing import NamedTuple
 from zlib import crc32
 
-from system_under_test.protocol.message import MAGIC_BLANK, MAGIC_MESSAGE, tags_code
-from system_under_test.store.delay_levels import DELAY_LEVELS_MS, SCHEDULE_TOPIC, due_time_ms
+from staticfire.system_under_test.protocol.message import MAGIC_BLANK, MAGIC_MESSAGE, tags_code
+from staticfire.system_under_test.store.delay_levels import (
+    DELAY_LEVELS_MS,
+    SCHEDULE_TOPIC,
+    due_time_ms,
+)
 
 __all__ = [
     "BLANK_HEADER",

@@ -14,19 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from system_under_test.env import Log, Storage
-from system_under_test.protocol.message import MAGIC_MESSAGE
-from system_under_test.store.checkpoint import Checkpoint
-from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER_SIZE, ConsumeQueue
-from system_under_test.store.damaged_records import DamagedRange, DamagedRecords
-from system_under_test.store.errors import StoreError
-from system_under_test.store.flush import SyncPlan
-from system_under_test.store.index_keys import KeyHasher
-from system_under_test.store.index_recovery import IndexRecovery
-from system_under_test.store.message_index import MessageIndex
-from system_under_test.store.queue_table import QueueTable, is_topic_name
-from system_under_test.store.record_scan import (
+from staticfire.system_under_test.env import Log, Storage
+from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
+from staticfire.system_under_test.store.checkpoint import Checkpoint
+from staticfire.system_under_test.store.commit_log import CommitLog
+from staticfire.system_under_test.store.consume_queue import (
+    ENTRY,
+    ENTRY_SIZE,
+    FILLER_SIZE,
+    ConsumeQueue,
+)
+from staticfire.system_under_test.store.damaged_records import DamagedRange, DamagedRecords
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.flush import SyncPlan
+from staticfire.system_under_test.store.index_keys import KeyHasher
+from staticfire.system_under_test.store.index_recovery import IndexRecovery
+from staticfire.system_under_test.store.message_index import MessageIndex
+from staticfire.system_under_test.store.queue_table import QueueTable, is_topic_name
+from staticfire.system_under_test.store.record_scan import (
     BLANK_HEADER,
     BLANK_HEADER_SIZE,
     RecordScanner,

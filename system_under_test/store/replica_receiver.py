@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 
-from system_under_test.protocol.message import MAGIC_MESSAGE
-from system_under_test.store.record_scan import KEPT_SIZE, is_sound
-from system_under_test.store.replication import (
+from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
+from staticfire.system_under_test.store.record_scan import KEPT_SIZE, is_sound
+from staticfire.system_under_test.store.replication import (
     REPORT,
     ReplicatedLog,
     ReplicationError,

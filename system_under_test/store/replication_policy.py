@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from system_under_test.store.replication import ReplicatedLog
+from staticfire.system_under_test.store.replication import ReplicatedLog
 
 
 class FollowingReceiver(Protocol):

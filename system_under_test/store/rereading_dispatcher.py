@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from system_under_test.protocol.message import MAGIC_MESSAGE
-from system_under_test.store.dispatcher import Dispatcher
-from system_under_test.store.message_index import MessageIndex
-from system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
-from system_under_test.store.results import Dispatched
+from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
+from staticfire.system_under_test.store.dispatcher import Dispatcher
+from staticfire.system_under_test.store.message_index import MessageIndex
+from staticfire.system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
+from staticfire.system_under_test.store.results import Dispatched
 
 __all__ = ["RereadingDispatcher"]
 

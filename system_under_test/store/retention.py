@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from system_under_test.env import Clock, Log, Storage
-from system_under_test.store.commit_log import CommitLog
-from system_under_test.store.consume_queue import ConsumeQueue
-from system_under_test.store.delay_levels import SCHEDULE_TOPIC
-from system_under_test.store.disk_watch import DiskWatch
-from system_under_test.store.folders import parent_folder
-from system_under_test.store.mapped_file import MappedFile
-from system_under_test.store.queue_table import QueueTable
-from system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
+from staticfire.system_under_test.env import Clock, Log, Storage
+from staticfire.system_under_test.store.commit_log import CommitLog
+from staticfire.system_under_test.store.consume_queue import ConsumeQueue
+from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
+from staticfire.system_under_test.store.disk_watch import DiskWatch
+from staticfire.system_under_test.store.folders import parent_folder
+from staticfire.system_under_test.store.mapped_file import MappedFile
+from staticfire.system_under_test.store.queue_table import QueueTable
+from staticfire.system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
 
 __all__ = [
     "ForceRule",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from system_under_test.env import File, Storage
-from system_under_test.store.errors import StoreLocked
-from system_under_test.store.folders import parent_folder
-from system_under_test.store.log_folders import default_log_folder
+from staticfire.system_under_test.env import File, Storage
+from staticfire.system_under_test.store.errors import StoreLocked
+from staticfire.system_under_test.store.folders import parent_folder
+from staticfire.system_under_test.store.log_folders import default_log_folder
 
 __all__ = ["RunningMark"]
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from system_under_test.store.dispatcher import Dispatcher
-from system_under_test.store.flush import Sync, at_once
-from system_under_test.store.health import StoreHealth
-from system_under_test.store.index_file import IndexFile
-from system_under_test.store.index_recovery import IndexRecovery
-from system_under_test.store.key_search import EXACT_SEARCH, KeySearchRules
-from system_under_test.store.mapped_file import MappedFileQueue
-from system_under_test.store.message_index import MessageIndex
-from system_under_test.store.rereading_dispatcher import ReadLog, RereadingDispatcher
-from system_under_test.store.time_search import TimeSearch, nearest_in_queue
+from staticfire.system_under_test.store.dispatcher import Dispatcher
+from staticfire.system_under_test.store.flush import Sync, at_once
+from staticfire.system_under_test.store.health import StoreHealth
+from staticfire.system_under_test.store.index_file import IndexFile
+from staticfire.system_under_test.store.index_recovery import IndexRecovery
+from staticfire.system_under_test.store.key_search import EXACT_SEARCH, KeySearchRules
+from staticfire.system_under_test.store.mapped_file import MappedFileQueue
+from staticfire.system_under_test.store.message_index import MessageIndex
+from staticfire.system_under_test.store.rereading_dispatcher import ReadLog, RereadingDispatcher
+from staticfire.system_under_test.store.time_search import TimeSearch, nearest_in_queue
 
 __all__ = [
     "CAREFUL_STORE",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue
-from system_under_test.store.reading import QueueReader
+from staticfire.system_under_test.store.consume_queue import ENTRY_SIZE, ConsumeQueue
+from staticfire.system_under_test.store.reading import QueueReader
 
 __all__ = ["TimeSearch", "nearest_in_file", "nearest_in_queue"]
 

@@ -48,11 +48,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.local_cluster.ports import free_ports
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import PullMessageHeader, SendMessageHeader
-from system_under_test.protocol.message import encode_properties
+from staticfire.harness.local_cluster.ports import free_ports
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import PullMessageHeader, SendMessageHeader
+from staticfire.system_under_test.protocol.message import encode_properties
 from tests.support.local_processes import LocalNode
 from tests.support.raw_load import Frame, LoadResult, run_load
 

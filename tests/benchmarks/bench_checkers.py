@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 
 import orjson
 
-from checkers.column_builder import build_columns
-from checkers.compose import ALL_CHECKERS, CORE, KERNELS, check_run
-from checkers.engine import judge_columns
-from checkers.facts import RunFacts
-from checkers.history import Op, OpType, read_history, read_observations, write_history
-from checkers.kernel import Context
-from checkers.promises import LossPromises
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import ALL_CHECKERS, CORE, KERNELS, check_run
+from staticfire.checkers.engine import judge_columns
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.history import Op, OpType, read_history, read_observations, write_history
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
 
 RUNS = 40
 BROKERS, QUEUES_EACH, BATCH, RECORD_SIZE = 4, 4, 8, 300

@@ -18,11 +18,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from system_under_test.client.producer import Producer, ProducerConfig, TransactionState
-from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message
-from system_under_test.real_env import make_env
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig, TransactionState
+from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.real_env import make_env
 from tests.support.local_processes import LocalPair
 
 BODY = b"x" * 1024

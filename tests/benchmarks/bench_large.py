@@ -24,18 +24,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from checkers.check_files import check_files
-from checkers.columnar.manifest import Dictionaries
-from checkers.columnar.portions import PARTITION_ROWS, together
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.rows import QueueRows
-from checkers.columnar.writer import ColumnarWriter
-from checkers.columns import Columns, Ints, Mask
-from checkers.compose import CORE, KERNELS
-from checkers.engine import FirstLook, first_look
-from checkers.kernel import Context, Kernel
-from checkers.promises import LossPromises
-from checkers.verdict import Tally
+from staticfire.checkers.check_files import check_files
+from staticfire.checkers.columnar.manifest import Dictionaries
+from staticfire.checkers.columnar.portions import PARTITION_ROWS, together
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.rows import QueueRows
+from staticfire.checkers.columnar.writer import ColumnarWriter
+from staticfire.checkers.columns import Columns, Ints, Mask
+from staticfire.checkers.compose import CORE, KERNELS
+from staticfire.checkers.engine import FirstLook, first_look
+from staticfire.checkers.kernel import Context, Kernel
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.verdict import Tally
 from tests.benchmarks.made_up_queues import MadeUpQueues
 
 TRIES = 3  # the best counts

@@ -19,13 +19,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import quantiles
 
-from system_under_test.client.producer import Producer, ProducerConfig
-from system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import SendMessageHeader
-from system_under_test.protocol.message import Message, encode_properties, encode_record
-from system_under_test.real_env import make_env
-from system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import SendMessageHeader
+from staticfire.system_under_test.protocol.message import Message, encode_properties, encode_record
+from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.support.local_processes import LocalPair
 
 TOPIC = "BenchReal"

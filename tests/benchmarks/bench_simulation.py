@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from harness.simulation import World
-from system_under_test.env import Env
+from staticfire.harness.simulation import World
+from staticfire.system_under_test.env import Env
 
 PORT = 10911
 Main = Callable[[Env], Coroutine[Any, Any, None]]

@@ -23,7 +23,7 @@ def main(ops: int, folder: Path) -> None:
     shape = ("--ops", str(ops), "--skew", "0", "--plant", "5", "--semantics", "0")
     for target, layout in ((queued, "per-queue"), (raw, "raw")):
         if not target.exists():
-            command = [sys.executable, "-m", "harness", "synthesize", str(target), *shape]
+            command = [sys.executable, "-m", "staticfire", "synthesize", str(target), *shape]
             _print(f"synthesize {layout}", run_and_measure([*command, "--layout", layout]))
     asked = [sys.executable, "-m", "tests.benchmarks.core_set"]
     for name, where in (("in process", "in-process"), ("spark local[2]", "local[2]")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.store_crash.cycles import run_cycles
+from staticfire.harness.store_crash.cycles import run_cycles
 
 CYCLES = 2_000
 

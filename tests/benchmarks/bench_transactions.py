@@ -18,13 +18,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import quantiles
 
-from system_under_test.client.producer import Producer, ProducerConfig
-from system_under_test.client.transactions import TransactionState
-from system_under_test.protocol.codes import RequestCode, SendStatus
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message
-from system_under_test.real_env import make_env
-from system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.transactions import TransactionState
+from staticfire.system_under_test.protocol.codes import RequestCode, SendStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.support.local_processes import LocalPair
 
 PLAIN_TOPIC, TOPIC = "BenchPlain", "BenchTransactions"

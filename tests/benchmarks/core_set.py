@@ -6,12 +6,12 @@ import json
 import sys
 from pathlib import Path
 
-from checkers.compose import CORE
-from spark_analysis.analysis import laid_out
-from spark_analysis.engines import Engine, InProcess, OnSpark
-from spark_analysis.inputs import find_runs
-from spark_analysis.session import Settings, spark_session
-from spark_analysis.verdicts import CHECKERS, judge_runs
+from staticfire.checkers.compose import CORE
+from staticfire.spark_analysis.analysis import laid_out
+from staticfire.spark_analysis.engines import Engine, InProcess, OnSpark
+from staticfire.spark_analysis.inputs import find_runs
+from staticfire.spark_analysis.session import Settings, spark_session
+from staticfire.spark_analysis.verdicts import CHECKERS, judge_runs
 
 CORE_CHECKERS = [checker for checker in CHECKERS if checker.kernel in CORE]
 # Counts that a plain query can answer, too.

@@ -9,16 +9,16 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 
-from checkers.column_builder import build_columns
-from checkers.excuses import FOREVER_NS, NS_PER_S, began_ns
-from checkers.facts import RunFacts
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.reportable import reportable, share_of
-from checkers.spans import Span, joined
-from harness.campaign_draw import draw_campaign
-from harness.cli.options import given_options
-from harness.runner import run_simulated
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.excuses import FOREVER_NS, NS_PER_S, began_ns
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.reportable import reportable, share_of
+from staticfire.checkers.spans import Span, joined
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.cli.options import given_options
+from staticfire.harness.runner import run_simulated
 
 NEAR_NS = 30 * NS_PER_S
 

@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.check_files import check_files
-from checkers.column_builder import build_columns
-from checkers.compose import check_run
-from checkers.forwarding import FORWARDING
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.verdict import WITNESSES_MAX, Verdict
+from staticfire.checkers.check_files import check_files
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.forwarding import FORWARDING
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.verdict import WITNESSES_MAX, Verdict
 from tests.checkers.columnar.test_round_trip import record
 from tests.support import reference_forwarding
 from tests.support.forwarding_histories import FACTS, forwarding_history

@@ -11,12 +11,12 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.compose import KERNELS, check_run
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.routes import ROUTES
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import KERNELS, check_run
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.routes import ROUTES
+from staticfire.checkers.verdict import Verdict
 from tests.support import recovery_histories, reference_recovery, reference_routes
 from tests.support.history_language import facts
 from tests.support.recovery_histories import Recovered, recovery_history

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.compose import KERNELS
-from checkers.history import Op
-from checkers.kernel import Context, Kernel
-from checkers.promises import LossPromises
-from checkers.verdict import Finding, Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import KERNELS
+from staticfire.checkers.history import Op
+from staticfire.checkers.kernel import Context, Kernel
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.verdict import Finding, Verdict
 from tests.support import reference_checkers as reference
 from tests.support import reference_loss
 from tests.support.history_language import facts, fault

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from checkers.agreement import AGREEMENT
-from checkers.column_builder import build_columns
-from checkers.compose import check_run
-from checkers.facts import NodeExit, Struck
-from checkers.verdict import Verdict
-from harness.campaign_draw import draw_campaign
-from harness.runner import run_simulated
+from staticfire.checkers.agreement import AGREEMENT
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import NodeExit, Struck
+from staticfire.checkers.verdict import Verdict
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.runner import run_simulated
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.model import Run
 from tests.checkers.mutations.score import kinds_named
@@ -337,8 +337,8 @@ def without_first_queue(run: Run) -> Run:
 
 @pytest.mark.parametrize("edit", [plain, without_first_queue])
 def test_any_cut_gives_the_same_answer(run: Run, edit: Callable[[Run], Run]) -> None:
-    from checkers.kernel import Context
-    from checkers.promises import LossPromises
+    from staticfire.checkers.kernel import Context
+    from staticfire.checkers.promises import LossPromises
 
     edited = edit(run)
     columns, timeline = build_columns(edited.ops)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import RunVerdict
-from checkers.judgement import Judgement
-from harness.cli.check import judge
-from harness.run_folder import RunFolder
+from staticfire.checkers.compose import RunVerdict
+from staticfire.checkers.judgement import Judgement
+from staticfire.harness.cli.check import judge
+from staticfire.harness.run_folder import RunFolder
 
 RUNS = Path(__file__).parent.parent / "data" / "apache-runs"
 TRUTH: dict[str, dict[str, Any]] = tomllib.loads((RUNS / "truth.toml").read_text(encoding="utf-8"))

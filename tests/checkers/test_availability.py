@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.availability import LIVENESS
-from checkers.compose import check_run
-from checkers.facts import FaultFacts, RottenRecord
-from checkers.history import Op
-from checkers.verdict import Validity, Verdict
+from staticfire.checkers.availability import LIVENESS
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts, RottenRecord
+from staticfire.checkers.history import Op
+from staticfire.checkers.verdict import Validity, Verdict
 from tests.support.history_language import facts, fault, history
 
 

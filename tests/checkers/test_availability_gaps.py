@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.facts import FaultFacts, RunFacts
-from checkers.verdict import Finding, Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts, RunFacts
+from staticfire.checkers.verdict import Finding, Verdict
 from tests.support.history_language import facts, fault, history
 
 STARTED = ("0 ok open node=p1 t=0", "7 ok open node=c1 t=0", "7 ok assign 0 t=0.5")

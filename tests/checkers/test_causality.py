@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.verdict import Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, history
 
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from checkers.availability_gaps import AVAILABILITY_GAPS, check_availability_gaps
-from checkers.check_files import check_files
-from checkers.columnar.portions import together
-from checkers.columns import Columns
-from checkers.compose import ALL_CHECKERS, check_columns
-from checkers.facts import RunFacts
-from checkers.gap_rows import decisive_rows, first_rows
-from checkers.history import HistoryError
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.timeline import Opened
+from staticfire.checkers.availability_gaps import AVAILABILITY_GAPS, check_availability_gaps
+from staticfire.checkers.check_files import check_files
+from staticfire.checkers.columnar.portions import together
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.compose import ALL_CHECKERS, check_columns
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.gap_rows import decisive_rows, first_rows
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.timeline import Opened
 from tests.checkers.columnar.test_round_trip import record
 from tests.checkers.test_engine import ALL_FACTS, OTHER_FACTS
 from tests.support.gap_histories import FACTS as GAP_FACTS

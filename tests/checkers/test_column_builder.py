@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from checkers import column_builder
-from checkers.column_builder import build_columns
-from checkers.columns import TOUCH_FIELDS, UNKNOWN, Outcome, QueueKey
-from checkers.history import HistoryError, Op
+from staticfire.checkers import column_builder
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columns import TOUCH_FIELDS, UNKNOWN, Outcome, QueueKey
+from staticfire.checkers.history import HistoryError, Op
 from tests.support.history_language import history
 
 

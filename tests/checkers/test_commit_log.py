@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.verdict import Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 CUT = fault("power_cut", "n0", at_s=5, healed_s=10)

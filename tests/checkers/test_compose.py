@@ -8,11 +8,11 @@ from typing import NoReturn
 import orjson
 import pytest
 
-from checkers.columns import Columns
-from checkers.compose import CLIENT_CHECKERS, RunVerdict, check_run
-from checkers.facts import Floors, RunFacts
-from checkers.kernel import Checker, Context, no_rows
-from checkers.verdict import Validity
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.compose import CLIENT_CHECKERS, RunVerdict, check_run
+from staticfire.checkers.facts import Floors, RunFacts
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.verdict import Validity
 from tests.support.history_language import facts, fault, history
 
 GOOD = ("0 ok send a", "1 ok consume a", "9 ok probe b", "9 ok drain")

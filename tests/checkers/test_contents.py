@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.compose import check_run
-from checkers.contents import CONTENTS_KEPT
-from checkers.engine import judge_partitions
-from checkers.history import Op
-from checkers.kernel import Context
-from checkers.message_contents import CONTENTS, digest_of_properties
-from checkers.promises import LossPromises
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.contents import CONTENTS_KEPT
+from staticfire.checkers.engine import judge_partitions
+from staticfire.checkers.history import Op
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.message_contents import CONTENTS, digest_of_properties
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.verdict import Verdict
 from tests.support import reference_contents
 from tests.support.history_language import facts
 from tests.support.told_ops import ToldOps

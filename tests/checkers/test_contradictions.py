@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.compose import check_run
-from checkers.contradictions import contradictions
-from checkers.facts import FaultFacts, RunFacts
-from checkers.history import Op
-from harness.campaign_draw import draw_campaign
-from harness.run_result import RunResult
-from harness.runner import run_simulated
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.contradictions import contradictions
+from staticfire.checkers.facts import FaultFacts, RunFacts
+from staticfire.checkers.history import Op
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.runner import run_simulated
 
 
 @pytest.fixture(scope="module")

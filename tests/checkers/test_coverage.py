@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 import pytest
 
-from checkers.compose import ALL_CHECKERS, RunVerdict, check_run
-from checkers.coverage import missed
-from checkers.coverage_marks import MARKS, Source
-from harness.campaign_file import campaign_names
-from harness.event_counts import DETAILS
-from harness.workloads.catalogue import WORKLOADS
+from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict, check_run
+from staticfire.checkers.coverage import missed
+from staticfire.checkers.coverage_marks import MARKS, Source
+from staticfire.harness.campaign_file import campaign_names
+from staticfire.harness.event_counts import DETAILS
+from staticfire.harness.workloads.catalogue import WORKLOADS
 from tests.support.history_language import facts, history
 
 EVENTS = {

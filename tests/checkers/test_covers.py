@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.covers import covering, stretches
+from staticfire.checkers.covers import covering, stretches
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)))
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers import cycles
-from checkers.column_builder import build_columns
-from checkers.cycle_graph import data_edges, segments
-from checkers.cycles import CYCLES, NAMES
-from checkers.history import Op
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.txn_log import TxnLog
-from checkers.verdict import Verdict
+from staticfire.checkers import cycles
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.cycle_graph import data_edges, segments
+from staticfire.checkers.cycles import CYCLES, NAMES
+from staticfire.checkers.history import Op
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.txn_log import TxnLog
+from staticfire.checkers.verdict import Verdict
 from tests.support import reference_cycles as reference
 from tests.support.history_language import facts
 from tests.support.txn_language import txns
@@ -168,7 +168,7 @@ def test_only_what_ran_at_the_same_time_is_searched() -> None:
 
 
 def test_names_are_those_that_can_be_found() -> None:
-    from checkers.cycle_search import LEVELS, PHENOMENA
+    from staticfire.checkers.cycle_search import LEVELS, PHENOMENA
 
     made = {phenomenon.name + suffix for phenomenon in PHENOMENA for suffix, _ in LEVELS}
     assert made == set(NAMES)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.compose import check_run
-from checkers.facts import FaultFacts, Timings
-from checkers.history import Op
-from checkers.promises import NS_PER_S
-from checkers.verdict import Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts, Timings
+from staticfire.checkers.history import Op
+from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import GROUP, TOPIC, facts, fault, history
 from tests.support.reference_waits_of_messages import slow_deliveries
 from tests.support.waiting_histories import (

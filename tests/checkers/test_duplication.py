@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.facts import FaultFacts, Timings
-from checkers.history import Op, OpType
-from checkers.verdict import Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts, Timings
+from staticfire.checkers.history import Op, OpType
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.columns import Columns
-from checkers.compose import CORE, KERNELS
-from checkers.engine import FirstLook, first_look, judge_partitions
-from checkers.facts import RunFacts
-from checkers.history import Op
-from checkers.kernel import Context
-from checkers.order import ORDER
-from checkers.promises import LossPromises
-from checkers.verdict import Tally
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.compose import CORE, KERNELS
+from staticfire.checkers.engine import FirstLook, first_look, judge_partitions
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.history import Op
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.order import ORDER
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.verdict import Tally
 from tests.checkers.test_against_reference import CUT, GROUPS, STEADY, histories
 from tests.support.history_language import facts
 from tests.support.planted_histories import PLANTS, planted_history

@@ -6,10 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.compose import check_run
-from checkers.event_times import began_earliest, began_latest, ended_earliest, ended_latest
-from checkers.history import Op, Stamp
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.event_times import (
+    began_earliest,
+    began_latest,
+    ended_earliest,
+    ended_latest,
+)
+from staticfire.checkers.history import Op, Stamp
 from tests.support.history_language import facts, history
 
 MS, S = 1_000_000, 1_000_000_000

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.column_values import TOUCH_WIDTH
-from checkers.compose import check_run
-from checkers.evidence import CONTENTS, NEEDS
-from checkers.history import Op
-from harness.campaign_draw import draw_campaign
-from harness.run_result import RunResult
-from harness.runner import run_simulated
+from staticfire.checkers.column_values import TOUCH_WIDTH
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.evidence import CONTENTS, NEEDS
+from staticfire.checkers.history import Op
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.runner import run_simulated
 
 # The checkers that read observations, by kind of what they read.
 OBSERVED = {

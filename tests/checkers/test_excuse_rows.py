@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from checkers import excuses
-from checkers.compose import check_run
-from checkers.excuse_table import EXCUSES, Excuse
-from checkers.facts import FaultFacts, NodeExit, Timings
-from checkers.history import Op
+from staticfire.checkers import excuses
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.excuse_table import EXCUSES, Excuse
+from staticfire.checkers.facts import FaultFacts, NodeExit, Timings
+from staticfire.checkers.history import Op
 from tests.checkers.stories import Story
 from tests.checkers.test_replicas import ack
 from tests.support.history_language import facts, fault, history

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.excuse_table import EXCUSES, Role
-from checkers.excuses import Excuses
-from checkers.facts import FaultFacts, NodeExit, RunFacts, Struck, Timings
-from checkers.fault_effects import ALL_EFFECTS
+from staticfire.checkers.excuse_table import EXCUSES, Role
+from staticfire.checkers.excuses import Excuses
+from staticfire.checkers.facts import FaultFacts, NodeExit, RunFacts, Struck, Timings
+from staticfire.checkers.fault_effects import ALL_EFFECTS
 from tests.support.history_language import facts, fault
 
 S = 10**9

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.facts import FaultFacts, NodeExit, RunFacts
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts, NodeExit, RunFacts
 
 S = 1_000_000_000
 EXIT = NodeExit(node="b-0", time_ns=10 * S, error="StoreFailed: EIO")

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.history import HistoryError
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.verdict import Verdict
 from tests.checkers.stories import Story
 from tests.support.history_language import BROKER, GROUP, TOPIC
 

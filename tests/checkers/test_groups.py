@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.facts import FaultFacts
-from checkers.groups import GROUPS
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.groups import GROUPS
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 SENT = ("0 ok send a", "0 ok send b queue=1")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.histogram import BUCKETS, EDGES_US, buckets_of, percentile_us
+from staticfire.checkers.histogram import BUCKETS, EDGES_US, buckets_of, percentile_us
 
 DURATIONS = st.lists(st.integers(0, 10**15), min_size=1, max_size=30)
 

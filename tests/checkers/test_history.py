@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.history import (
+from staticfire.checkers.history import (
     HistoryError,
     Op,
     decode_history,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.history import HistoryError, Op, decode_history, encode_op
-from checkers.history_lines import HistoryLines
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.history import HistoryError, Op, decode_history, encode_op
+from staticfire.checkers.history_lines import HistoryLines
 from tests.support.history_language import history
 
 STEADY = settings(max_examples=300)

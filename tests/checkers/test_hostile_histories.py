@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from checkers.compose import check_run
-from checkers.history import HistoryError, Op, decode_history, encode_op
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.history import HistoryError, Op, decode_history, encode_op
 from tests.support.history_language import facts
 from tests.support.semantic_histories import FACTS, semantic_history
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.facts import FaultFacts
-from checkers.history import OpType
-from checkers.kernel import Context
-from checkers.late_deliveries import check_late_deliveries, late_rows
-from checkers.promises import LossPromises
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.history import OpType
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.late_deliveries import check_late_deliveries, late_rows
+from staticfire.checkers.promises import LossPromises
 from tests.checkers.stories import Story
 from tests.support.history_language import BROKER, GROUP, NODE, TOPIC, facts, fault
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.kernel import Context
-from checkers.latency import LATENCY
-from checkers.promises import LossPromises
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.latency import LATENCY
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 SLOW = (

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.kernel import Context
-from checkers.listeners import LISTENERS
-from checkers.promises import LossPromises
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.listeners import LISTENERS
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 from tests.support.reference_semantics import overlapping_owners, two_listeners
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import RunVerdict, check_run
-from checkers.history import Op
-from checkers.look_ups import LOOK_UPS, NOT_A_RECORD
-from checkers.verdict import Validity, Verdict
+from staticfire.checkers.compose import RunVerdict, check_run
+from staticfire.checkers.history import Op
+from staticfire.checkers.look_ups import LOOK_UPS, NOT_A_RECORD
+from staticfire.checkers.verdict import Validity, Verdict
 from tests.support.history_language import facts, fault, history
 
 

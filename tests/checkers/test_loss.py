@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.verdict import Validity, Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.verdict import Validity, Verdict
 from tests.support.history_language import facts, fault, history
 
 

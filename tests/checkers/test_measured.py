@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.measured import SLICES_MAX, Measured
+from staticfire.checkers.measured import SLICES_MAX, Measured
 
 SECONDS = st.one_of(st.integers(0, 100), st.integers(0, 20 * SLICES_MAX), st.integers(0, 2**33))
 ROWS = st.lists(

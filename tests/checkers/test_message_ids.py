@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.message_ids import OTHER, UNKNOWN, MessageIds, dense_numbers, key_of
+from staticfire.checkers.message_ids import OTHER, UNKNOWN, MessageIds, dense_numbers, key_of
 
 NUMBERS = st.integers(0, 3) | st.integers(0, 2**42)
 LIKE_OURS = st.builds("p{}-{}".format, NUMBERS, NUMBERS)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.facts import FaultFacts
+from staticfire.checkers.facts import FaultFacts
 from tests.checkers.stories import Story
 from tests.support import reference_contents
 from tests.support.history_language import fault

@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.history import Op, decode_history, encode_op
-from checkers.stretches import SENDS
-from harness.campaign_draw import draw_campaign
-from harness.run_result import RunResult
-from harness.runner import run_simulated
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.history import Op, decode_history, encode_op
+from staticfire.checkers.stretches import SENDS
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.runner import run_simulated
 
 HISTORIES = int(os.environ.get("HISTORIES", "6"))  # of each workload
 WORKLOADS = ("queue", "ordered", "transactional", "request-reply", "delayed", "filtered")

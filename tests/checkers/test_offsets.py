@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.facts import FaultFacts
-from checkers.verdict import Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 THREE = ("0 ok send a", "0 ok send b", "0 ok send c")

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.compose import check_run
-from checkers.facts import NodeExit
-from checkers.history import Op
-from checkers.verdict import Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import NodeExit
+from staticfire.checkers.history import Op
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 from tests.support.ownership_histories import ownership_history
 from tests.support.reference_ownership import wrong_readers

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers import history_lines
-from checkers.columnar import reader
-from checkers.columnar.events import read_events
-from checkers.columnar.files import crc_of_file
-from checkers.columnar.manifest import (
+from staticfire.checkers import history_lines
+from staticfire.checkers.columnar import reader
+from staticfire.checkers.columnar.events import read_events
+from staticfire.checkers.columnar.files import crc_of_file
+from staticfire.checkers.columnar.manifest import (
     Dictionaries,
     Lines,
     Manifest,
@@ -24,14 +24,14 @@ from checkers.columnar.manifest import (
     read_manifest,
     write_manifest,
 )
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.schema import EVENTS, MANIFEST
-from checkers.history import HistoryError, read_observations
-from checkers.history_lines import HistoryLines
-from checkers.plain_files import plain_size, read_plain
-from harness.histories import sources
-from harness.histories.sources import EdnSource, LineSource
-from harness.run_folder import RunFolder, RunFolderError
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.schema import EVENTS, MANIFEST
+from staticfire.checkers.history import HistoryError, read_observations
+from staticfire.checkers.history_lines import HistoryLines
+from staticfire.checkers.plain_files import plain_size, read_plain
+from staticfire.harness.histories import sources
+from staticfire.harness.histories.sources import EdnSource, LineSource
+from staticfire.harness.run_folder import RunFolder, RunFolderError
 
 
 def make_pipe(path: Path) -> None:

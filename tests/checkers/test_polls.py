@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.verdict import Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 FIVE = ("0 ok send a", "0 ok send b", "0 ok send c", "0 ok send d", "0 ok send e")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.anomaly_rules import RULES
-from checkers.compose import ALL_CHECKERS
-from checkers.judgement import Judgement
-from checkers.promise_table import ANYTHING, DAMAGES, PROFILES, Profile, promises_of
-from checkers.promises import DAMAGE_OF_FAULT, judge
+from staticfire.checkers.anomaly_rules import RULES
+from staticfire.checkers.compose import ALL_CHECKERS
+from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.promise_table import ANYTHING, DAMAGES, PROFILES, Profile, promises_of
+from staticfire.checkers.promises import DAMAGE_OF_FAULT, judge
 
 VIOLATION, ALLOWED, INFORMATIONAL = Judgement
 ANOMALIES = [name for checker in ALL_CHECKERS for name in checker.anomalies]

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from checkers.facts import FaultFacts, Mode, Replication, RottenRecord
-from checkers.judgement import Judgement
-from checkers.promises import Damage, Loss, LossPromises
+from staticfire.checkers.facts import FaultFacts, Mode, Replication, RottenRecord
+from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.promises import Damage, Loss, LossPromises
 from tests.support.history_language import facts, fault
 
 SENT_NS = 1_000_000_000  # before the faults below

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.verdict import Validity, Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.verdict import Validity, Verdict
 from tests.support.history_language import facts, fault, history
 
 CLEAN = {

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.recording import ColumnarRecorder
-from checkers.compose import check_run
-from checkers.history import HistoryError, Op, OpType
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.recording import ColumnarRecorder
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.history import HistoryError, Op, OpType
+from staticfire.checkers.verdict import Verdict
 from tests.support import reference_endings
 from tests.support.history_language import facts
 

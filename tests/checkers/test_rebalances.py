@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.facts import FaultFacts, Timings
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.rebalances import bound_ns, excused_spans
-from checkers.spans import Span
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.facts import FaultFacts, Timings
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.rebalances import bound_ns, excused_spans
+from staticfire.checkers.spans import Span
 from tests.support.history_language import facts, fault, history
 
 S = 10**9

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.history import Op
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.recovery import RECOVERY
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.history import Op
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.recovery import RECOVERY
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 CUT = fault("power_cut", "n0", at_s=5, healed_s=6)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.facts import FaultFacts
-from checkers.history import Op
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.recovery_times import RECOVERY_TIMES
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.history import Op
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.recovery_times import RECOVERY_TIMES
 from tests.support.history_language import facts, fault, history
 
 CUT = fault("power_cut", "n0", at_s=1, healed_s=2)

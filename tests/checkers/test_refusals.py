@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.recording import ColumnarRecorder
-from checkers.compose import check_run
-from checkers.facts import FaultFacts
-from checkers.history import HistoryError, Op
-from checkers.refusals import CODES
-from checkers.verdict import Verdict
-from harness.accounts import REFUSED
-from harness.campaign_draw import draw_campaign
-from harness.generators.illegal_sends import IllegalSends
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.recording import ColumnarRecorder
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.history import HistoryError, Op
+from staticfire.checkers.refusals import CODES
+from staticfire.checkers.verdict import Verdict
+from staticfire.harness.accounts import REFUSED
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.generators.illegal_sends import IllegalSends
 from tests.support import reference_endings
 from tests.support.history_language import facts, fault
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.history import Op
-from checkers.verdict import Finding
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.history import Op
+from staticfire.checkers.verdict import Finding
 from tests.support.history_language import facts, fault, history
 
 PAIR = {"b": ("n0", "n1")}

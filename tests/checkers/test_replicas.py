@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import CLIENT_CHECKERS, check_run
-from checkers.facts import FaultFacts, RottenRecord
-from checkers.verdict import Validity, Verdict
+from staticfire.checkers.compose import CLIENT_CHECKERS, check_run
+from staticfire.checkers.facts import FaultFacts, RottenRecord
+from staticfire.checkers.verdict import Validity, Verdict
 from tests.support.history_language import facts, fault, history
 
 PAIR = {"b": ("n0", "n1")}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from checkers.column_builder import build_columns
-from checkers.compose import check_run
-from checkers.facts import FaultFacts
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.reportable import below_floor, has_floor, reportable
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.reportable import below_floor, has_floor, reportable
 from tests.support.history_language import facts, fault, history
 
 LINES = (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.verdict import Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 HELD = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 60 << 20}

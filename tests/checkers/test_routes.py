@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import check_run
-from checkers.facts import FaultFacts
-from checkers.verdict import Verdict
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.verdict import Verdict
 from tests.support.history_language import facts, fault, history
 
 PAIR = {"b": ("n0", "n1")}

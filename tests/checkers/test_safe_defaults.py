@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from checkers.check_files import check_files
-from checkers.compose import ALL_CHECKERS, RunVerdict, check_columns
-from checkers.engine import first_look
-from checkers.kernel import Context, no_rows
-from checkers.promises import LossPromises
+from staticfire.checkers.check_files import check_files
+from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict, check_columns
+from staticfire.checkers.engine import first_look
+from staticfire.checkers.kernel import Context, no_rows
+from staticfire.checkers.promises import LossPromises
 from tests.checkers.columnar.test_round_trip import record
 from tests.checkers.test_engine import ALL_FACTS
 from tests.support.default_checkers import DEFAULTS, check_rows

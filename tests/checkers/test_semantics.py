@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from checkers.facts import FaultFacts
-from checkers.history import OpType
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.history import OpType
 from tests.checkers.stories import DEAD_TOPIC, RETRY_TOPIC, Story
 from tests.support.history_language import GROUP, NODE, fault
 

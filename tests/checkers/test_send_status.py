@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.compose import check_run
-from checkers.facts import FaultFacts, NodeExit
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.send_status import check_weak_statuses, weak_rows
-from checkers.verdict import Validity, Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts, NodeExit
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.send_status import check_weak_statuses, weak_rows
+from staticfire.checkers.verdict import Validity, Verdict
 from tests.checkers.test_replicas import ack
 from tests.support.history_language import facts, fault, history
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.facts import FaultFacts
-from checkers.history import Op
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.shares import SHARES
-from checkers.verdict import Verdict
-from harness.campaign_draw import draw_campaign
-from harness.facts import run_facts
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.history import Op
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.shares import SHARES
+from staticfire.checkers.verdict import Verdict
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.facts import run_facts
 from tests.support.history_language import facts, fault, history
 from tests.support.reference_shares import uneven_shares
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.spans import Span, joined, shared, without
+from staticfire.checkers.spans import Span, joined, shared, without
 
 SPANS = st.lists(st.builds(Span, st.integers(0, 12), st.integers(0, 12)), max_size=5)
 

@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.columns import Columns, Piece
-from checkers.compose import check_run
-from checkers.history import Op
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.storage_order import (
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columns import Columns, Piece
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.history import Op
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.storage_order import (
     STORAGE_ORDER,
     StorageInPieces,
     conclude_storage,
     look_at_storage,
     tally_storage_order,
 )
-from checkers.verdict import Verdict
+from staticfire.checkers.verdict import Verdict
 from tests.support import reference_storage
 from tests.support.history_language import facts, fault, history
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.check_files import check_files
-from checkers.column_builder import build_columns
-from checkers.columnar.op_reader import read_ops
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.recording import ColumnarRecorder
-from checkers.columns import Columns
-from checkers.compose import check_run
-from checkers.history import HistoryError, Op, OpType
-from checkers.stretches import (
+from staticfire.checkers.check_files import check_files
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columnar.op_reader import read_ops
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.recording import ColumnarRecorder
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.history import HistoryError, Op, OpType
+from staticfire.checkers.stretches import (
     MANY_MAX,
     Stretch,
     condensed,

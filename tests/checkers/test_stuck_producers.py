@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.compose import check_run
-from checkers.facts import FaultFacts
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.stuck_producers import check_stuck_producers, first_rows, rows_again
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import check_run
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.stuck_producers import check_stuck_producers, first_rows, rows_again
+from staticfire.checkers.verdict import Verdict
 from tests.support import reference_waits
 from tests.support.history_language import facts, fault, history
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from checkers.facts import FaultFacts, NodeExit
-from checkers.history import OpType
+from staticfire.checkers.facts import FaultFacts, NodeExit
+from staticfire.checkers.history import OpType
 from tests.checkers.stories import Story
 from tests.support.history_language import NODE, fault
 

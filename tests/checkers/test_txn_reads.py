@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.history import HistoryError, Op
-from checkers.kernel import Context
-from checkers.promises import LossPromises
-from checkers.txn_reads import TXN_READS
-from checkers.verdict import Verdict
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.history import HistoryError, Op
+from staticfire.checkers.kernel import Context
+from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.txn_reads import TXN_READS
+from staticfire.checkers.verdict import Verdict
 from tests.checkers.test_cycles import histories
 from tests.support import reference_cycles as reference
 from tests.support.history_language import facts

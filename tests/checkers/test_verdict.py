@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.promises import Judgement
-from checkers.verdict import (
+from staticfire.checkers.promises import Judgement
+from staticfire.checkers.verdict import (
     WITNESSES_MAX,
     Finding,
     Tally,

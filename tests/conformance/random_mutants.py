@@ -30,22 +30,19 @@ from typing import Any
 
 import pytest
 
-import system_under_test.broker
-import system_under_test.name_server
-import system_under_test.remoting
-import system_under_test.store
-from harness.conformance.case import Case, cases
-from harness.conformance.result import Outcome
-from harness.conformance.sites.simulated import SimulatedSite, run_in_world
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.harness.conformance.case import Case, cases
+from staticfire.harness.conformance.result import Outcome
+from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
+from staticfire.system_under_test import broker, name_server, remoting, store
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import alter_answers, alter_requests
 
 PACKAGES = (
-    system_under_test.broker,
-    system_under_test.name_server,
-    system_under_test.store,
-    system_under_test.remoting,
+    broker,
+    name_server,
+    store,
+    remoting,
 )
 # What cases ask: a mutation of what nobody asks shows nothing.
 WIRE_CODES = tuple(
@@ -119,7 +116,7 @@ def wire_mutant(random: Random, patch: pytest.MonkeyPatch, changes: list[bool]) 
 
 def used_codes() -> list[RequestCode]:
     """The requests that the cases send, by their sources."""
-    package = importlib.import_module("harness.conformance.cases")
+    package = importlib.import_module("staticfire.harness.conformance.cases")
     sources = [
         inspect.getsource(importlib.import_module(f"{package.__name__}.{module.name}"))
         for module in pkgutil.iter_modules(package.__path__)

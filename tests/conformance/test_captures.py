@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.clause import contract
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.harness.conformance.clause import contract
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from tests.support.capture_replay import CAPTURES, Frame, read_capture
 
 ONE_WAY = 2

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.case import cases
-from harness.conformance.clause import contract
-from harness.conformance.result import Outcome
-from harness.conformance.sites.simulated import SimulatedSite, run_in_world
-from harness.conformance.suite import run_suite
-from system_under_test.broker.log_progress import LogProgress
+from staticfire.harness.conformance.case import cases
+from staticfire.harness.conformance.clause import contract
+from staticfire.harness.conformance.result import Outcome
+from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
+from staticfire.harness.conformance.suite import run_suite
+from staticfire.system_under_test.broker.log_progress import LogProgress
 from tests.conformance.mutants.mutant import MUTANTS, Mutant
 
 for path in sorted((Path(__file__).parent / "mutants").glob("*.py")):

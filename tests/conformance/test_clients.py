@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import status_of
-from harness.cli.conform.client_option import client_under_test
-from harness.cli.status import BadInput
-from harness.conformance.clause import Level, Need, contract
-from harness.conformance.clients import client as clients
-from harness.conformance.clients.processes import ProcessClients, our_clients
-from harness.conformance.result import Outcome
-from harness.conformance.sites.loopback import LoopbackSite
-from harness.conformance.suite import SuiteResult, choose, run_suite
+from staticfire.harness.cli import status_of
+from staticfire.harness.cli.conform.client_option import client_under_test
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.conformance.clause import Level, Need, contract
+from staticfire.harness.conformance.clients import client as clients
+from staticfire.harness.conformance.clients.processes import ProcessClients, our_clients
+from staticfire.harness.conformance.result import Outcome
+from staticfire.harness.conformance.sites.loopback import LoopbackSite
+from staticfire.harness.conformance.suite import SuiteResult, choose, run_suite
 
 pytestmark = pytest.mark.real
 CHEAP = ("RMQ-FLT-02", "RMQ-LIM-05", "RMQ-ORD-06")
@@ -90,7 +90,7 @@ def test_a_client_that_fails_in_a_case_fails_it(
 def test_a_client_that_says_nonsense_is_asked_nothing_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.conformance.sites.concurrent.AT_ONCE", 1)
+    monkeypatch.setattr("staticfire.harness.conformance.sites.concurrent.AT_ONCE", 1)
 
     code = OPENS + "sys.stdin.readline(); print('?')"
     result = judged(*python(code), patterns=("RMQ-LIM-05", "RMQ-ORD-06"))

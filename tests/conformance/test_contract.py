@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.case import selects
-from harness.conformance.clause import ContractError, Level, Need, contract, read_clauses
-from harness.conformance.outputs.contract_page import contract_page
-from harness.conformance.suite import choose
+from staticfire.harness.conformance.case import selects
+from staticfire.harness.conformance.clause import ContractError, Level, Need, contract, read_clauses
+from staticfire.harness.conformance.outputs.contract_page import contract_page
+from staticfire.harness.conformance.suite import choose
 
 ROOT = Path(__file__).parent.parent.parent
 CLAUSE = """

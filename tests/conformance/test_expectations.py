@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.clause import contract
-from harness.conformance.expectations import (
+from staticfire.harness.conformance.clause import contract
+from staticfire.harness.conformance.expectations import (
     ExpectationError,
     apply_expectations,
     read_expectations,
 )
-from harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.result import CaseResult, Outcome
 
 ENTRY = """
 [[expect]]

@@ -11,16 +11,16 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from harness.cli.conform.command import conform
-from harness.conformance.clause import contract
-from harness.conformance.outputs.badge import badge
-from harness.conformance.outputs.files import write_outputs
-from harness.conformance.outputs.html_matrix import html_matrix
-from harness.conformance.outputs.json_input import ReportError, read_report
-from harness.conformance.outputs.junit import junit_xml
-from harness.conformance.outputs.markdown import markdown
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.suite import SuiteResult
+from staticfire.harness.cli.conform.command import conform
+from staticfire.harness.conformance.clause import contract
+from staticfire.harness.conformance.outputs.badge import badge
+from staticfire.harness.conformance.outputs.files import write_outputs
+from staticfire.harness.conformance.outputs.html_matrix import html_matrix
+from staticfire.harness.conformance.outputs.json_input import ReportError, read_report
+from staticfire.harness.conformance.outputs.junit import junit_xml
+from staticfire.harness.conformance.outputs.markdown import markdown
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.suite import SuiteResult
 
 NASTY = "<b>&\x00\x1b[31m | `x` \udcff"
 

@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from harness.conformance.case import cases
-from system_under_test.protocol.codes import RequestCode
+from staticfire.harness.conformance.case import cases
+from staticfire.system_under_test.protocol.codes import RequestCode
 from tests.conformance import random_mutants
 from tests.conformance.random_mutants import functions, state_mutant, try_mutant, used_codes
 
@@ -88,6 +88,6 @@ def test_a_mutant_counts_only_when_it_makes_a_difference() -> None:
 
 
 def test_mutants_are_of_the_system_alone() -> None:
-    assert {function.__module__.partition(".")[0] for function in functions()} == {
-        "system_under_test"
+    assert {tuple(function.__module__.split(".")[:2]) for function in functions()} == {
+        ("staticfire", "system_under_test")
     }

@@ -7,20 +7,20 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import Case
-from harness.conformance.clause import contract
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.sites.concurrent import run_beside
-from harness.conformance.sites.presence import find_brokers
-from harness.conformance.sites.simulated import SimulatedSite, run_in_world
-from harness.conformance.sites.site import OnResult, SiteFailed
-from harness.conformance.suite import FLOOR, run_suite
-from harness.conformance.target_facts import TargetFacts
-from harness.conformance.wire import CannotConnect, connect
-from harness.conformance.wire_log import WireLog
-from harness.simulation.world import World
-from system_under_test.env import Env
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.clause import contract
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.sites.concurrent import run_beside
+from staticfire.harness.conformance.sites.presence import find_brokers
+from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
+from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
+from staticfire.harness.conformance.suite import FLOOR, run_suite
+from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.conformance.wire import CannotConnect, connect
+from staticfire.harness.conformance.wire_log import WireLog
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.env import Env
 
 SERVER, PORT = "10.1.1.1", 9876
 

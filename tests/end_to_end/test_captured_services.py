@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
-from harness.local_cluster.ports import free_ports
-from system_under_test.protocol.command import RemotingCommand, decode_command
-from system_under_test.protocol.frames import FrameDecoder
-from system_under_test.protocol.message import decode_properties, decode_record, decode_records
+from staticfire.harness.local_cluster.ports import free_ports
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.frames import FrameDecoder
+from staticfire.system_under_test.protocol.message import (
+    decode_properties,
+    decode_record,
+    decode_records,
+)
 from tests.support.local_processes import LocalNode
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.clients.processes import our_clients
-from harness.conformance.result import Outcome
-from harness.conformance.sites.loopback import LoopbackSite
-from harness.conformance.suite import choose, run_suite
-from harness.environments.state import VARIABLE
+from staticfire.harness.conformance.clients.processes import our_clients
+from staticfire.harness.conformance.result import Outcome
+from staticfire.harness.conformance.sites.loopback import LoopbackSite
+from staticfire.harness.conformance.suite import choose, run_suite
+from staticfire.harness.environments.state import VARIABLE
 
 pytestmark = [
     pytest.mark.real,

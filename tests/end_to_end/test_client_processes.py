@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from harness.clients.port import ONE_WAY, Outcome
-from harness.local_cluster import LocalCluster
+from staticfire.harness.clients.port import ONE_WAY, Outcome
+from staticfire.harness.local_cluster import LocalCluster
 from tests.support.client_processes import ROOT, ClientProcess, client_process
 
 pytestmark = pytest.mark.real
-OURS, CPP = "harness.clients", "harness.clients.cpp_client"
+OURS, CPP = "staticfire.harness.clients", "staticfire.harness.clients.cpp_client"
 HAS_CPP = pytest.mark.skipif(
     importlib.util.find_spec("rocketmq") is None, reason="needs the extra cpp-client"
 )
@@ -280,7 +280,7 @@ def test_bad_input_is_one_sentence(arguments: list[str], lines: str, complaint: 
         timeout=60,
     )
     assert process.returncode == 254
-    assert process.stderr.startswith(f"python -m harness.clients: {complaint}")
+    assert process.stderr.startswith(f"python -m staticfire.harness.clients: {complaint}")
     assert process.stderr.count("\n") == 1
     assert process.stdout == ""
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients.payload import make_body
-from system_under_test.client.producer import Producer, ProducerConfig, SendFailed
-from system_under_test.protocol.codes import ResponseCode, SendStatus
-from system_under_test.protocol.message import Message
-from system_under_test.real_env import make_env
+from staticfire.harness.clients.payload import make_body
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendFailed
+from staticfire.system_under_test.protocol.codes import ResponseCode, SendStatus
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.real_env import make_env
 from tests.support.kill_rounds import TOPIC, read_all
 from tests.support.local_processes import LocalPair
 

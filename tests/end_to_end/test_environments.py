@@ -13,23 +13,23 @@ from typing import Any
 
 import pytest
 
-from checkers.resources import TABLE_SLACK
-from faults.fault import PlannedFault
-from harness.campaign import Campaign
-from harness.campaign_draw import draw_campaign
-from harness.cli.somebodys_cluster import take_cluster
-from harness.environments import cluster_watch
-from harness.environments.fleet_options import FleetOptions
-from harness.environments.namespaces import tools_for
-from harness.environments.state import VARIABLE
-from harness.local_cluster import LocalCluster
-from harness.real_runner import carry_out, run_for_real
-from harness.run_result import RunResult
-from harness.run_status import RunStatus
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.groups import all_groups
-from system_under_test.admin.topics import topic_list
-from system_under_test.real_env import make_env
+from staticfire.checkers.resources import TABLE_SLACK
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.cli.somebodys_cluster import take_cluster
+from staticfire.harness.environments import cluster_watch
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.environments.namespaces import tools_for
+from staticfire.harness.environments.state import VARIABLE
+from staticfire.harness.local_cluster import LocalCluster
+from staticfire.harness.real_runner import carry_out, run_for_real
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.run_status import RunStatus
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.groups import all_groups
+from staticfire.system_under_test.admin.topics import topic_list
+from staticfire.system_under_test.real_env import make_env
 from tests.support.ssh_hosts import ssh_hosts
 
 TOOLS = tools_for("ext4")
@@ -232,7 +232,7 @@ def test_ssh_with_clients_of_the_cpp_library(state: Path) -> None:
 
 @pytest.mark.needs_root(*TOOLS)
 def test_what_a_killed_harness_leaves_is_cleaned(state: Path, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "harness", "run", "--seed", "1", "--campaign", "default"]
+    argv = [sys.executable, "-m", "staticfire", "run", "--seed", "1", "--campaign", "default"]
     argv += ["--environment", "namespaces", "--faults", "none", "--runs", str(tmp_path / "runs")]
     output = subprocess.DEVNULL
     harness = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
@@ -241,7 +241,7 @@ def test_what_a_killed_harness_leaves_is_cleaned(state: Path, tmp_path: Path) ->
     harness.wait()
     identity = _identity(state)
     assert _processes_of(identity)
-    clean = [sys.executable, "-m", "harness", "clean"]
+    clean = [sys.executable, "-m", "staticfire", "clean"]
     done = subprocess.run(clean, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert _processes_of(identity) == []
@@ -382,7 +382,7 @@ STAND_IN = """#!/bin/sh
 role=broker
 for word; do case $word in *NamesrvStartup) role=name-server;; esac; file=$word; done
 sed -i '1i bindAddress=0.0.0.0' "$file"
-PYTHONPATH={root} exec {python} -m system_under_test $role -c "$file"
+PYTHONPATH={root} exec {python} -m staticfire.system_under_test $role -c "$file"
 """
 
 

@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.local_cluster.cluster import LocalCluster
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from system_under_test.protocol.bodies_clients import CheckClientConfig
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import decode_records
-from system_under_test.real_env import make_env
-from system_under_test.remoting import RemotingClient
+from staticfire.harness.local_cluster.cluster import LocalCluster
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+)
+from staticfire.system_under_test.protocol.bodies_clients import CheckClientConfig
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import decode_records
+from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 
 pytestmark = pytest.mark.real

@@ -12,15 +12,15 @@ from random import Random
 
 import pytest
 
-from harness.local_cluster.ports import free_ports
-from system_under_test.client.producer import Producer, ProducerConfig, SendResult
-from system_under_test.client.pulling import pull_command
-from system_under_test.client.subscription import Subscription
-from system_under_test.protocol.codes import SendStatus
-from system_under_test.protocol.command import RemotingCommand, decode_command
-from system_under_test.protocol.frames import FrameDecoder
-from system_under_test.protocol.message import Message
-from system_under_test.real_env import make_env
+from staticfire.harness.local_cluster.ports import free_ports
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendResult
+from staticfire.system_under_test.client.pulling import pull_command
+from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.protocol.codes import SendStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.frames import FrameDecoder
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.real_env import make_env
 from tests.support.hostile_peers import (
     ATTACKS,
     FRAME_ANNOUNCED_MAX,

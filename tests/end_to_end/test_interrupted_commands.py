@@ -49,7 +49,7 @@ def hunt(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         [
             sys.executable,
             "-m",
-            "harness",
+            "staticfire",
             "hunt",
             *ENDLESS,
             "--jobs",
@@ -97,7 +97,7 @@ def test_a_hunt_that_is_killed_leaves_no_worker(hunt: subprocess.Popen[str]) -> 
 
 
 def test_a_pipe_that_is_closed_is_no_verdict(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m harness run --seed 1 --time 60 --runs {tmp_path} | head -n 1"
+    command = f"{sys.executable} -m staticfire run --seed 1 --time 60 --runs {tmp_path} | head -n 1"
     ended = subprocess.run(
         ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True
     )

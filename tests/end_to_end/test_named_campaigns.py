@@ -61,7 +61,7 @@ plan = [
 def run(campaign: str | Path, runs: Path, *options: str) -> tuple[int, str, list[str]]:
     """Exit status, what was printed, and the diagnoses that are kept."""
     command = [
-        sys.executable, "-m", "harness", "run", "--campaign", str(campaign), "--seed", "1",
+        sys.executable, "-m", "staticfire", "run", "--campaign", str(campaign), "--seed", "1",
         "--environment", "processes", "--runs", str(runs), *options,
     ]  # fmt: skip
     ran = subprocess.run(

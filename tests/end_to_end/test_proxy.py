@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from faults.proxy import LinkFault, Proxy, ProxyNetwork
-from harness.local_cluster import LocalCluster
-from harness.local_cluster.ports import free_ports
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.messages import by_offset_id
-from system_under_test.client.errors import ClientError
-from system_under_test.client.producer import Producer, ProducerConfig, SendResult
-from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import SendStatus
-from system_under_test.protocol.message import Message, parse_offset_message_id
-from system_under_test.real_env import make_env
+from staticfire.faults.proxy import LinkFault, Proxy, ProxyNetwork
+from staticfire.harness.local_cluster import LocalCluster
+from staticfire.harness.local_cluster.ports import free_ports
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.messages import by_offset_id
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendResult
+from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import SendStatus
+from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
+from staticfire.system_under_test.real_env import make_env
 from tests.support.cpp_load import IS_INSTALLED, CppLoad
 from tests.support.local_processes import LocalPair
 from tests.support.sending import send

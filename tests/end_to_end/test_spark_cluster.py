@@ -28,7 +28,7 @@ TIMEOUT_S = 280.0
 def analyze(folder: Path, out: Path, *options: str) -> bytes:
     """Run the command in a process of its own, as a session is for the life of a JVM; return verdict.json."""
     done = subprocess.run(
-        [sys.executable, "-m", "harness", "analyze", str(folder), "--out", str(out), *options],
+        [sys.executable, "-m", "staticfire", "analyze", str(folder), "--out", str(out), *options],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -69,7 +69,7 @@ def test_submitted_and_with_a_packed_environment(tmp_path: Path) -> None:
             [
                 script,
                 *master,
-                ROOT / "harness" / "__main__.py",
+                ROOT / "staticfire" / "__main__.py",
                 *command,
                 "--out",
                 tmp_path / "sent",
@@ -117,7 +117,7 @@ def test_two_workers_one_executor_killed_midway(tmp_path: Path) -> None:
             analyze(history, tmp_path / "one", "--master", cluster.master, "--memory", "512")
             == here
         )
-    from checkers.compose import ALL_CHECKERS, RunVerdict
+    from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict
 
     planted = {finding["anomaly"] for finding in truth_of(history)["findings"]}
     assert planted == {anomaly for checker in ALL_CHECKERS for anomaly in checker.anomalies}
@@ -171,7 +171,7 @@ def on_small_disk(folder: Path, *arguments: str) -> tuple[int, str]:
         word.replace("DISK", str(disk)).replace("OUT", str(folder / "out")) for word in arguments
     ]
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-m", "harness", *words],
+        ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-m", "staticfire", *words],
         cwd=ROOT,
         capture_output=True,
         text=True,

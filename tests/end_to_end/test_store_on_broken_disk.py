@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.disk_errors import DiskErrors
-from faults.linux.loop_disk import FileSystem, LoopDisk
-from faults.linux.machine import Machine
-from faults.linux.power_loss import PowerLoss, cut_power
-from system_under_test.protocol.message import decode_record
-from system_under_test.real_env import RealStorage
-from system_under_test.store.message_store import MessageStore, PutStatus, StoreConfig
+from staticfire.faults.linux.disk_errors import DiskErrors
+from staticfire.faults.linux.loop_disk import FileSystem, LoopDisk
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.power_loss import PowerLoss, cut_power
+from staticfire.system_under_test.protocol.message import decode_record
+from staticfire.system_under_test.real_env import RealStorage
+from staticfire.system_under_test.store.message_store import MessageStore, PutStatus, StoreConfig
 from tests.support.new_disk import new_disk
 from tests.system_under_test.store.store_on_disk import ScriptedClock, SilentLog, make_message
 

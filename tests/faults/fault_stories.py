@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from faults.capabilities import Controls, Evidence
-from faults.catalogue import fault_named
-from faults.fault import PlannedFault
-from harness.simulation.world import World
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.catalogue import fault_named
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.simulation.world import World
 
 Answer = Callable[..., Any]
 

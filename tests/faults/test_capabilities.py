@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from faults.capabilities import NEEDS_OF_NODES, Controls
-from faults.catalogue import FAULTS, fault_named
-from faults.errors import CapabilityMissing
-from faults.fault import Fault, PlannedFault, Situation
-from harness.campaign import cluster_shape
-from harness.nemesis import Nemesis
-from harness.recorder import Recorder
-from harness.simulation.world import World
+from staticfire.faults.capabilities import NEEDS_OF_NODES, Controls
+from staticfire.faults.catalogue import FAULTS, fault_named
+from staticfire.faults.errors import CapabilityMissing
+from staticfire.faults.fault import Fault, PlannedFault, Situation
+from staticfire.harness.campaign import cluster_shape
+from staticfire.harness.nemesis import Nemesis
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.simulation.world import World
 
 CAPABILITIES = ("process", "network", "disk", "clock", "client", "cluster")
 SITUATION = Situation(

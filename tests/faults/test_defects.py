@@ -9,10 +9,18 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import ALL_CHECKERS
-from faults.defects import DEFECTS, HERE, SYSTEM, Defect, DefectError, defect_named, plant
-from harness.campaign_draw import draw_campaign
-from harness.cli.options import given_options
+from staticfire.checkers.compose import ALL_CHECKERS
+from staticfire.faults.defects import (
+    DEFECTS,
+    HERE,
+    SYSTEM,
+    Defect,
+    DefectError,
+    defect_named,
+    plant,
+)
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.cli.options import given_options
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 12  # of the system, changed by one defect
@@ -87,7 +95,7 @@ def test_a_diff_leads_nowhere_else(
     (defects / "evil.diff").write_text(
         f"--- a/{SYSTEM}/mode.py\n+++ {name}\n@@ -1,1 +1,1 @@\n-sound\n+evil\n"
     )
-    monkeypatch.setattr("faults.defects.HERE", defects)
+    monkeypatch.setattr("staticfire.faults.defects.HERE", defects)
     evil = replace(next(iter(DEFECTS.values())), name="evil")
     with pytest.raises(DefectError):
         plant(evil, system, folder)

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from checkers.fault_effects import AFFECTED_BY_KIND, ALL_EFFECTS, default_effects
-from faults.catalogue import FAULTS, fault_named
-from faults.fault import PlannedFault, Situation
-from faults.shape import BrokerNode, ClusterShape
+from staticfire.checkers.fault_effects import AFFECTED_BY_KIND, ALL_EFFECTS, default_effects
+from staticfire.faults.catalogue import FAULTS, fault_named
+from staticfire.faults.fault import PlannedFault, Situation
+from staticfire.faults.shape import BrokerNode, ClusterShape
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faults import grudges
+from staticfire.faults import grudges
 
 
 def test_halves_cut_every_pair_across_in_both_directions() -> None:

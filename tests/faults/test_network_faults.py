@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from faults.catalogue import fault_named
-from faults.fault import Situation
-from harness.campaign import cluster_shape
+from staticfire.faults.catalogue import fault_named
+from staticfire.faults.fault import Situation
+from staticfire.harness.campaign import cluster_shape
 from tests.faults.fault_stories import carried_out
 
 SITUATION = Situation(

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from faults.catalogue import FAULTS, fault_named
-from faults.errors import FaultError
-from faults.fault import PlannedFault, Situation
-from faults.plan import RESYNC_S, draw_plan, from_data, to_data, touched
-from harness.campaign import cluster_shape
+from staticfire.faults.catalogue import FAULTS, fault_named
+from staticfire.faults.errors import FaultError
+from staticfire.faults.fault import PlannedFault, Situation
+from staticfire.faults.plan import RESYNC_S, draw_plan, from_data, to_data, touched
+from staticfire.harness.campaign import cluster_shape
 
 SHAPE = cluster_shape(2, (1, 1), 3, 2)
 SITUATION = Situation(shape=SHAPE, topic="T", sync_flush=True, replication="sync")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from faults.catalogue import fault_named
-from faults.fault import PlannedFault, Situation, Strike
-from harness.campaign import cluster_shape
-from harness.simulation.world import World
+from staticfire.faults.catalogue import fault_named
+from staticfire.faults.fault import PlannedFault, Situation, Strike
+from staticfire.harness.campaign import cluster_shape
+from staticfire.harness.simulation.world import World
 from tests.faults.recording_controls import recording_controls
 
 SITUATION = Situation(

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from harness.simulation.process import SimProcess
-from harness.simulation.world import World
-from system_under_test.broker.broker import main as broker_main
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServerConfig
-from system_under_test.name_server.name_server import main as name_server_main
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import CreateTopicHeader, SendMessageHeader
-from system_under_test.remoting import RemotingClient
+from staticfire.harness.simulation.process import SimProcess
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.name_server.name_server import NameServerConfig
+from staticfire.system_under_test.name_server.name_server import main as name_server_main
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import CreateTopicHeader, SendMessageHeader
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.support.small_index import SMALL_INDEX
 
 ADDRESSES = {"ns": "10.0.0.1", "broker": "10.0.0.2", "slave": "10.0.0.3", "peer": "10.0.0.9"}

@@ -8,10 +8,10 @@ from dataclasses import fields, is_dataclass
 
 from hypothesis import strategies as st
 
-from system_under_test.protocol import headers, headers_admin
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.header_fields import wire_name
+from staticfire.system_under_test.protocol import headers, headers_admin
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.header_fields import wire_name
 from tests.support.hostile_peers import frame
 
 NAMES = st.sampled_from(

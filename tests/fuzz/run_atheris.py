@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import atheris
 
-with atheris.instrument_imports(include=["system_under_test"]):
+with atheris.instrument_imports(include=["staticfire.system_under_test"]):
     from tests.fuzz.fuzzed_nodes import PORTS, FuzzedNodes
 
 from hypothesis import given

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting import Connection
 from tests.fuzz.fuzzed_nodes import PORTS, FuzzedNodes
 from tests.fuzz.peers import CONVERSATIONS
 

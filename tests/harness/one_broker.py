@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.campaign_draw import draw_campaign
-from harness.recorder import Recorder
-from harness.simulation.world import World
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.simulation.world import World
 
 
 class OneBroker:

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import pytest
 
-from faults.rights_change import RightsChange
-from harness.accounts import (
+from staticfire.faults.rights_change import RightsChange
+from staticfire.harness.accounts import (
     ACCOUNTS,
     ACCOUNTS_FILE,
     CREDENTIALS_FILE,
@@ -18,13 +18,13 @@ from harness.accounts import (
     REFUSED,
     GuestRights,
 )
-from harness.campaign import LATER_OPTIONS, CampaignError
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import read_options
-from harness.targets.own_cluster import OwnCluster, write_missing
-from system_under_test.acl.accounts import Accounts
-from system_under_test.acl.permissions import Need, Permission
-from system_under_test.acl.signature import Credentials
+from staticfire.harness.campaign import LATER_OPTIONS, CampaignError
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import read_options
+from staticfire.harness.targets.own_cluster import OwnCluster, write_missing
+from staticfire.system_under_test.acl.accounts import Accounts
+from staticfire.system_under_test.acl.permissions import Need, Permission
+from staticfire.system_under_test.acl.signature import Credentials
 from tests.support.disks import make_disk
 
 TO_SEND = Need(resource="T", permission=Permission.PUB)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from faults.capabilities import OWN_NEED
-from faults.catalogue import FAULTS
-from faults.rights_change import RightsChange
-from harness.campaign_draw import draw_campaign, draw_faults
-from harness.cli.options import choose_faults
-from harness.cli.status import BadInput
-from harness.environments.fleet_options import FleetOptions
+from staticfire.faults.capabilities import OWN_NEED
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.rights_change import RightsChange
+from staticfire.harness.campaign_draw import draw_campaign, draw_faults
+from staticfire.harness.cli.options import choose_faults
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.environments.fleet_options import FleetOptions
 
 BESIDE = tuple(name for name, fault in FAULTS.items() if fault.beside_share)
 SEEDS = range(40)

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from faults.catalogue import FAULTS
-from harness.campaign import AVERAGELY, STRATEGIES, Campaign, CampaignError
-from harness.campaign_draw import GROUP_RESTART, draw_campaign, draw_faults
-from harness.campaign_file import campaign_names, load_options, read_options
-from harness.clients.consumer_kinds import CONSUMER_KINDS, LITE_PULL_ASSIGN, PUSH
-from harness.facts import run_facts
-from harness.generators.illegal_sends import NO_NEW_TOPICS
-from harness.targets.consumer_options import consumer_options
-from harness.targets.own_cluster import OwnCluster, check_properties
-from harness.workloads.catalogue import WORKLOADS
-from system_under_test.client import allocation
-from system_under_test.mode import Mode
+from staticfire.faults.catalogue import FAULTS
+from staticfire.harness.campaign import AVERAGELY, STRATEGIES, Campaign, CampaignError
+from staticfire.harness.campaign_draw import GROUP_RESTART, draw_campaign, draw_faults
+from staticfire.harness.campaign_file import campaign_names, load_options, read_options
+from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, LITE_PULL_ASSIGN, PUSH
+from staticfire.harness.facts import run_facts
+from staticfire.harness.generators.illegal_sends import NO_NEW_TOPICS
+from staticfire.harness.targets.consumer_options import consumer_options
+from staticfire.harness.targets.own_cluster import OwnCluster, check_properties
+from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.system_under_test.client import allocation
+from staticfire.system_under_test.mode import Mode
 
 
 def test_a_seed_gives_one_campaign() -> None:

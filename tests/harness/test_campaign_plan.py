@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from faults.catalogue import FAULTS
-from harness.campaign import Campaign, CampaignError
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import read_options, typed_options
-from harness.campaign_plan import PLAN_MAX, RULES
+from staticfire.faults.catalogue import FAULTS
+from staticfire.harness.campaign import Campaign, CampaignError
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import read_options, typed_options
+from staticfire.harness.campaign_plan import PLAN_MAX, RULES
 
 KILL = {"kind": "kill", "at_s": 1.0, "duration_s": 2.0, "targets": ["broker-a-0"]}
 GIVEN = {"time_s": 10.0, "slaves": (1,), "replication": "sync", "name_servers": 2}

@@ -9,18 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from harness.campaign import LATER_OPTIONS, TLS_MODES, CampaignError
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import read_options
-from harness.cli.options import choose_faults
-from harness.clients.configuration import tls_of
-from harness.clients.lines import LineError
-from harness.environments.catalogue import lacks_with_tls, missing_faults
-from harness.environments.environment import ADMIN, PROBE
-from harness.environments.fleet_options import FleetOptions
-from harness.targets.own_cluster import OwnCluster
-from harness.targets.own_processes import OwnProcesses
-from system_under_test.env import TlsMode
+from staticfire.harness.campaign import LATER_OPTIONS, TLS_MODES, CampaignError
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import read_options
+from staticfire.harness.cli.options import choose_faults
+from staticfire.harness.clients.configuration import tls_of
+from staticfire.harness.clients.lines import LineError
+from staticfire.harness.environments.catalogue import lacks_with_tls, missing_faults
+from staticfire.harness.environments.environment import ADMIN, PROBE
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.targets.own_cluster import OwnCluster
+from staticfire.harness.targets.own_processes import OwnProcesses
+from staticfire.system_under_test.env import TlsMode
 
 
 def test_one_seed_in_ten_of_the_simulation_has_tls() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from checkers.columnar.op_reader import read_ops
-from checkers.columnar.reader import ColumnarHistory
-from checkers.history import Op, encode_op, write_history
-from harness.column_keeping import ColumnKeeper, write_columns
-from harness.run_history import read_run_history
+from staticfire.checkers.columnar.op_reader import read_ops
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.history import Op, encode_op, write_history
+from staticfire.harness.column_keeping import ColumnKeeper, write_columns
+from staticfire.harness.run_history import read_run_history
 from tests.support.history_language import history
 
 OPS = history("0 invoke send a", "0 ok send a", "1 ok consume a", "0 invoke send b", "9 ok drain")

@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.history import Op
-from harness.campaign import cluster_shape
-from harness.clients.port import Outcome, Request
-from harness.dead_letters import TRIES, DeadLetters
-from harness.environments.environment import Environment
-from harness.recorder import Recorder
-from harness.simulation.world import World
-from harness.workloads.membership import Membership
+from staticfire.checkers.history import Op
+from staticfire.harness.campaign import cluster_shape
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.dead_letters import TRIES, DeadLetters
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.simulation.world import World
+from staticfire.harness.workloads.membership import Membership
 
 TOLD = Membership(group="g", topic="T", sends_back=True)
 LETTER = ["k", 0, 100, True, 3]

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.history import OpType
-from harness.clients.port import Outcome, Request
-from harness.draining import RETRY_BOUND_S, Drain
-from harness.environments.environment import Environment
-from harness.simulation.world import World
+from staticfire.checkers.history import OpType
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.draining import RETRY_BOUND_S, Drain
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.simulation.world import World
 from tests.harness.one_broker import OneBroker
 
 

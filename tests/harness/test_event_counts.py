@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.history import NEMESIS, Op, OpType
-from harness.event_counts import count_log, count_sends
-from harness.log_line import LogLine
-from harness.probing import PROBE_PROCESS
+from staticfire.checkers.history import NEMESIS, Op, OpType
+from staticfire.harness.event_counts import count_log, count_sends
+from staticfire.harness.log_line import LogLine
+from staticfire.harness.probing import PROBE_PROCESS
 
 NS = 1_000_000_000
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.facts import Struck
-from checkers.history import NEMESIS, Op
-from checkers.promises import DAMAGE_OF_FAULT, STRIKES_LATER, Damage
-from faults.catalogue import FAULTS
-from faults.fault import PlannedFault
-from harness.campaign import Campaign
-from harness.campaign_draw import draw_campaign
-from harness.facts import run_facts, timings_of
-from harness.nemesis import FaultRecord
+from staticfire.checkers.facts import Struck
+from staticfire.checkers.history import NEMESIS, Op
+from staticfire.checkers.promises import DAMAGE_OF_FAULT, STRIKES_LATER, Damage
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.facts import run_facts, timings_of
+from staticfire.harness.nemesis import FaultRecord
 
 CAMPAIGN: Campaign = draw_campaign(1, {"slaves": (1, 1), "replication": "sync", "plan": ()})
 

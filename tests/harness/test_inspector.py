@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.environments.environment import Environment
-from harness.inspector import DIFFERENCES_MAX, Inspector, LogBytes, differences
-from harness.simulation.world import World
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.inspector import DIFFERENCES_MAX, Inspector, LogBytes, differences
+from staticfire.harness.simulation.world import World
 from tests.harness.test_queue_files import BASE, entry, log
 
 

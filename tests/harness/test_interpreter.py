@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from checkers.history import Op
-from harness.accounts import GUEST, GuestRights
-from harness.clients.port import ONE_WAY, Outcome, Request
-from harness.interpreter import Interpreter
-from harness.recorder import Recorder
-from harness.simulation.world import World
+from staticfire.checkers.history import Op
+from staticfire.harness.accounts import GUEST, GuestRights
+from staticfire.harness.clients.port import ONE_WAY, Outcome, Request
+from staticfire.harness.interpreter import Interpreter
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.simulation.world import World
 
 NS = 1_000_000_000
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.real_runner import _Interrupts
+from staticfire.harness.real_runner import _Interrupts
 
 
 @pytest.fixture(autouse=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from checkers.compose import RunVerdict, check_run
-from checkers.facts import RunFacts
-from harness import judging
-from harness.column_keeping import ColumnKeeper
-from harness.judging import judge
-from harness.recorder import Recorder
+from staticfire.checkers.compose import RunVerdict, check_run
+from staticfire.checkers.facts import RunFacts
+from staticfire.harness import judging
+from staticfire.harness.column_keeping import ColumnKeeper
+from staticfire.harness.judging import judge
+from staticfire.harness.recorder import Recorder
 from tests.support.history_language import BROKER, GROUP, TOPIC, facts
 
 

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from harness import looking_up
-from harness.campaign_draw import draw_campaign
-from harness.clients.port import Outcome, Request
-from harness.environments.environment import Environment
-from harness.looking_up import LookUps
-from harness.recorder import Recorder
+from staticfire.harness import looking_up
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.looking_up import LookUps
+from staticfire.harness.recorder import Recorder
 
 CAMPAIGN = draw_campaign(1, {"slaves": (2,), "queues": 1, "replication": "sync"})
 NODES = ("broker-a-0", "broker-a-1", "broker-a-2")

@@ -8,10 +8,10 @@ from typing import Any
 import click
 import pytest
 
-from harness.campaign import Campaign, CampaignError
-from harness.cli.run import run
-from harness.cli.status import BadInput
-from harness.marked_campaign import OPTIONS, read_marker
+from staticfire.harness.campaign import Campaign, CampaignError
+from staticfire.harness.cli.run import run
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.marked_campaign import OPTIONS, read_marker
 
 
 def campaign(**options: Any) -> Campaign:

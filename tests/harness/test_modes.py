@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.campaign_draw import draw_campaign
-from harness.facts import run_facts
-from harness.report.console import campaign_lines
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.facts import run_facts
+from staticfire.harness.report.console import campaign_lines
 
 ADDRESS = {"environment": "address", "brokers": ("b:0",), "slaves": (0,), "faults": ()}
 TARGETS = [

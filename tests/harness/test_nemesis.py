@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import pytest
 
-from checkers.history import NEMESIS
-from faults.capabilities import Controls, Evidence
-from faults.catalogue import FAULTS
-from faults.fault import Fault, PlannedFault, Situation, Strike
-from harness.nemesis import FaultRecord, Nemesis, records_of
-from harness.recorder import Recorder
-from harness.simulation.world import World
+from staticfire.checkers.history import NEMESIS
+from staticfire.faults.capabilities import Controls, Evidence
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.harness.nemesis import FaultRecord, Nemesis, records_of
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.simulation.world import World
 
 
 class Scripted(Fault):

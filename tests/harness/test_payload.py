@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.clients.payload import is_intact, key_of, make_body
+from staticfire.harness.clients.payload import is_intact, key_of, make_body
 
 KEYS = st.integers(0, 999).map("p1-{}".format)
 

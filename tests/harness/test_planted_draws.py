@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from faults.defects import DEFECTS
-from harness.campaign_draw import draw_campaign
-from harness.cli.options import given_options
+from staticfire.faults.defects import DEFECTS
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.cli.options import given_options
 
 SEEDS = range(8)
 UNSET: dict[str, Any] = {"slaves": None, "masters": None, "faults": None}

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from harness.clients.port import Outcome, Request
-from harness.environments.environment import Environment
-from harness.probing import Prober
-from harness.simulation.world import World
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.probing import Prober
+from staticfire.harness.simulation.world import World
 from tests.harness.one_broker import OneBroker
 
 

@@ -30,10 +30,13 @@ def rocketmq_cluster_options():
 
 
 # The plugin itself, whether or not this Python has it installed as an entry point.
-PLUGIN = ("-p", "no:rocketmq", "-p", "harness.pytest_plugin")
+PLUGIN = ("-p", "no:rocketmq", "-p", "staticfire.harness.pytest_plugin")
 
 
-def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(
+    folder: Path, *arguments: str, path: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """Run the tests of a project; `path` is where it finds `staticfire`."""
     command = [
         sys.executable,
         "-m",
@@ -45,11 +48,38 @@ def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return subprocess.run(
         command,
         cwd=folder,
-        env={"PYTHONPATH": str(ROOT)},
+        env={"PYTHONPATH": str(path)},
         capture_output=True,
         text=True,
         timeout=60,
     )
+
+
+MINE = """
+import checkers, faults, harness
+
+def test_mine(rocketmq_cluster):
+    assert (checkers.MINE, faults.MINE, harness.MINE) == (1, 1, 1)
+    assert len(rocketmq_cluster.brokers) == 1
+
+@pytest.mark.campaign(seed=3, faults=(), time_s=5.0)
+def test_a_campaign(campaign_result):
+    assert campaign_result.verdict.valid is True
+"""
+
+
+@pytest.mark.real
+def test_a_project_may_have_folders_of_our_names(tmp_path: Path) -> None:
+    site, project = tmp_path / "site", tmp_path / "project"
+    site.mkdir()
+    (site / "staticfire").symlink_to(ROOT / "staticfire")
+    for name in ("harness", "faults", "checkers"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text("MINE = 1\n")
+    (project / "test_mine.py").write_text(f"import pytest\n{MINE}")
+    done = run_pytest(project, "-q", path=site)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
 
 
 @pytest.mark.real
@@ -65,8 +95,9 @@ def test_a_project_uses_the_fixture(workers: list[str], tmp_path: Path) -> None:
 
 def test_the_plugin_costs_nothing_before_it_is_used() -> None:
     code = (
-        "import sys, harness.pytest_plugin;"
-        "sys.exit(any(name.startswith(('system_under_test', 'harness.local')) for name in sys.modules))"
+        "import sys, staticfire.harness.pytest_plugin;"
+        "late = ('staticfire.system_under_test', 'staticfire.harness.local');"
+        "sys.exit(any(name.startswith(late) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
@@ -105,7 +136,7 @@ def test_a_marker_makes_a_campaign_of_a_test(tmp_path: Path) -> None:
 OPTION_TESTS = """
 import pytest
 
-import system_under_test.broker.broker  # the sound system is imported already
+import staticfire.system_under_test.broker.broker  # the sound system is imported already
 
 @pytest.mark.campaign(seed=25, defect="ack-before-fsync")
 def test_with_a_planted_bug():
@@ -218,7 +249,7 @@ def test_faults_are_healed_after_each_test(tmp_path: Path) -> None:
 
 
 def test_conformance_suite_is_tests(tmp_path: Path) -> None:
-    command = ("--pyargs", "harness.conformance", "-q", "-k", "RMQ-REM-0")
+    command = ("--pyargs", "staticfire.harness.conformance", "-q", "-k", "RMQ-REM-0")
 
     done = run_pytest(tmp_path, *command)
 
@@ -226,7 +257,13 @@ def test_conformance_suite_is_tests(tmp_path: Path) -> None:
 
 
 def test_a_target_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
-    command = ("--pyargs", "harness.conformance", "-q", "--rocketmq-name-server", "127.0.0.1:1")
+    command = (
+        "--pyargs",
+        "staticfire.harness.conformance",
+        "-q",
+        "--rocketmq-name-server",
+        "127.0.0.1:1",
+    )
 
     done = run_pytest(tmp_path, *command)
 

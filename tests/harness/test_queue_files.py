@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from harness.queue_files import inspect_queues
-from system_under_test.protocol.message import Message, encode_record
+from staticfire.harness.queue_files import inspect_queues
+from staticfire.system_under_test.protocol.message import Message, encode_record
 
 BASE = "/store/consumequeue/orders/1/00000000000000000000"
 PREPARED = 0x4

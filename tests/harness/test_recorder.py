@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 
-from checkers.history import Op, decode_history
-from harness.recorder import Recorder
+from staticfire.checkers.history import Op, decode_history
+from staticfire.harness.recorder import Recorder
 
 
 class CountingFile(io.BytesIO):

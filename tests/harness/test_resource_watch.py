@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from harness import resource_watch
-from harness.clients.port import Outcome
-from harness.environments.environment import ADMIN, Environment
-from harness.environments.resources import Resources
-from harness.resource_watch import ResourceWatch
+from staticfire.harness import resource_watch
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import ADMIN, Environment
+from staticfire.harness.environments.resources import Resources
+from staticfire.harness.resource_watch import ResourceWatch
 
 PLAIN = Resources(1, tasks=7, threads=None, sockets=5, surplus_files=0, memory_bytes=None)
 LEAKY = PLAIN._replace(tasks=30)

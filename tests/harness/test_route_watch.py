@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from faults.shape import ClusterShape
-from harness.campaign_draw import draw_campaign
-from harness.clients.port import Outcome
-from harness.environments.environment import Environment
-from harness.recorder import Recorder
-from harness.route_watch import RouteWatch
+from staticfire.faults.shape import ClusterShape
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.route_watch import RouteWatch
 
 
 class Cluster:

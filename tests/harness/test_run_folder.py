@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign_draw import draw_campaign
-from harness.run_folder import RecordFile, RunFolder, RunFolderError
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.run_folder import RecordFile, RunFolder, RunFolderError
 
 CAMPAIGN = draw_campaign(7, {"faults": ("kill",)})
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from harness.cli.admin.answers import Record, Table
-from harness.cli.analyze import _tell
-from harness.cli.conform.session import _finish, _print_result
-from harness.cli.status import one_sentence
-from harness.conformance.clause import contract
-from harness.conformance.outputs.markdown import _text
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.suite import SuiteResult
-from harness.shown import printable
+from staticfire.harness.cli.admin.answers import Record, Table
+from staticfire.harness.cli.analyze import _tell
+from staticfire.harness.cli.conform.session import _finish, _print_result
+from staticfire.harness.cli.status import one_sentence
+from staticfire.harness.conformance.clause import contract
+from staticfire.harness.conformance.outputs.markdown import _text
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.suite import SuiteResult
+from staticfire.harness.shown import printable
 
 CLEARS_SCREEN = "key\x1b[2J\x1b]0;title\x07"
 

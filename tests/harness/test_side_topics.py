@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from harness.campaign_draw import draw_campaign
-from harness.clients.port import Outcome, Request
-from harness.environments.environment import ADMIN, Environment
-from harness.recorder import Recorder
-from harness.side_topics import MESSAGES, QUEUES, SideTopic
-from harness.simulation.world import World
-from system_under_test.protocol.codes import RequestCode
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.environments.environment import ADMIN, Environment
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.side_topics import MESSAGES, QUEUES, SideTopic
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 CAMPAIGN = draw_campaign(1, {"slaves": (0, 0), "replication": "none", "name_servers": 1})
 SENT = Outcome("ok", {"status": "SEND_OK", "queue": 0, "queue_offset": 7, "physical_offset": 1})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from harness.simulation.world import World
-from harness.stall_meter import StallMeter
+from staticfire.harness.simulation.world import World
+from staticfire.harness.stall_meter import StallMeter
 
 MS = 1_000_000
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.inventory import read_journal
-from harness.cli import status_of
-from harness.defective import use_defect
-from harness.environments.state import VARIABLE
-from harness.local_cluster.store_folder import StoreFolder
-from harness.temporary import TemporaryFolder
+from staticfire.faults.linux.inventory import read_journal
+from staticfire.harness.cli import status_of
+from staticfire.harness.defective import use_defect
+from staticfire.harness.environments.state import VARIABLE
+from staticfire.harness.local_cluster.store_folder import StoreFolder
+from staticfire.harness.temporary import TemporaryFolder
 from tests.harness.cli.conftest import Said
 
 

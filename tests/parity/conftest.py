@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from faults.linux.disk_speed import DiskSpeedError, cgroup_version
-from faults.linux.executor import LocalExecutor
-from faults.linux.inventory import Inventory, clean, read_journal
-from faults.linux.loop_disk import FileSystem, LoopDisk
-from faults.linux.machine import Machine
-from faults.linux.network import Network
+from staticfire.faults.linux.disk_speed import DiskSpeedError, cgroup_version
+from staticfire.faults.linux.executor import LocalExecutor
+from staticfire.faults.linux.inventory import Inventory, clean, read_journal
+from staticfire.faults.linux.loop_disk import FileSystem, LoopDisk
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network import Network
 from tests.parity.real_world import make_disk, make_network, play_real
 from tests.parity.simulated_world import play_simulated
 from tests.parity.world import Play, Scenario

@@ -10,15 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from faults.linux.disk_errors import DiskErrors
-from faults.linux.disk_space import DiskSpace
-from faults.linux.disk_speed import DiskSpeed
-from faults.linux.firewall import Firewall
-from faults.linux.loop_disk import MEBIBYTE, FileSystem, LoopDisk
-from faults.linux.machine import Machine
-from faults.linux.network import Network, NodeNamespace
-from faults.linux.power_loss import PowerCut, cut_power
-from faults.linux.processes import Processes, ProcessId
+from staticfire.faults.linux.disk_errors import DiskErrors
+from staticfire.faults.linux.disk_space import DiskSpace
+from staticfire.faults.linux.disk_speed import DiskSpeed
+from staticfire.faults.linux.firewall import Firewall
+from staticfire.faults.linux.loop_disk import MEBIBYTE, FileSystem, LoopDisk
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network import Network, NodeNamespace
+from staticfire.faults.linux.power_loss import PowerCut, cut_power
+from staticfire.faults.linux.processes import Processes, ProcessId
 from tests.parity.node import Command
 from tests.parity.world import Host, Remote, Scenario, World
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from harness.simulation import DiskOptions, SimProcess
-from harness.simulation import Host as SimHost
-from harness.simulation import World as Simulation
-from harness.simulation.scheduler import Scheduler
-from system_under_test.env import Env
+from staticfire.harness.simulation import DiskOptions, SimProcess
+from staticfire.harness.simulation import Host as SimHost
+from staticfire.harness.simulation import World as Simulation
+from staticfire.harness.simulation.scheduler import Scheduler
+from staticfire.system_under_test.env import Env
 from tests.parity.node import Command, Node
 from tests.parity.world import Host, Remote, Scenario, World
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import decode_records
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import decode_records
 from tests.support.capture_replay import (
     CAPTURES,
     HOSTS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.campaign_draw import draw_campaign
-from harness.runner import run_simulated
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.runner import run_simulated
 
 SHORT = {
     "time_s": 20.0,

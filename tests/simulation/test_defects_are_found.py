@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from faults.defects import DEFECTS
-from harness.campaign_draw import draw_campaign
-from harness.cli.options import given_options
-from harness.runner import run_simulated
+from staticfire.faults.defects import DEFECTS
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.cli.options import given_options
+from staticfire.harness.runner import run_simulated
 
 ROOT = Path(__file__).parents[2]
 SEEDS = "0-19"  # the rarest defect shows in every third run
@@ -38,7 +38,7 @@ each_defect = pytest.mark.parametrize(
 
 def found_by(*arguments: object) -> None:
     """Run the command line in a new process; it must find something invalid."""
-    command = [sys.executable, "-m", "harness", *map(str, arguments)]
+    command = [sys.executable, "-m", "staticfire", *map(str, arguments)]
     ran = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

@@ -15,7 +15,7 @@ import orjson
 import patch_ng
 import pytest
 
-from faults.defects import SYSTEM
+from staticfire.faults.defects import SYSTEM
 
 ROOT = Path(__file__).parents[2]
 CONTROL = ROOT / "tests" / "data" / "controls" / "register-in-set-order.diff"
@@ -31,7 +31,7 @@ def digests(folder: Path, hash_seed: str, *options: str, ballast: int = 0) -> di
     `ballast` bytes of environment move everything in memory.
     """
     out = folder / "out.jsonl"
-    command = [sys.executable, "-m", "harness", "hunt", "--seeds", "1-2", "--jobs", "1"]
+    command = [sys.executable, "-m", "staticfire", "hunt", "--seeds", "1-2", "--jobs", "1"]
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT),

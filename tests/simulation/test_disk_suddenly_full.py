@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from harness.simulation.host import Host
-from system_under_test.broker.config import BrokerRole
+from staticfire.harness.simulation.host import Host
+from staticfire.system_under_test.broker.config import BrokerRole
 from tests.system_under_test.broker.simulated_brokers import (
     FLUSH_SLAVE_TIMEOUT,
     MASTER,

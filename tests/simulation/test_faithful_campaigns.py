@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import campaign_names, load_options
-from harness.runner import run_simulated
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import campaign_names, load_options
+from staticfire.harness.runner import run_simulated
 
 CHECKERS = {
     "faithful-early-reads": "loss",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from faults.fault import PlannedFault
-from harness.campaign_draw import draw_campaign
-from harness.environments.simulation import SimulationEnvironment
-from harness.runner import run_simulated
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.environments.simulation import SimulationEnvironment
+from staticfire.harness.runner import run_simulated
 from tests.support.disks import replace_folder
 
 

@@ -10,9 +10,9 @@ from collections import Counter
 
 import pytest
 
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import decode_record
-from system_under_test.remoting import Connection
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import decode_record
+from staticfire.system_under_test.remoting import Connection
 from tests.support.crashing_broker import Client, CrashingBroker
 
 SEEDS = range(20)

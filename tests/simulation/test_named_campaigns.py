@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from checkers.verdict import Verdict
-from faults.fault import PlannedFault
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import load_options
-from harness.clients.forwarding import Forwarder
-from harness.diagnoses.catalogue import diagnose
-from harness.run_result import RunResult
-from harness.runner import run_simulated
+from staticfire.checkers.verdict import Verdict
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import load_options
+from staticfire.harness.clients.forwarding import Forwarder
+from staticfire.harness.diagnoses.catalogue import diagnose
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.runner import run_simulated
 
 pytestmark = pytest.mark.long
 

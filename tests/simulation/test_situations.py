@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import load_options
-from harness.report.verdict_lines import diagnosis_lines
-from harness.runner import run_simulated
-from harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import load_options
+from staticfire.harness.report.verdict_lines import diagnosis_lines
+from staticfire.harness.runner import run_simulated
+from staticfire.harness.workloads.catalogue import WORKLOADS
 
 
 @pytest.mark.parametrize(

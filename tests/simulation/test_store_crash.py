@@ -9,9 +9,14 @@ import re
 
 import pytest
 
-from harness.cli import status_of
-from harness.store_crash.cycles import CrashSummary, CycleFailure, run_cycles, store_policy
-from system_under_test.env import DiskUsage, File, Storage
+from staticfire.harness.cli import status_of
+from staticfire.harness.store_crash.cycles import (
+    CrashSummary,
+    CycleFailure,
+    run_cycles,
+    store_policy,
+)
+from staticfire.system_under_test.env import DiskUsage, File, Storage
 
 
 def test_every_promise_is_kept() -> None:

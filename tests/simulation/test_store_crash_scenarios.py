@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.simulation.disk import PowerCut, SimDisk
-from harness.store_crash.plan import CycleClock, SilentLog
-from system_under_test.protocol.message import Message
-from system_under_test.store.config import StoreConfig
-from system_under_test.store.message_store import MessageStore
-from system_under_test.store.results import PutStatus
+from staticfire.harness.simulation.disk import PowerCut, SimDisk
+from staticfire.harness.store_crash.plan import CycleClock, SilentLog
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.store.config import StoreConfig
+from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.results import PutStatus
 from tests.support.disks import make_disk
 from tests.support.small_index import SMALL_INDEX
 

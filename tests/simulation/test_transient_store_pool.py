@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from checkers.compose import check_run
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import load_options
-from harness.runner import run_simulated
+from staticfire.checkers.compose import check_run
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import load_options
+from staticfire.harness.runner import run_simulated
 
 SEEDS = range(3)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from checkers.facts import FaultFacts
-from spark_analysis.analysis import analyse
-from spark_analysis.compare import NO_FAULT
-from spark_analysis.engines import InProcess
+from staticfire.checkers.facts import FaultFacts
+from staticfire.spark_analysis.analysis import analyse
+from staticfire.spark_analysis.compare import NO_FAULT
+from staticfire.spark_analysis.engines import InProcess
 from tests.support.synthetic import small
 
 

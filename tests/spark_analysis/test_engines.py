@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.history import HistoryError
-from spark_analysis.engines import RESULT, InProcess, _in_order, packed, run_tasks
-from spark_analysis.java import SparkError
+from staticfire.checkers.history import HistoryError
+from staticfire.spark_analysis.engines import RESULT, InProcess, _in_order, packed, run_tasks
+from staticfire.spark_analysis.java import SparkError
 
 
 @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 8))

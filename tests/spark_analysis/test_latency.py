@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.facts import RunFacts
-from checkers.histogram import buckets_of
-from spark_analysis.latency import COLUMNS, Slice, gaps_of, merged, slices_of, tally
-from spark_analysis.plot import can_plot, plot_latency
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.histogram import buckets_of
+from staticfire.spark_analysis.latency import COLUMNS, Slice, gaps_of, merged, slices_of, tally
+from staticfire.spark_analysis.plot import can_plot, plot_latency
 
 OPS = st.lists(
     st.tuples(

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.schema import FOLDER, MANIFEST
-from checkers.columns import TOUCH_FIELDS
-from checkers.history import HistoryError
-from spark_analysis import layout, raw
-from spark_analysis.analysis import laid_out
-from spark_analysis.engines import InProcess
-from spark_analysis.inputs import find_runs
-from spark_analysis.raw import RAW_FOLDER
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.columns import TOUCH_FIELDS
+from staticfire.checkers.history import HistoryError
+from staticfire.spark_analysis import layout, raw
+from staticfire.spark_analysis.analysis import laid_out
+from staticfire.spark_analysis.engines import InProcess
+from staticfire.spark_analysis.inputs import find_runs
+from staticfire.spark_analysis.raw import RAW_FOLDER
 from tests.support.synthetic import small
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from checkers import history
-from checkers.compose import RunVerdict
-from checkers.history import HistoryError
-from spark_analysis.engines import InProcess
-from spark_analysis.inputs import find_runs
-from spark_analysis.observed_file import ObservedFile, bytes_in_memory, observed_file
-from spark_analysis.partitioning import memory_bound_bytes, partitioned
-from spark_analysis.verdicts import judge_runs, question_of
+from staticfire.checkers import history
+from staticfire.checkers.compose import RunVerdict
+from staticfire.checkers.history import HistoryError
+from staticfire.spark_analysis.engines import InProcess
+from staticfire.spark_analysis.inputs import find_runs
+from staticfire.spark_analysis.observed_file import ObservedFile, bytes_in_memory, observed_file
+from staticfire.spark_analysis.partitioning import memory_bound_bytes, partitioned
+from staticfire.spark_analysis.verdicts import judge_runs, question_of
 from tests.support.synthetic import small
 
 # They rest on observations; the last two are asked without any, too.

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from checkers.history import HistoryError
-from spark_analysis import partitioning, raw
-from spark_analysis.analysis import analyse, laid_out
-from spark_analysis.engines import InProcess, OnSpark
-from spark_analysis.java import SparkError
-from spark_analysis.partitioning import partitioned
-from spark_analysis.stream import follow_runs
-from spark_analysis.verdicts import judge_runs
+from staticfire.checkers.history import HistoryError
+from staticfire.spark_analysis import partitioning, raw
+from staticfire.spark_analysis.analysis import analyse, laid_out
+from staticfire.spark_analysis.engines import InProcess, OnSpark
+from staticfire.spark_analysis.java import SparkError
+from staticfire.spark_analysis.partitioning import partitioned
+from staticfire.spark_analysis.stream import follow_runs
+from staticfire.spark_analysis.verdicts import judge_runs
 from tests.support.default_checkers import DEFAULTS
 from tests.support.synthetic import disagreements, small
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from checkers.columns import Commits, Piece, joined
-from spark_analysis.engines import InProcess
-from spark_analysis.partitioning import (
+from staticfire.checkers.columns import Commits, Piece, joined
+from staticfire.spark_analysis.engines import InProcess
+from staticfire.spark_analysis.partitioning import (
     BASE_BYTES,
     BYTES_A_ROW,
     BYTES_A_ROW_READ,

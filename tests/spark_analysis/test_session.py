@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_analysis.java import SparkError, java_home, packaged_java
-from spark_analysis.session import Settings, code_archive, explain, spark_session
+from staticfire.spark_analysis.java import SparkError, java_home, packaged_java
+from staticfire.spark_analysis.session import Settings, code_archive, explain, spark_session
 
 
 def no_java(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_wrong_java_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     no_java(monkeypatch, tmp_path)
-    monkeypatch.setattr("spark_analysis.java.packaged_java", lambda: None)
+    monkeypatch.setattr("staticfire.spark_analysis.java.packaged_java", lambda: None)
     with pytest.raises(SparkError, match=r"pip install 'staticfire\[spark\]' brings one"):
         java_home(tmp_path)
 
@@ -93,7 +93,7 @@ def test_errors_are_told_in_a_sentence(text: str, sentence: str) -> None:
 
 def test_the_code_for_executors_can_be_imported_from_the_archive(tmp_path: Path) -> None:
     archive = code_archive(tmp_path)
-    code = "import checkers.compose, spark_analysis.verdicts as of; print(of.__file__)"
+    code = "import staticfire.checkers.compose, staticfire.spark_analysis.verdicts as of; print(of.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(archive), "PATH": os.environ["PATH"]},

@@ -10,14 +10,14 @@ import numpy as np
 import orjson
 import pytest
 
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Outcome
-from checkers.compose import ALL_CHECKERS
-from spark_analysis.engines import InProcess
-from spark_analysis.raw import RAW_FOLDER
-from spark_analysis.shape import Shape, ShapeError
-from spark_analysis.synthesize import TRUTH_FILE
-from spark_analysis.verdicts import judge_runs
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columns import Outcome
+from staticfire.checkers.compose import ALL_CHECKERS
+from staticfire.spark_analysis.engines import InProcess
+from staticfire.spark_analysis.raw import RAW_FOLDER
+from staticfire.spark_analysis.shape import Shape, ShapeError
+from staticfire.spark_analysis.synthesize import TRUTH_FILE
+from staticfire.spark_analysis.verdicts import judge_runs
 from tests.support.synthetic import disagreements, small, truth_of
 
 SHAPES = [

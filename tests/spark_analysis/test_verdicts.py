@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from checkers.availability_gaps import AVAILABILITY_GAPS
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Columns
-from checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, kernels_of, run_verdict
-from checkers.engine import judge_columns
-from checkers.facts import RunFacts
-from checkers.history import HistoryError
-from checkers.kernel import Checker, Context, no_rows
-from checkers.promises import LossPromises
-from spark_analysis import partitioning, raw, verdicts
-from spark_analysis.analysis import analyse, laid_out
-from spark_analysis.engines import InProcess, sentence_of
-from spark_analysis.inputs import FACTS_FILE, RunInput, find_runs
-from spark_analysis.observed_file import observed_file
-from spark_analysis.partitioning import partitioned, partitions_of
-from spark_analysis.verdicts import CHECKERS, judge_runs
+from staticfire.checkers.availability_gaps import AVAILABILITY_GAPS
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columns import Columns
+from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, kernels_of, run_verdict
+from staticfire.checkers.engine import judge_columns
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.kernel import Checker, Context, no_rows
+from staticfire.checkers.promises import LossPromises
+from staticfire.spark_analysis import partitioning, raw, verdicts
+from staticfire.spark_analysis.analysis import analyse, laid_out
+from staticfire.spark_analysis.engines import InProcess, sentence_of
+from staticfire.spark_analysis.inputs import FACTS_FILE, RunInput, find_runs
+from staticfire.spark_analysis.observed_file import observed_file
+from staticfire.spark_analysis.partitioning import partitioned, partitions_of
+from staticfire.spark_analysis.verdicts import CHECKERS, judge_runs
 from tests.checkers.columnar.test_round_trip import record
 from tests.support.default_checkers import DEFAULTS
 from tests.support.gap_histories import FACTS as GAP_FACTS

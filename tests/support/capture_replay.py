@@ -15,17 +15,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.simulation.world import World
-from system_under_test.broker.broker import main as broker_main
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServerConfig
-from system_under_test.name_server.name_server import main as name_server_main
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand, decode_command
-from system_under_test.protocol.frames import FrameDecoder
-from system_under_test.protocol.headers import CreateTopicHeader
-from system_under_test.remoting import RemotingClient
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.name_server.name_server import NameServerConfig
+from staticfire.system_under_test.name_server.name_server import main as name_server_main
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.frames import FrameDecoder
+from staticfire.system_under_test.protocol.headers import CreateTopicHeader
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.support.small_index import SMALL_INDEX
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from checkers.history import Stamp
-from harness.clients.port import Outcome, Request
-from harness.clients.process_port import ProcessPort
+from staticfire.checkers.history import Stamp
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.clients.process_port import ProcessPort
 
 ROOT = Path(__file__).parent.parent.parent
 WAIT_S = 60.0

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from harness.simulation.disk import DiskOptions
-from harness.simulation.world import World
-from system_under_test.broker.broker import main as broker_main
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.env import Env
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, decode_records, encode_properties
-from system_under_test.remoting import Connection, Handler, RemotingClient, RemotingError
+from staticfire.harness.simulation.disk import DiskOptions
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, decode_records, encode_properties
+from staticfire.system_under_test.remoting import Connection, Handler, RemotingClient, RemotingError
 from tests.support.small_index import SMALL_INDEX
 
 BROKER, CLIENT = "10.0.0.1", "10.0.0.2"

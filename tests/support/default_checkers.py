@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from checkers.columns import Columns, PartitionKey
-from checkers.kernel import Checker, Context, Kernel, every_row, nothing_missing
-from checkers.verdict import Tally, Verdict
+from staticfire.checkers.columns import Columns, PartitionKey
+from staticfire.checkers.kernel import Checker, Context, Kernel, every_row, nothing_missing
+from staticfire.checkers.verdict import Tally, Verdict
 
 
 def count_rows(columns: Columns, _context: Context) -> Tally:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 Chunks = list[bytes]
 

@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.clients.payload import is_intact, key_of, make_body
-from system_under_test.client.producer import Producer, ProducerConfig, SendFailed
-from system_under_test.client.pull_consumer import PullConsumer, PullConsumerConfig
-from system_under_test.env import Env
-from system_under_test.protocol.codes import SendStatus
-from system_under_test.protocol.message import Message
-from system_under_test.real_env import make_env
+from staticfire.harness.clients.payload import is_intact, key_of, make_body
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendFailed
+from staticfire.system_under_test.client.pull_consumer import PullConsumer, PullConsumerConfig
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.codes import SendStatus
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.real_env import make_env
 from tests.support.local_processes import LocalPair
 
 TOPIC = "KillRounds"

@@ -1,4 +1,4 @@
-"""Real nodes for end-to-end tests: `python -m system_under_test` as processes on loopback, with real files."""
+"""Real nodes for end-to-end tests: `python -m staticfire.system_under_test` as processes on loopback, with real files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from harness.local_cluster.ports import free_ports
+from staticfire.harness.local_cluster.ports import free_ports
 
 ROOT = Path(__file__).parent.parent.parent
 STOP_TIMEOUT_S = 60.0
@@ -28,7 +28,7 @@ class LocalNode:
 
     def start(self) -> None:
         """Start the process and wait until it says that it is ready. Raises RuntimeError if it ends instead."""
-        command = [sys.executable, "-m", "system_under_test", *self._arguments]
+        command = [sys.executable, "-m", "staticfire.system_under_test", *self._arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(

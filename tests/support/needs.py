@@ -16,10 +16,10 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from faults.linux.clock import LIBRARY
-from faults.linux.executor import SYSTEM_PATHS
-from harness.environments.fleet_options import IMAGE
-from spark_analysis.java import packaged_java
+from staticfire.faults.linux.clock import LIBRARY
+from staticfire.faults.linux.executor import SYSTEM_PATHS
+from staticfire.harness.environments.fleet_options import IMAGE
+from staticfire.spark_analysis.java import packaged_java
 
 REQUIRE = "STATICFIRE_REQUIRE"
 TRY_TIMEOUT_S = 60.0

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from faults.linux.loop_disk import MEBIBYTE, FileSystem, LoopDisk
-from faults.linux.machine import Machine
+from staticfire.faults.linux.loop_disk import MEBIBYTE, FileSystem, LoopDisk
+from staticfire.faults.linux.machine import Machine
 
 SIZE = {"ext4": 32 * MEBIBYTE, "xfs": 320 * MEBIBYTE}
 

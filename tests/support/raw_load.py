@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from statistics import quantiles
 
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 _LENGTH = struct.Struct(">i")
 _OPAQUE = re.compile(rb'"opaque":(\d+)')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faults.linux.machine import Machine
+from staticfire.faults.linux.machine import Machine
 
 SCRIPT = """
 import socket, sys

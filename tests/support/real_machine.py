@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.executor import LocalExecutor
-from faults.linux.inventory import Inventory, clean, read_journal
-from faults.linux.machine import Machine
+from staticfire.faults.linux.executor import LocalExecutor
+from staticfire.faults.linux.inventory import Inventory, clean, read_journal
+from staticfire.faults.linux.machine import Machine
 from tests.support.left_behind import left_behind
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from faults.linux.executor import CommandFailed
-from faults.linux.inventory import Inventory
-from faults.linux.machine import Machine
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.machine import Machine
 
 
 class RecordingExecutor:

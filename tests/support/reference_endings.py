@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checkers.facts import FaultFacts
-from checkers.history import Op
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.history import Op
 from tests.support.reference_semantics import Found
 
 Facts = Mapping[str, Any]

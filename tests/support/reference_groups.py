@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from checkers.facts import FaultFacts
-from checkers.history import Op
+from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.history import Op
 
 NS_PER_S = 10**9
 S = 10**9

@@ -8,13 +8,20 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from system_under_test.protocol.bodies_clients import ConsumeDirectlyResult, ConsumerRunningInfo
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.json_dialect import dumps
-from system_under_test.real_env import make_env
-from system_under_test.remoting import Connection, RemotingClient
+from staticfire.system_under_test.protocol.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+)
+from staticfire.system_under_test.protocol.bodies_clients import (
+    ConsumeDirectlyResult,
+    ConsumerRunningInfo,
+)
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.json_dialect import dumps
+from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.remoting import Connection, RemotingClient
 
 CLIENT_ID = "127.0.0.1@scripted"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from system_under_test.client.producer import Producer, ProducerConfig, SendResult
-from system_under_test.protocol.message import Message
-from system_under_test.real_env import make_env
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendResult
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.real_env import make_env
 
 
 def send(

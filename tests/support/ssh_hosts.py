@@ -16,12 +16,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults.linux.executor import LocalExecutor
-from faults.linux.inventory import Inventory
-from faults.linux.machine import Machine
-from faults.linux.network import Network
-from harness.environments.fleet_options import FleetOptions, SshHost
-from harness.environments.state import state_folder
+from staticfire.faults.linux.executor import LocalExecutor
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network import Network
+from staticfire.harness.environments.fleet_options import FleetOptions, SshHost
+from staticfire.harness.environments.state import state_folder
 
 READY_POLL_S = 0.02
 CONFIG = """\

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from checkers.compose import RunVerdict
-from checkers.judgement import Judgement
-from checkers.verdict import WITNESSES_MAX, Finding
-from spark_analysis.inputs import RunInput, find_runs
-from spark_analysis.shape import Shape
-from spark_analysis.synthesize import TRUTH_FILE, synthesize
+from staticfire.checkers.compose import RunVerdict
+from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.verdict import WITNESSES_MAX, Finding
+from staticfire.spark_analysis.inputs import RunInput, find_runs
+from staticfire.spark_analysis.shape import Shape
+from staticfire.spark_analysis.synthesize import TRUTH_FILE, synthesize
 
 Place = tuple[str | None, str | None, int | None]
 Known = tuple[str, str | None, bool, str | None, Place, int | None, int | None]

@@ -1,6 +1,6 @@
 """A client that says only what docs/client-protocol.md demands: ours, with everything optional taken away.
 
-`python tests/support/thin_client.py producer|consumer`; it runs `harness.clients` of the same interpreter.
+`python tests/support/thin_client.py producer|consumer`; it runs `staticfire.harness.clients` of the same interpreter.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def thinned(fields: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def main() -> int:
-    command = (sys.executable, "-m", "harness.clients", sys.argv[1])
+    command = (sys.executable, "-m", "staticfire.harness.clients", sys.argv[1])
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
         assert client.stdin is not None
         assert client.stdout is not None

@@ -6,16 +6,16 @@ import dataclasses
 
 import pytest
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.config import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.config import (
     BROKER_PROPERTIES,
     NAME_SERVER_PROPERTIES,
     ConfigError,
     Property,
     read_settings,
 )
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.option_values import format_value
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.option_values import format_value
 
 
 def test_a_broker_file() -> None:

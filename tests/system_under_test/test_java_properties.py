@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from system_under_test.java_properties import (
+from staticfire.system_under_test.java_properties import (
     REQUEST_LINES_MAX,
     REQUEST_SIZE_MAX,
     check_request,

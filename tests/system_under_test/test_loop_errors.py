@@ -4,8 +4,8 @@ import asyncio
 import io
 import json
 
-from system_under_test.loop_errors import REPEAT_AFTER_NS, LoopErrors
-from system_under_test.real_env import JsonLinesLog, RealClock
+from staticfire.system_under_test.loop_errors import REPEAT_AFTER_NS, LoopErrors
+from staticfire.system_under_test.real_env import JsonLinesLog, RealClock
 
 
 def test_an_error_without_end_is_told_now_and_then() -> None:

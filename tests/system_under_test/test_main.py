@@ -16,21 +16,21 @@ from typing import Any
 
 import pytest
 
-from system_under_test.__main__ import broker_main, make_parser, run
-from system_under_test.broker import broker
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.env import Env
-from system_under_test.filters import sql92
-from system_under_test.real_env import make_env
+from staticfire.system_under_test.__main__ import broker_main, make_parser, run
+from staticfire.system_under_test.broker import broker
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.filters import sql92
+from staticfire.system_under_test.real_env import make_env
 
-COMMAND = [sys.executable, "-m", "system_under_test"]
+COMMAND = [sys.executable, "-m", "staticfire.system_under_test"]
 ROOT = Path(__file__).parents[2]
 INTERRUPTS_AN_IMPORT = """
 import os, signal, sys
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name == "system_under_test.broker":
+        if name == "staticfire.system_under_test.broker":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Finder())
@@ -43,7 +43,8 @@ def test_help_has_an_example(arguments: list[str], capsys: pytest.CaptureFixture
         run([*arguments, "--help"])
     assert caught.value.code == 0
     assert (
-        "examples:\n  python -m system_under_test name-server --listen" in capsys.readouterr().out
+        "examples:\n  python -m staticfire.system_under_test name-server --listen"
+        in capsys.readouterr().out
     )
 
 
@@ -263,7 +264,9 @@ def test_tls_for_replication_with_one_file_is_refused(
 
 def test_hours_of_retention_are_local_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[BrokerConfig] = []
-    monkeypatch.setattr("system_under_test.broker.store_config.make_store_config", found.append)
+    monkeypatch.setattr(
+        "staticfire.system_under_test.broker.store_config.make_store_config", found.append
+    )
     monkeypatch.setenv("TZ", "XYZ-05:30")
     time.tzset()
     try:

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.mode import Mode
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.policies import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.policies import (
     BROKER_POLICIES,
     NAME_SERVER_POLICIES,
     broker_policies,
     name_server_policies,
 )
-from system_under_test.policy_choice import policy_names
+from staticfire.system_under_test.policy_choice import policy_names
 
 HARDENED, FAITHFUL = BROKER_POLICIES[Mode.HARDENED], BROKER_POLICIES[Mode.FAITHFUL]
 

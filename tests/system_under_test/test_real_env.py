@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from system_under_test.real_env import JsonLinesLog, RealClock, RealStorage, make_env
+from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, RealStorage, make_env
 
 
 def test_log_writes_one_json_object_a_line() -> None:

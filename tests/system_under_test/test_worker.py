@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from system_under_test.env import Worker
-from system_under_test.real_worker import RealWorker
-from system_under_test.worker import ExecutorWorker
+from staticfire.system_under_test.env import Worker
+from staticfire.system_under_test.real_worker import RealWorker
+from staticfire.system_under_test.worker import ExecutorWorker
 
 
 def make_real_worker() -> Worker:

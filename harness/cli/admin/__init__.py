@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.admin import (
+from staticfire.harness.cli.admin import (
     access,
     brokers,
     exports,
@@ -21,7 +21,7 @@ from harness.cli.admin import (
     topics,
     traces,
 )
-from harness.cli.admin.command import AdminGroup
+from staticfire.harness.cli.admin.command import AdminGroup
 
 
 @click.group(cls=AdminGroup, short_help="Administer a cluster with the commands of mqadmin.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.admin.acting import Effect
-from harness.cli.admin.answers import Answer, Table, time_text
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.answers import Answer, Table, time_text
+from staticfire.harness.cli.admin.command import (
     BROKER,
     admin_command,
     check_target,
@@ -14,7 +14,7 @@ from harness.cli.admin.command import (
     one_target,
     text_option,
 )
-from system_under_test.admin import AdminClient, access
+from staticfire.system_under_test.admin import AdminClient, access
 
 CLUSTER = text_option("-c", "--clusterName", "cluster", "All brokers of this cluster.")
 ACCESS_KEY = text_option("-a", "--accessKey", "account", "Key of the account.", required=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from harness.cli.status import BadInput
-from system_under_test.admin import AdminClient, AdminError, brokers
+from staticfire.harness.cli.status import BadInput
+from staticfire.system_under_test.admin import AdminClient, AdminError, brokers
 
 MASTER_ID = 0
 

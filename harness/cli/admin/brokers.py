@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import click
 
-from harness.cli.admin.acting import Effect
-from harness.cli.admin.answers import Answer, Table, time_text
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.answers import Answer, Table, time_text
+from staticfire.harness.cli.admin.command import (
     BROKER,
     CLUSTER,
     Values,
@@ -22,9 +22,9 @@ from harness.cli.admin.command import (
     targets,
     text_option,
 )
-from harness.cli.admin.name_servers import check_property
-from system_under_test.admin import AdminClient, brokers
-from system_under_test.admin.errors import AdminError
+from staticfire.harness.cli.admin.name_servers import check_property
+from staticfire.system_under_test.admin import AdminClient, brokers
+from staticfire.system_under_test.admin.errors import AdminError
 
 # Of the statistics: the columns of clusterList
 IN_TPS, OUT_TPS = "putTps", "getTransferedTps"  # each "t10 t60 t600", messages a second

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from harness.cli.admin.acting import (
+from staticfire.harness.cli.admin.acting import (
     Consent,
     Effect,
     ask_consent,
@@ -21,12 +21,12 @@ from harness.cli.admin.acting import (
     in_words,
     target_of,
 )
-from harness.cli.admin.answers import Answer, Record, print_answer
-from harness.cli.admin.identity import IDENTITY, take_credentials, take_tls
-from harness.cli.status import BadInput, HarnessError
-from system_under_test.admin import AdminClient, AdminError
-from system_under_test.real_env import JsonLinesLog, RealClock, make_env
-from system_under_test.remoting import parse_address
+from staticfire.harness.cli.admin.answers import Answer, Record, print_answer
+from staticfire.harness.cli.admin.identity import IDENTITY, take_credentials, take_tls
+from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.system_under_test.admin import AdminClient, AdminError
+from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, make_env
+from staticfire.system_under_test.remoting import parse_address
 
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
 TIMEOUT_MAX_S = 600

@@ -9,22 +9,22 @@ from typing import Any
 
 import click
 
-from harness.cli.admin.answers import Answer, Record
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.answers import Answer, Record
+from staticfire.harness.cli.admin.command import (
     Values,
     address_option,
     admin_command,
     text_option,
 )
-from harness.cli.status import BadInput, HarnessError
-from system_under_test.admin import AdminClient, brokers, groups
-from system_under_test.admin.errors import AdminError
-from system_under_test.admin.user_tables import user_groups, user_topics
-from system_under_test.java_properties import parse_properties
-from system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from system_under_test.protocol.bodies_clients import BrokerStats
-from system_under_test.protocol.json_pretty import dumps_pretty
-from system_under_test.protocol.versions import version_name
+from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.system_under_test.admin import AdminClient, brokers, groups
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.admin.user_tables import user_groups, user_topics
+from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from staticfire.system_under_test.protocol.bodies_clients import BrokerStats
+from staticfire.system_under_test.protocol.json_pretty import dumps_pretty
+from staticfire.system_under_test.protocol.versions import version_name
 
 FOLDER = "/tmp/rocketmq/export"
 ONE_CLUSTER = text_option("-c", "--clusterName", "cluster", "Cluster.", required=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.cli.admin.acting import Effect
-from harness.cli.admin.answers import Answer, Table, time_text
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.answers import Answer, Table, time_text
+from staticfire.harness.cli.admin.command import (
     BROKER,
     CLUSTER,
     GROUP,
@@ -16,11 +16,11 @@ from harness.cli.admin.command import (
     targets,
     text_option,
 )
-from system_under_test.admin import AdminClient, groups
-from system_under_test.admin.errors import AdminError
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.headers import DeleteTopicHeader
+from staticfire.system_under_test.admin import AdminClient, groups
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.headers import DeleteTopicHeader
 
 
 @admin_command(

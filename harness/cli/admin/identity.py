@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from harness.cli.status import BadInput
-from system_under_test.acl.signature import Credentials
-from system_under_test.config import ConfigError
-from system_under_test.env import TlsError, TlsMode
-from system_under_test.real_tls import RealTls, read_tls_options
+from staticfire.harness.cli.status import BadInput
+from staticfire.system_under_test.acl.signature import Credentials
+from staticfire.system_under_test.config import ConfigError
+from staticfire.system_under_test.env import TlsError, TlsMode
+from staticfire.system_under_test.real_tls import RealTls, read_tls_options
 
 IDENTITY = (
     click.option(

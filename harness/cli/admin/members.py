@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from harness.cli.admin.answers import Answer, Record, Table, time_text
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.answers import Answer, Record, Table, time_text
+from staticfire.harness.cli.admin.command import (
     address_option,
     admin_command,
     ignored_option,
     text_option,
 )
-from system_under_test.admin import AdminClient, groups
-from system_under_test.admin.errors import AdminError
-from system_under_test.protocol.bodies_clients import ClientConnection
+from staticfire.system_under_test.admin import AdminClient, groups
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.protocol.bodies_clients import ClientConnection
 
 CONNECTION_COLUMNS = ("clientId", "clientAddr", "language", "version")
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.admin.answers import Answer, Record, Table
-from harness.cli.admin.command import TOPIC, admin_command, int_option, text_option
-from harness.cli.admin.shown_messages import message_record, message_table
-from harness.cli.admin.times import parse_span_ms
-from harness.cli.status import BadInput
-from system_under_test.admin import AdminClient, messages, tracking
-from system_under_test.admin.errors import AdminError
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message, offset_message_id, parse_offset_message_id
+from staticfire.harness.cli.admin.answers import Answer, Record, Table
+from staticfire.harness.cli.admin.command import TOPIC, admin_command, int_option, text_option
+from staticfire.harness.cli.admin.shown_messages import message_record, message_table
+from staticfire.harness.cli.admin.times import parse_span_ms
+from staticfire.harness.cli.status import BadInput
+from staticfire.system_under_test.admin import AdminClient, messages, tracking
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import (
+    Message,
+    offset_message_id,
+    parse_offset_message_id,
+)
 
 QUEUE_ID = int_option("-i", "--queueId", "queue_id", "Queue id.", required=True, high=(1 << 31) - 1)
 BEGIN = text_option("-b", "--beginTimestamp", "begin", "Stored then or later.")

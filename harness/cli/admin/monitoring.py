@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from harness.cli.admin.answers import Answer, Table
-from harness.cli.admin.command import admin_command
-from system_under_test.admin import AdminClient, groups, topics
-from system_under_test.admin.errors import AdminError
-from system_under_test.admin.groups import RETRY_PREFIX
-from system_under_test.protocol.bodies_clients import ConsumerRunningInfo
-from system_under_test.protocol.bodies_queues import ConsumeStats
+from staticfire.harness.cli.admin.answers import Answer, Table
+from staticfire.harness.cli.admin.command import admin_command
+from staticfire.system_under_test.admin import AdminClient, groups, topics
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.admin.groups import RETRY_PREFIX
+from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo
+from staticfire.system_under_test.protocol.bodies_queues import ConsumeStats
 
 RUNS_FOR_MS = 120_000  # members that began later may not have heard of each other
 BLOCKED_MS = 60_000

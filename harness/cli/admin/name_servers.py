@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.cli.admin.acting import Effect
-from harness.cli.admin.answers import Answer, Record, Table
-from harness.cli.admin.command import BROKER_NAME, admin_command, done, text_option
-from harness.cli.status import BadInput
-from system_under_test.admin import AdminClient, key_values
+from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.answers import Answer, Record, Table
+from staticfire.harness.cli.admin.command import BROKER_NAME, admin_command, done, text_option
+from staticfire.harness.cli.status import BadInput
+from staticfire.system_under_test.admin import AdminClient, key_values
 
 NAMESPACE = text_option("-s", "--namespace", "namespace", "Namespace.", required=True)
 KEY = text_option("-k", "--key", "key", "Key.", required=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.cli.admin.acting import Effect
-from harness.cli.admin.answers import Answer, Table
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.answers import Answer, Table
+from staticfire.harness.cli.admin.command import (
     TOPIC,
     admin_command,
     done,
@@ -12,8 +12,8 @@ from harness.cli.admin.command import (
     ignored_option,
     text_option,
 )
-from harness.cli.admin.times import parse_time_ms
-from system_under_test.admin import AdminClient, offsets
+from staticfire.harness.cli.admin.times import parse_time_ms
+from staticfire.system_under_test.admin import AdminClient, offsets
 
 
 @admin_command(

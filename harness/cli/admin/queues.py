@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from harness.cli.admin.answers import Answer, Table
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.answers import Answer, Table
+from staticfire.harness.cli.admin.command import (
     TOPIC,
     address_option,
     admin_command,
     int_option,
     text_option,
 )
-from system_under_test.admin import AdminClient, brokers
-from system_under_test.admin.errors import AdminError
-from system_under_test.protocol.headers_admin import QueryConsumeQueueHeader
+from staticfire.system_under_test.admin import AdminClient, brokers
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.protocol.headers_admin import QueryConsumeQueueHeader
 
 
 @admin_command(

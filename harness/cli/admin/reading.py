@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from harness.cli.admin.answers import Answer
-from harness.cli.admin.command import TOPIC, admin_command, int_option, text_option
-from harness.cli.admin.shown_messages import message_table
-from harness.cli.admin.times import parse_span_ms
-from harness.cli.status import BadInput
-from system_under_test.admin import AdminClient, messages
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message
+from staticfire.harness.cli.admin.answers import Answer
+from staticfire.harness.cli.admin.command import TOPIC, admin_command, int_option, text_option
+from staticfire.harness.cli.admin.shown_messages import message_table
+from staticfire.harness.cli.admin.times import parse_span_ms
+from staticfire.harness.cli.status import BadInput
+from staticfire.system_under_test.admin import AdminClient, messages
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message
 
 NO_LIMIT = 1 << 62
 QUEUE_ID = int_option("-i", "--queueId", "queue_id", "Queue id.", required=True, high=(1 << 31) - 1)

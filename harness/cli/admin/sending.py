@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 
 import click
 
-from harness.cli.admin.acting import Effect
-from harness.cli.admin.answers import Answer, Record, Table
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.answers import Answer, Record, Table
+from staticfire.harness.cli.admin.command import (
     BROKER_NAME,
     TOPIC,
     Values,
@@ -20,13 +20,13 @@ from harness.cli.admin.command import (
     int_option,
     text_option,
 )
-from harness.cli.status import BadInput
-from system_under_test.admin import AdminClient
-from system_under_test.admin.errors import AdminError
-from system_under_test.client.errors import ClientError
-from system_under_test.client.producer import Producer, ProducerConfig, SendResult
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message
+from staticfire.harness.cli.status import BadInput
+from staticfire.system_under_test.admin import AdminClient
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendResult
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message
 
 GREETING = b"hello jodie"  # RocketMQ, SendMsgStatusCommand
 

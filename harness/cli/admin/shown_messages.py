@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from harness.cli.admin.answers import Answer, Table, time_text
-from system_under_test.admin import messages
-from system_under_test.protocol.message import Message, offset_message_id
-from system_under_test.remoting.address import format_address
+from staticfire.harness.cli.admin.answers import Answer, Table, time_text
+from staticfire.system_under_test.admin import messages
+from staticfire.system_under_test.protocol.message import Message, offset_message_id
+from staticfire.system_under_test.remoting.address import format_address
 
 SHOWN_MAX = 100  # characters of a body in a table
 LIST_COLUMNS = ("msgId", "offsetMsgId", "queueId", "queueOffset", "stored", "tags", "keys", "body")

@@ -6,7 +6,7 @@ import re
 import time
 from datetime import datetime
 
-from harness.cli.status import BadInput
+from staticfire.harness.cli.status import BadInput
 
 LATEST_MS = (1 << 63) - 1
 FORMATS = ("%Y-%m-%d#%H:%M:%S:%f", "%Y-%m-%d#%H:%M:%S", "%Y-%m-%d")

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 
 import click
 
-from harness.cli.admin.acting import Effect
-from harness.cli.admin.answers import Answer, Record, Table
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.answers import Answer, Record, Table
+from staticfire.harness.cli.admin.command import (
     TOPIC,
     Values,
     admin_command,
     done,
     text_option,
 )
-from harness.cli.status import BadInput
-from system_under_test.admin import AdminClient, topics
-from system_under_test.admin.errors import AdminError
-from system_under_test.admin.groups import progress
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.harness.cli.status import BadInput
+from staticfire.system_under_test.admin import AdminClient, topics
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.admin.groups import progress
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 
 def _order_effect(values: Values) -> Effect:
@@ -115,7 +115,7 @@ async def stats_all(admin: AdminClient, only_active: bool, topic: str | None) ->
 async def _topic_rows(
     admin: AdminClient, topic: str, *, is_asked_for: bool
 ) -> list[tuple[object, ...]]:
-    from system_under_test.admin.brokers import stats  # beside the command of that name
+    from staticfire.system_under_test.admin.brokers import stats  # beside the command of that name
 
     try:
         brokers = await admin.topic_brokers(topic)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.admin.acting import Effect
-from harness.cli.admin.answers import Answer, Table, time_text
-from harness.cli.admin.command import (
+from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.answers import Answer, Table, time_text
+from staticfire.harness.cli.admin.command import (
     BROKER,
     CLUSTER,
     TOPIC,
@@ -18,9 +18,9 @@ from harness.cli.admin.command import (
     targets,
     text_option,
 )
-from system_under_test.admin import AdminClient, topics
-from system_under_test.admin.errors import AdminError
-from system_under_test.protocol.bodies import TopicConfig
+from staticfire.system_under_test.admin import AdminClient, topics
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.protocol.bodies import TopicConfig
 
 QUEUES_MAX = 1 << 15
 PERMISSIONS = {"2": "write", "4": "read", "6": "read and write"}

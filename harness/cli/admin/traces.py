@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from harness.cli.admin.answers import Answer, Table, time_text
-from harness.cli.admin.command import admin_command, int_option, text_option
-from system_under_test.admin import AdminClient, traces
-from system_under_test.admin.errors import AdminError
-from system_under_test.client.trace_reading import TraceEvent
-from system_under_test.client.tracing import TRACE_TOPIC
+from staticfire.harness.cli.admin.answers import Answer, Table, time_text
+from staticfire.harness.cli.admin.command import admin_command, int_option, text_option
+from staticfire.system_under_test.admin import AdminClient, traces
+from staticfire.system_under_test.admin.errors import AdminError
+from staticfire.system_under_test.client.trace_reading import TraceEvent
+from staticfire.system_under_test.client.tracing import TRACE_TOPIC
 
 COLUMNS = ("kind", "time", "group", "status", "costMs", "tries", "topic", "broker", "requestId")
 

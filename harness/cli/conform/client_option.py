@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from harness.cli.client_command import check_command
-from harness.cli.extras import need_extra
-from harness.cli.status import BadInput
-from harness.conformance.clients.processes import MODULES, ProcessClients, our_clients
-from harness.environments.cpp_library import check_here
-from harness.environments.errors import EnvironmentFailed
+from staticfire.harness.cli.client_command import check_command
+from staticfire.harness.cli.extras import need_extra
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.conformance.clients.processes import MODULES, ProcessClients, our_clients
+from staticfire.harness.environments.cpp_library import check_here
+from staticfire.harness.environments.errors import EnvironmentFailed
 
 
 def client_under_test(text: str | None) -> ProcessClients | None:

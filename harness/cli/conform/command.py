@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from faults.defects import DefectError
-from harness.cli.fleet_options import fleet_options
-from harness.cli.status import BadInput
-from harness.defective import use_defect
+from staticfire.faults.defects import DefectError
+from staticfire.harness.cli.fleet_options import fleet_options
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.defective import use_defect
 
 
 @click.command(short_help="Judge a RocketMQ clause by clause.")
@@ -82,6 +82,6 @@ def conform(defect: str, **options: Any) -> int:
         use_defect(defect)  # before anything imports the system
     except DefectError as error:
         raise BadInput(str(error)) from error
-    from harness.cli.conform import session
+    from staticfire.harness.cli.conform import session
 
     return session.conform(session.ConformOptions(defect=defect, **options))

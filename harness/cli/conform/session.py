@@ -15,11 +15,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from harness.campaign import MODES, CampaignError
-from harness.campaign_limits import PLACES
-from harness.cli.conform.client_option import client_under_test
-from harness.cli.options import check_nodes
-from harness.cli.status import (
+from staticfire.harness.campaign import MODES, CampaignError
+from staticfire.harness.campaign_limits import PLACES
+from staticfire.harness.cli.conform.client_option import client_under_test
+from staticfire.harness.cli.options import check_nodes
+from staticfire.harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
     EXIT_UNKNOWN,
@@ -27,25 +27,25 @@ from harness.cli.status import (
     BadInput,
     HarnessError,
 )
-from harness.conformance.case import cases
-from harness.conformance.clause import Clause
-from harness.conformance.clients.processes import ProcessClients
-from harness.conformance.expectations import (
+from staticfire.harness.conformance.case import cases
+from staticfire.harness.conformance.clause import Clause
+from staticfire.harness.conformance.clients.processes import ProcessClients
+from staticfire.harness.conformance.expectations import (
     Expectation,
     ExpectationError,
     apply_expectations,
     read_expectations,
 )
-from harness.conformance.outputs.contract_page import contract_page
-from harness.conformance.outputs.files import write_outputs
-from harness.conformance.outputs.json_input import ReportError, read_report
-from harness.conformance.outputs.markdown import in_words
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.sites.site import Site
-from harness.conformance.suite import PROFILES, SuiteResult, choose, run_suite
-from harness.environments.fleet_options import FleetOptions
-from harness.shown import printable
-from system_under_test.remoting.address import parse_address
+from staticfire.harness.conformance.outputs.contract_page import contract_page
+from staticfire.harness.conformance.outputs.files import write_outputs
+from staticfire.harness.conformance.outputs.json_input import ReportError, read_report
+from staticfire.harness.conformance.outputs.markdown import in_words
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.sites.site import Site
+from staticfire.harness.conformance.suite import PROFILES, SuiteResult, choose, run_suite
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.shown import printable
+from staticfire.system_under_test.remoting.address import parse_address
 
 ENVIRONMENTS = (
     "simulation",
@@ -185,10 +185,10 @@ def _site(options: ConformOptions) -> Site:
             f"--client {options.client} is judged on loopback or at an address; --environment is {environment}"
         )
     if environment == "simulation":
-        from harness.conformance.sites.simulated import SimulatedSite
+        from staticfire.harness.conformance.sites.simulated import SimulatedSite
 
         return SimulatedSite(options=campaign)
-    from harness.conformance.sites.real import RealSite
+    from staticfire.harness.conformance.sites.real import RealSite
 
     site = RealSite(environment, options=campaign, fleet_options=fleet)
     check_nodes(site.campaign, fleet)
@@ -203,7 +203,7 @@ def _default_environment(options: ConformOptions) -> str:
 
 def _loopback_site(options: ConformOptions) -> Site:
     """Raises BadInput."""
-    from harness.conformance.sites.loopback import LoopbackSite
+    from staticfire.harness.conformance.sites.loopback import LoopbackSite
 
     clients = client_under_test("own" if options.client is None else options.client)
     assert clients is not None, "there is a name"
@@ -212,7 +212,7 @@ def _loopback_site(options: ConformOptions) -> Site:
 
 def _address_site(fleet: FleetOptions, no_admin: bool, clients: ProcessClients | None) -> Site:
     """Raises BadInput."""
-    from harness.conformance.sites.address import AddressSite
+    from staticfire.harness.conformance.sites.address import AddressSite
 
     if not fleet.name_servers:
         raise BadInput("--environment address needs --name-server HOST:PORT[,HOST:PORT...]")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from harness.cli.history.converting import convert, filter_history, merge
-from harness.cli.history.looking import head, stats
+from staticfire.harness.cli.history.converting import convert, filter_history, merge
+from staticfire.harness.cli.history.looking import head, stats
 
 
 @click.group(short_help="Convert, look at, filter and merge histories.")

@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from checkers.columnar.manifest import read_manifest, write_manifest
-from checkers.columnar.schema import FOLDER
-from checkers.columns import QueueKey
-from checkers.garbage import collector_paused
-from checkers.history import HistoryError, Op
-from harness.cli.history.reading import open_source, say, say_torn, told_errors, watched
-from harness.cli.status import BadInput
-from harness.histories.choice import Choice, chosen
-from harness.histories.sinks import sink_at
-from harness.histories.sources import Source, columns_at
+from staticfire.checkers.columnar.manifest import read_manifest, write_manifest
+from staticfire.checkers.columnar.schema import FOLDER
+from staticfire.checkers.columns import QueueKey
+from staticfire.checkers.garbage import collector_paused
+from staticfire.checkers.history import HistoryError, Op
+from staticfire.harness.cli.history.reading import open_source, say, say_torn, told_errors, watched
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.histories.choice import Choice, chosen
+from staticfire.harness.histories.sinks import sink_at
+from staticfire.harness.histories.sources import Source, columns_at
 
 KEPT = ("campaign.toml", "faults.jsonl", "observations.jsonl", "verdict.json")
 SOURCE = click.argument("source", type=click.Path(path_type=Path))

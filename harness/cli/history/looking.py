@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from checkers.columnar.statistics import Statistics, of_columns, of_ops
-from checkers.columns import UNKNOWN, QueueKey
-from checkers.history import OP_TYPES, Op, encode_op
-from harness.cli.history.reading import open_source, say_torn, told_errors, watched
-from harness.histories.sources import columns_at
-from harness.shown import printable
+from staticfire.checkers.columnar.statistics import Statistics, of_columns, of_ops
+from staticfire.checkers.columns import UNKNOWN, QueueKey
+from staticfire.checkers.history import OP_TYPES, Op, encode_op
+from staticfire.harness.cli.history.reading import open_source, say_torn, told_errors, watched
+from staticfire.harness.histories.sources import columns_at
+from staticfire.harness.shown import printable
 
 VALUE_MAX = 100  # characters
 TYPES = ("invoke", "ok", "info", "fail")

@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from checkers.history import HistoryError, Op
-from harness.cli.status import BadInput, HarnessError
-from harness.histories.sources import Source, source_at
+from staticfire.checkers.history import HistoryError, Op
+from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.histories.sources import Source, source_at
 
 EXIT_STATUS = "Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error."
 _STEP = 1 << 12  # ops between two looks at the progress

@@ -10,17 +10,22 @@ from typing import Any
 
 import click
 
-from faults.defects import DefectError
-from faults.errors import FaultError
-from harness.campaign import Campaign, CampaignError
-from harness.cli.fleet_options import fleet_options
-from harness.cli.hunt.rows import Rows
-from harness.cli.hunt.seed_range import seed_range
-from harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
-from harness.cli.hunt.summary import print_summary, print_total
-from harness.cli.options import campaign_options, check_nodes, given_options, said_options
-from harness.cli.somebodys_cluster import take_cluster
-from harness.cli.status import (
+from staticfire.faults.defects import DefectError
+from staticfire.faults.errors import FaultError
+from staticfire.harness.campaign import Campaign, CampaignError
+from staticfire.harness.cli.fleet_options import fleet_options
+from staticfire.harness.cli.hunt.rows import Rows
+from staticfire.harness.cli.hunt.seed_range import seed_range
+from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
+from staticfire.harness.cli.hunt.summary import print_summary, print_total
+from staticfire.harness.cli.options import (
+    campaign_options,
+    check_nodes,
+    given_options,
+    said_options,
+)
+from staticfire.harness.cli.somebodys_cluster import take_cluster
+from staticfire.harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
     EXIT_UNKNOWN,
@@ -28,10 +33,10 @@ from harness.cli.status import (
     BadInput,
     HarnessError,
 )
-from harness.defective import use_defect
-from harness.environments.fleet_options import FleetOptions
-from harness.shown import printable
-from harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.defective import use_defect
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.shown import printable
+from staticfire.harness.workloads.catalogue import WORKLOADS
 
 
 @click.command(short_help="Run many seeds of a campaign.")
@@ -143,8 +148,8 @@ def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[st
 
 def _announce(campaigns: list[Campaign], fleet: FleetOptions, is_dry_run: bool) -> None:
     """Say what happens in a cluster that is not ours; in a dry run print every campaign."""
-    from harness.report.console import print_campaign
-    from harness.report.foreign_lines import foreign_hunt_lines
+    from staticfire.harness.report.console import print_campaign
+    from staticfire.harness.report.foreign_lines import foreign_hunt_lines
 
     if campaigns[0].is_foreign:
         print("\n".join(foreign_hunt_lines(campaigns, fleet.name_servers)), flush=True)

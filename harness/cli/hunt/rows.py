@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 import orjson
 
-from harness.cli.hunt.seeds import SeedResult
-from harness.cli.status import BadInput, HarnessError
+from staticfire.harness.cli.hunt.seeds import SeedResult
+from staticfire.harness.cli.status import BadInput, HarnessError
 
 
 class Rows:

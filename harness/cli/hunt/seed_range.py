@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from harness.campaign import SEED_MAX
-from harness.cli.status import BadInput
+from staticfire.harness.campaign import SEED_MAX
+from staticfire.harness.cli.status import BadInput
 
 SEEDS_MAX = 1_000_000
 ALLOWED = "allowed: FIRST-LAST, such as 0-99, or the number of a single seed"

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
-from harness.campaign import Campaign
-from harness.campaign_draw import draw_campaign
-from harness.cli.options import choose_faults
-from harness.cli.status import EXIT_HARNESS_ERROR
-from harness.environments.fleet_options import FleetOptions
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.cli.options import choose_faults
+from staticfire.harness.cli.status import EXIT_HARNESS_ERROR
+from staticfire.harness.environments.fleet_options import FleetOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +114,10 @@ def campaign_of(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
 
 
 def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
-    from checkers.compose import CLIENT_CHECKERS, check_run
-    from harness.any_runner import runner_of
-    from harness.report.console import summary_lines
-    from harness.report.verdict_lines import verdict_lines
+    from staticfire.checkers.compose import CLIENT_CHECKERS, check_run
+    from staticfire.harness.any_runner import runner_of
+    from staticfire.harness.report.console import summary_lines
+    from staticfire.harness.report.verdict_lines import verdict_lines
 
     started = time.process_time()
     campaign = campaign_of(seed, given, judging)

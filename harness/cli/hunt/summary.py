@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from checkers.coverage import missed
-from harness.cli.hunt.seeds import SeedResult
-from harness.shown import printable
+from staticfire.checkers.coverage import missed
+from staticfire.harness.cli.hunt.seeds import SeedResult
+from staticfire.harness.shown import printable
 
 
 def _as_given(options: dict[str, Any]) -> str:

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 import click
 
-from faults.errors import FaultError
-from faults.proxy import NotOurAddress, PortError, Proxy, ProxyError
-from harness.cli.proxy.requests import answer
-from harness.cli.status import BadInput, HarnessError
-from harness.clients.line_port import feed_from
-from harness.clients.lines import LineError, LineSplitter, encode_line
-from harness.shown import printable
+from staticfire.faults.errors import FaultError
+from staticfire.faults.proxy import NotOurAddress, PortError, Proxy, ProxyError
+from staticfire.harness.cli.proxy.requests import answer
+from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.clients.line_port import feed_from
+from staticfire.harness.clients.lines import LineError, LineSplitter, encode_line
+from staticfire.harness.shown import printable
 
 STANDARD_INPUT = 0
 REFRESH_S = 0.5
@@ -91,7 +91,7 @@ class TableView:
         self.event(encode_line(fields).decode().rstrip())
 
     def refresh(self, proxy: Proxy) -> None:
-        from harness.cli.proxy.table import links_table
+        from staticfire.harness.cli.proxy.table import links_table
 
         self._live.update(links_table(proxy), refresh=True)
 

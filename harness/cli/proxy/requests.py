@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from faults.errors import FaultError
-from faults.proxy import LinkFaultKind, Proxy
-from harness.clients.lines import NUMBER, TEXT, WHOLE, Kind, LineError, check_fields, decode_line
+from staticfire.faults.errors import FaultError
+from staticfire.faults.proxy import LinkFaultKind, Proxy
+from staticfire.harness.clients.lines import (
+    NUMBER,
+    TEXT,
+    WHOLE,
+    Kind,
+    LineError,
+    check_fields,
+    decode_line,
+)
 
 __all__ = ["answer"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from faults.proxy import LinkFault, LinkStatus, Proxy
-from harness.shown import printable
+from staticfire.faults.proxy import LinkFault, LinkStatus, Proxy
+from staticfire.harness.shown import printable
 
 __all__ = ["links_table"]
 

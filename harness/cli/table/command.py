@@ -11,23 +11,23 @@ from typing import Any
 
 import click
 
-from faults.errors import FaultError
-from harness.campaign import Campaign, CampaignError, OneOf
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import campaign_names
-from harness.campaign_limits import PLACES
-from harness.cli.fleet_options import fleet_options
-from harness.cli.hunt.seed_range import seed_range
-from harness.cli.options import (
+from staticfire.faults.errors import FaultError
+from staticfire.harness.campaign import Campaign, CampaignError, OneOf
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import campaign_names
+from staticfire.harness.campaign_limits import PLACES
+from staticfire.harness.cli.fleet_options import fleet_options
+from staticfire.harness.cli.hunt.seed_range import seed_range
+from staticfire.harness.cli.options import (
     check_nodes,
     choose_faults,
     given_options,
     missing_in,
     runs_option,
 )
-from harness.cli.run import make_folder, run_in
-from harness.cli.somebodys_cluster import take_cluster
-from harness.cli.status import (
+from staticfire.harness.cli.run import make_folder, run_in
+from staticfire.harness.cli.somebodys_cluster import take_cluster
+from staticfire.harness.cli.status import (
     EXIT_INVALID,
     EXIT_UNKNOWN,
     EXIT_VALID,
@@ -35,10 +35,10 @@ from harness.cli.status import (
     HarnessError,
     one_sentence,
 )
-from harness.cli.table.markdown import markdown_lines, outcome
-from harness.cli.table.rows import NOT_HERE, SIMULATION_ONLY, Cell, Row, Table
-from harness.environments.fleet_options import FleetOptions
-from harness.report.verdict_lines import WORDS
+from staticfire.harness.cli.table.markdown import markdown_lines, outcome
+from staticfire.harness.cli.table.rows import NOT_HERE, SIMULATION_ONLY, Cell, Row, Table
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.report.verdict_lines import WORDS
 
 TARGETS = ("own", "apache")
 
@@ -186,8 +186,8 @@ def _campaign_of(cell: Cell, fleet: FleetOptions) -> Campaign | Row:
 
 def _is_for_simulation(given: dict[str, Any]) -> bool:
     """Whether the campaign names a fault that no real machine has."""
-    from harness.environments.broken_machines import SIMULATED_ONLY
-    from harness.environments.catalogue import missing_faults
+    from staticfire.harness.environments.broken_machines import SIMULATED_ONLY
+    from staticfire.harness.environments.catalogue import missing_faults
 
     named = {*_each(given.get("faults")), *(planned.kind for planned in _each(given.get("plan")))}
     return not named.isdisjoint(missing_faults(SIMULATED_ONLY))
@@ -239,8 +239,8 @@ def _run_all(
 
 def _run(cell: Cell, campaign: Campaign, runs: Path, fleet: FleetOptions) -> Row | None:
     """None if the user ended its load. Raises BadInput, HarnessError, KeyboardInterrupt."""
-    from harness.targets.apache import distribution_version
-    from harness.version import versions
+    from staticfire.harness.targets.apache import distribution_version
+    from staticfire.harness.version import versions
 
     found = versions()  # of what runs: a checkout may change meanwhile
     folder = make_folder(campaign, runs)

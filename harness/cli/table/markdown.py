@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.cli.table.rows import NOT_HERE, SIMULATION_ONLY, Row
-from harness.report.verdict_lines import rank
-from harness.shown import printable
+from staticfire.harness.cli.table.rows import NOT_HERE, SIMULATION_ONLY, Row
+from staticfire.harness.report.verdict_lines import rank
+from staticfire.harness.shown import printable
 
 
 def markdown_lines(rows: Sequence[Row]) -> Iterator[str]:

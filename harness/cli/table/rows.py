@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from checkers.history import HistoryError
-from checkers.plain_files import read_plain
-from harness.cli.status import BadInput, HarnessError
-from harness.shown import shown
+from staticfire.checkers.history import HistoryError
+from staticfire.checkers.plain_files import read_plain
+from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.shown import shown
 
 NOT_HERE = "not here"  # the environment lacks a fault of the campaign
 SIMULATION_ONLY = "simulation only"  # every real environment lacks it

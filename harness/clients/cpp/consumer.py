@@ -15,14 +15,14 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from checkers.message_contents import digest_of_text
-from harness.clients.configuration import Configuration
-from harness.clients.consumer import ListenerControl
-from harness.clients.contents import origin_of
-from harness.clients.cpp.library import LOG_FILE_MIB, LOG_FILES, Library
-from harness.clients.cpp.stopping import EXIT_FAILED, stop_in_time
-from harness.clients.payload import is_intact, key_of
-from harness.clients.port import ClientSide
+from staticfire.checkers.message_contents import digest_of_text
+from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.clients.consumer import ListenerControl
+from staticfire.harness.clients.contents import origin_of
+from staticfire.harness.clients.cpp.library import LOG_FILE_MIB, LOG_FILES, Library
+from staticfire.harness.clients.cpp.stopping import EXIT_FAILED, stop_in_time
+from staticfire.harness.clients.payload import is_intact, key_of
+from staticfire.harness.clients.port import ClientSide
 
 SUCCESS, LATER = 0, 1  # CConsumeStatus
 FROM_FIRST_OFFSET = 4  # rocketmq::ConsumeFromWhere

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any, ClassVar
 
-from harness.clients.line_client import ClientFailed
+from staticfire.harness.clients.line_client import ClientFailed
 
 VERSION = "0.4.4"
 LOG_FILES, LOG_FILE_MIB = 2, 10  # where a broker is away its pulls fill a log quickly

@@ -8,13 +8,19 @@ import os
 import threading
 from typing import Any
 
-from checkers.message_contents import digest_of_text
-from harness.clients.configuration import Configuration
-from harness.clients.cpp.library import LOG_FILE_MIB, LOG_FILES, Library, LibraryError, Sent
-from harness.clients.cpp.stopping import stop_in_time
-from harness.clients.payload import make_body
-from harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
-from system_under_test.protocol.message import java_string_hash
+from staticfire.checkers.message_contents import digest_of_text
+from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.clients.cpp.library import (
+    LOG_FILE_MIB,
+    LOG_FILES,
+    Library,
+    LibraryError,
+    Sent,
+)
+from staticfire.harness.clients.cpp.stopping import stop_in_time
+from staticfire.harness.clients.payload import make_body
+from staticfire.harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
+from staticfire.system_under_test.protocol.message import java_string_hash
 
 STATUSES = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
 ATTEMPTS_MAX = 15  # librocketmq takes no more

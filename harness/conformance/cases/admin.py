@@ -8,15 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from harness.conformance.answers import json_in, json_object, number, read_messages
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.consumers import register_consumer
-from harness.conformance.failures import BadAnswer
-from harness.conformance.request_fields import topic_fields
-from harness.conformance.wire import Wire, request
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.message import Message, parse_offset_message_id
+from staticfire.harness.conformance.answers import json_in, json_object, number, read_messages
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.consumers import register_consumer
+from staticfire.harness.conformance.failures import BadAnswer
+from staticfire.harness.conformance.request_fields import topic_fields
+from staticfire.harness.conformance.wire import Wire, request
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
 
 SYSTEM_PREFIX = "rmq_sys_"
 _CAPACITY = re.compile(r"Total : [0-9.]+ [KMGTP]iB, Free : ([0-9.]+ [KMGTP]i|[0-9]+ )B\.?")

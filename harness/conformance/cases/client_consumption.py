@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from itertools import count, pairwise
 
-from harness.clients.payload import make_body
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.cases.offsets import committed
-from harness.conformance.clients.client import Call, Client
-from harness.conformance.clients.door import refusal
-from harness.conformance.clients.stage import Stage
-from harness.conformance.failures import NotTriable
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.harness.clients.payload import make_body
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.offsets import committed
+from staticfire.harness.conformance.clients.client import Call, Client
+from staticfire.harness.conformance.clients.door import refusal
+from staticfire.harness.conformance.clients.stage import Stage
+from staticfire.harness.conformance.failures import NotTriable
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 COMMIT_S = 25.0  # until an offset is with the broker: clients commit every 5 s
 REFUSING_S = 12.0  # longer than two such periods

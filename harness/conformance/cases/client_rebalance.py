@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.cases.client_consumption import Feeder
-from harness.conformance.cases.rebalance import members
-from harness.conformance.clients.client import Client
-from harness.conformance.clients.stage import Stage
-from harness.conformance.failures import NotTriable
-from harness.conformance.request_fields import topic_fields
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.client_consumption import Feeder
+from staticfire.harness.conformance.cases.rebalance import members
+from staticfire.harness.conformance.clients.client import Client
+from staticfire.harness.conformance.clients.stage import Stage
+from staticfire.harness.conformance.failures import NotTriable
+from staticfire.harness.conformance.request_fields import topic_fields
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 REBALANCE_S, SLACK_S = 20.0, 10.0
 ROUTE_S = 30.0  # clients ask for routes this often

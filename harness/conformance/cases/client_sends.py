@@ -5,17 +5,17 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from harness.clients.payload import key_of
-from harness.clients.port import Outcome
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.clients.client import Client
-from harness.conformance.clients.stage import Stage
-from harness.conformance.failures import NotTriable
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.json_writer import dumps_fastjson
+from staticfire.harness.clients.payload import key_of
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.clients.client import Client
+from staticfire.harness.conformance.clients.stage import Stage
+from staticfire.harness.conformance.failures import NotTriable
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
 
 QUEUES = 3
 KEYS = 12

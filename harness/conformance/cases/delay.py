@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.answers import Pulled
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.wire import Wire
+from staticfire.harness.conformance.answers import Pulled
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.wire import Wire
 
 LEVELS_S = {1: 1.0, 2: 5.0, 3: 10.0}
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"

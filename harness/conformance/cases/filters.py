@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.consumers import Member, register_consumer, subscription
-from harness.conformance.request_fields import pull_fields
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.consumers import Member, register_consumer, subscription
+from staticfire.harness.conformance.request_fields import pull_fields
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 SQL = "SQL92"
 NO_SUBSCRIPTION = 0  # system flag of a pull that brings none along

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 
-from harness.conformance.answers import number
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.cases.limits import BODY_MAX, PROPERTIES_MAX
-from harness.conformance.cases.long_polling import is_answered, wait_for_messages
-from harness.conformance.cases.offsets import commit, committed
-from harness.conformance.cases.transactions import COMMIT, PREPARED, SOON_S, bodies, prepare
-from harness.conformance.request_fields import pull_fields, send_fields, topic_fields
-from harness.conformance.wire import Wire, request
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.harness.conformance.answers import number
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.limits import BODY_MAX, PROPERTIES_MAX
+from staticfire.harness.conformance.cases.long_polling import is_answered, wait_for_messages
+from staticfire.harness.conformance.cases.offsets import commit, committed
+from staticfire.harness.conformance.cases.transactions import (
+    COMMIT,
+    PREPARED,
+    SOON_S,
+    bodies,
+    prepare,
+)
+from staticfire.harness.conformance.request_fields import pull_fields, send_fields, topic_fields
+from staticfire.harness.conformance.wire import Wire, request
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 WAIT_MS = 1000
 WAITING = 2 | 4  # system flags: may wait, subscription included

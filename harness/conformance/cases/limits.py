@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.request_fields import pull_fields, send_fields
-from harness.conformance.wire import NoAnswer, Wire, request
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.request_fields import pull_fields, send_fields
+from staticfire.harness.conformance.wire import NoAnswer, Wire, request
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 BODY_MAX = 4 << 20
 PROPERTIES_MAX = 32_767

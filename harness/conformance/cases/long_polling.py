@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.request_fields import pull_fields
-from harness.conformance.wire import NoAnswer, Wire, request
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.request_fields import pull_fields
+from staticfire.harness.conformance.wire import NoAnswer, Wire, request
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 WAITING = 2 | 4  # system flags: may wait, subscription included
 HOLD_MS = 8000

@@ -8,14 +8,14 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from harness.conformance.answers import json_object
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.failures import TargetUnfit
-from harness.conformance.wire import CannotConnect, NoAnswer, Wire
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.harness.conformance.answers import json_object
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.failures import TargetUnfit
+from staticfire.harness.conformance.wire import CannotConnect, NoAnswer, Wire
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 EXPIRY_S, SCAN_S = 120, 15
 REGISTER_S = 30

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.answers import json_in, json_object, number
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.cases.admin import by_queue
-from harness.conformance.consumers import register_consumer
-from harness.conformance.failures import BadAnswer
-from harness.conformance.wire import Wire, request
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.harness.conformance.answers import json_in, json_object, number
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.admin import by_queue
+from staticfire.harness.conformance.consumers import register_consumer
+from staticfire.harness.conformance.failures import BadAnswer
+from staticfire.harness.conformance.wire import Wire, request
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 PERSIST_S = 5.0
 TO_THE_END = -1  # the timestamp that means the end of each queue

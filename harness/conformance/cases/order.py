@@ -6,11 +6,11 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-from harness.conformance.answers import json_object, number
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode
+from staticfire.harness.conformance.answers import json_object, number
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 LOCK_S = 60.0
 

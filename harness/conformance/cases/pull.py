@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from harness.conformance.answers import number
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.request_fields import READ, WRITE, pull_fields
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.harness.conformance.answers import number
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.request_fields import READ, WRITE, pull_fields
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 COMMIT, SUBSCRIPTION = 1, 4  # system flags of a pull
 MEMORY_MAX = 256 << 10

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.answers import json_object
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.consumers import register_consumer
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.harness.conformance.answers import json_object
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.consumers import register_consumer
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 TOLD_S = 3.0
 EXPIRY_S, SLACK_S = 120.0, 15.0

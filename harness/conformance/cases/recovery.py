@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from harness.conformance.answers import number
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.request_fields import send_fields
-from harness.conformance.wire import NoAnswer, Wire, request
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import parse_offset_message_id
+from staticfire.harness.conformance.answers import number
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.request_fields import send_fields
+from staticfire.harness.conformance.wire import NoAnswer, Wire, request
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
 SLOW = 20.0  # times as long as usual
 

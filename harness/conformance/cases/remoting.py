@@ -7,12 +7,12 @@ import json
 import struct
 from typing import Any
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.request_fields import pull_fields, send_fields
-from harness.conformance.wire import NoAnswer, Wire, request
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import ROCKETMQ
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.request_fields import pull_fields, send_fields
+from staticfire.harness.conformance.wire import NoAnswer, Wire, request
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import ROCKETMQ
 
 UNKNOWN_CODE = 9999
 IDLE_S = 120

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.cases.offsets import commit, committed
-from harness.conformance.cases.store import below_root, log_files
-from harness.conformance.consumers import register_consumer
-from harness.conformance.failures import TargetUnfit
-from harness.conformance.inventory import inventory
-from harness.conformance.raw_stream import HaStream, connect_ha
-from harness.conformance.request_fields import send_fields
-from harness.conformance.target_facts import BrokerAddress
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.message import MAGIC_MESSAGE
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.offsets import commit, committed
+from staticfire.harness.conformance.cases.store import below_root, log_files
+from staticfire.harness.conformance.consumers import register_consumer
+from staticfire.harness.conformance.failures import TargetUnfit
+from staticfire.harness.conformance.inventory import inventory
+from staticfire.harness.conformance.raw_stream import HaStream, connect_ha
+from staticfire.harness.conformance.request_fields import send_fields
+from staticfire.harness.conformance.target_facts import BrokerAddress
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
 
 HEARTBEAT_S, SILENCE_S = 5.0, 20.0
 SYNC_S = 10.0

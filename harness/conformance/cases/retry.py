@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 
-from harness.conformance.answers import number
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.consumers import register_consumer
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message
+from staticfire.harness.conformance.answers import number
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.consumers import register_consumer
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message
 
 SOON_S = 4.0
 

@@ -6,13 +6,13 @@ import asyncio
 import struct
 import zlib
 
-from harness.conformance.answers import number
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.request_fields import property_text, send_fields, short_fields
-from harness.conformance.wire import request
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.message import parse_offset_message_id
+from staticfire.harness.conformance.answers import number
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.request_fields import property_text, send_fields, short_fields
+from staticfire.harness.conformance.wire import request
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
 COMPRESSED = 1
 BODY_MAX = 4 << 20

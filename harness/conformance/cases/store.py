@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from zlib import crc32
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.cases.offsets import commit
-from harness.conformance.consumers import register_consumer
-from harness.conformance.failures import BadAnswer
-from harness.conformance.wire import Wire
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.message import java_string_hash, parse_offset_message_id
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.offsets import commit
+from staticfire.harness.conformance.consumers import register_consumer
+from staticfire.harness.conformance.failures import BadAnswer
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.message import java_string_hash, parse_offset_message_id
 
 MESSAGE_MAGIC, BLANK_MAGIC = 0xDAA320A7, 0xCBD43194
 ENTRY = struct.Struct(">qiq")

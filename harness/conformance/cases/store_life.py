@@ -8,9 +8,9 @@ import lzma
 import tarfile
 from importlib.resources import files as resources
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.cases.store import (
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.store import (
     ENTRY,
     LARGE,
     below_root,
@@ -19,9 +19,9 @@ from harness.conformance.cases.store import (
     root_of,
     stored_at,
 )
-from harness.conformance.wire import Wire
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.message import decode_records
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.message import decode_records
 
 DELETE_S = 90.0  # brokers look every 10 s, the first time after a minute
 RESERVED_HOURS = 72
@@ -34,7 +34,7 @@ JAVA_SIZES = (
     ("maxIndexNum", "2000"),
 )
 # Read here, as nothing inside the simulation reads files of ours.
-_DATA = resources("harness.conformance.data")
+_DATA = resources("staticfire.harness.conformance.data")
 _PACKED = (_DATA / "java-store.tar.xz").read_bytes()
 _LEDGER = (_DATA / "java-ledger.txt").read_text(encoding="utf-8")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from harness.conformance.answers import number, read_messages
-from harness.conformance.bench import STORED, Bench
-from harness.conformance.case import case, require, require_equal
-from harness.conformance.consumers import Member, register_producer
-from harness.conformance.failures import BadAnswer
-from harness.conformance.wire import NoAnswer, Wire
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import parse_offset_message_id
+from staticfire.harness.conformance.answers import number, read_messages
+from staticfire.harness.conformance.bench import STORED, Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.consumers import Member, register_producer
+from staticfire.harness.conformance.failures import BadAnswer
+from staticfire.harness.conformance.wire import NoAnswer, Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
 PREPARED = 4  # sysFlag
 COMMIT, ROLLBACK = 8, 12

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.clients.port import Outcome, Request
-from harness.conformance.failures import NotTriable
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.conformance.failures import NotTriable
 
 if TYPE_CHECKING:
-    from checkers.history import OpType
-    from harness.conformance.clients.door import Door
+    from staticfire.checkers.history import OpType
+    from staticfire.harness.conformance.clients.door import Door
 
 ANSWER_S = 30.0  # for one request, and for the start
 POLL_S = 0.05

@@ -10,14 +10,18 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from faults.proxy.identity import ClientIdentity
-from faults.proxy.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
-from harness.conformance.wire_log import WireLog
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand, decode_command
-from system_under_test.protocol.frames import LENGTH_SIZE, FrameDecoder, RemoteProtocolError
-from system_under_test.protocol.message import encode_host
-from system_under_test.remoting.address import format_address, parse_address
+from staticfire.faults.proxy.identity import ClientIdentity
+from staticfire.faults.proxy.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
+from staticfire.harness.conformance.wire_log import WireLog
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.frames import (
+    LENGTH_SIZE,
+    FrameDecoder,
+    RemoteProtocolError,
+)
+from staticfire.system_under_test.protocol.message import encode_host
+from staticfire.system_under_test.remoting.address import format_address, parse_address
 
 if TYPE_CHECKING:
     from asyncio import AbstractServer

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from harness.clients import configuration as configurations
-from harness.clients.consumer import ListenerControl, serve_consumer
-from harness.clients.port import ClientPort, Outcome, Request
-from harness.clients.producer import serve_producer
-from harness.conformance.clients.client import Emit
-from harness.simulation.process import Main, SimProcess
-from harness.simulation.world import World
+from staticfire.harness.clients import configuration as configurations
+from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
+from staticfire.harness.clients.port import ClientPort, Outcome, Request
+from staticfire.harness.clients.producer import serve_producer
+from staticfire.harness.conformance.clients.client import Emit
+from staticfire.harness.simulation.process import Main, SimProcess
+from staticfire.harness.simulation.world import World
 
 STOP_S = 30.0
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from harness.conformance.bench import Bench
-from harness.conformance.clients.client import POLL_S, Client
-from harness.conformance.clients.door import Door
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.clients.client import POLL_S, Client
+from staticfire.harness.conformance.clients.door import Door
 
 
 class Stage:

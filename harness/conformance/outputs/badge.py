@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import orjson
 
-from harness.conformance.clause import Level
-from harness.conformance.result import Outcome
-from harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.clause import Level
+from staticfire.harness.conformance.result import Outcome
+from staticfire.harness.conformance.suite import SuiteResult
 
 
 def badge(result: SuiteResult, *, profile: str) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from harness.conformance.case import cases
-from harness.conformance.clause import Clause, Level, contract
+from staticfire.harness.conformance.case import cases
+from staticfire.harness.conformance.clause import Clause, Level, contract
 
 _HEAD = """# The contract
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.conformance.outputs.badge import badge
-from harness.conformance.outputs.html_matrix import html_matrix
-from harness.conformance.outputs.json_output import to_json
-from harness.conformance.outputs.junit import junit_xml
-from harness.conformance.outputs.markdown import markdown
-from harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.outputs.badge import badge
+from staticfire.harness.conformance.outputs.html_matrix import html_matrix
+from staticfire.harness.conformance.outputs.json_output import to_json
+from staticfire.harness.conformance.outputs.junit import junit_xml
+from staticfire.harness.conformance.outputs.markdown import markdown
+from staticfire.harness.conformance.suite import SuiteResult
 
 
 def write_outputs(

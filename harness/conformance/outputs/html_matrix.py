@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from harness.conformance.result import Outcome
-from harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.result import Outcome
+from staticfire.harness.conformance.suite import SuiteResult
 
 _SIGNS = {
     Outcome.PASSED: "✓",
@@ -23,7 +23,7 @@ def html_matrix(results: Sequence[SuiteResult]) -> str:
     """All targets side by side; a case that a target was not asked is empty there."""
     clauses = {one.clause.id: one.clause for result in results for one in result.results}
     environment = Environment(
-        loader=PackageLoader("harness.conformance.outputs"),
+        loader=PackageLoader("staticfire.harness.conformance.outputs"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

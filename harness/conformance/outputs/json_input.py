@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from harness.conformance.clause import contract
-from harness.conformance.outputs.json_output import SCHEMA_VERSION
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.clause import contract
+from staticfire.harness.conformance.outputs.json_output import SCHEMA_VERSION
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.suite import SuiteResult
 
 NAME = "conformance.json"
 

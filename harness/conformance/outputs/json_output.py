@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from harness.conformance.result import CaseResult
-from harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.result import CaseResult
+from staticfire.harness.conformance.suite import SuiteResult
 
 SCHEMA_VERSION = 1
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.suite import SuiteResult
-from harness.shown import printable
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.suite import SuiteResult
+from staticfire.harness.shown import printable
 
 _TAGS = {
     Outcome.FAILED: "failure",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.suite import SuiteResult
-from harness.shown import printable
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.suite import SuiteResult
+from staticfire.harness.shown import printable
 
 NOT_RUN_MAX = 40  # lines
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 
-from harness.conformance.bench import MASTER
-from harness.conformance.case import Case
-from harness.conformance.clause import Need
-from harness.conformance.clients.processes import ProcessClients
-from harness.conformance.sites.clean_up import CleanUp
-from harness.conformance.sites.concurrent import run_beside, run_with_client
-from harness.conformance.sites.presence import find_brokers, require_admitted
-from harness.conformance.sites.site import OnResult
-from harness.conformance.target_facts import BrokerAddress, TargetFacts
+from staticfire.harness.conformance.bench import MASTER
+from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.clause import Need
+from staticfire.harness.conformance.clients.processes import ProcessClients
+from staticfire.harness.conformance.sites.clean_up import CleanUp
+from staticfire.harness.conformance.sites.concurrent import run_beside, run_with_client
+from staticfire.harness.conformance.sites.presence import find_brokers, require_admitted
+from staticfire.harness.conformance.sites.site import OnResult
+from staticfire.harness.conformance.target_facts import BrokerAddress, TargetFacts
 
 UNBREAKABLE = "the target is somebody's: its nodes are not ours to {}"
 _LACKING = {

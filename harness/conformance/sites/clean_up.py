@@ -6,13 +6,13 @@ import asyncio
 import re
 from collections.abc import Sequence
 
-from harness.conformance.bench import Bench
-from harness.conformance.failures import BadAnswer, TargetUnfit
-from harness.conformance.inventory import Inventory, inventory
-from harness.conformance.target_facts import TargetFacts
-from harness.conformance.wire import CannotConnect, NoAnswer, Wire
-from harness.conformance.wire_log import WireLog
-from system_under_test.protocol.codes import RequestCode
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.failures import BadAnswer, TargetUnfit
+from staticfire.harness.conformance.inventory import Inventory, inventory
+from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.conformance.wire import CannotConnect, NoAnswer, Wire
+from staticfire.harness.conformance.wire_log import WireLog
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 SWEEP_S = 60.0
 

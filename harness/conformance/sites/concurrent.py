@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from harness.conformance.bench import Bench
-from harness.conformance.case import Case
-from harness.conformance.clause import Need
-from harness.conformance.clients.client import ClientMaker, ClientUnusable
-from harness.conformance.clients.stage import Stage
-from harness.conformance.failures import NotTriable, TargetUnfit
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.sites.presence import why_gone
-from harness.conformance.sites.site import OnResult, SiteFailed
-from harness.conformance.target_facts import TargetFacts
-from harness.conformance.trying import try_case
-from harness.conformance.wire import CannotConnect, NoAnswer
-from harness.conformance.wire_log import WireLog
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.clause import Need
+from staticfire.harness.conformance.clients.client import ClientMaker, ClientUnusable
+from staticfire.harness.conformance.clients.stage import Stage
+from staticfire.harness.conformance.failures import NotTriable, TargetUnfit
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.sites.presence import why_gone
+from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
+from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.conformance.trying import try_case
+from staticfire.harness.conformance.wire import CannotConnect, NoAnswer
+from staticfire.harness.conformance.wire_log import WireLog
 
 AT_ONCE = 16
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from harness.conformance.case import Case
-from harness.conformance.clause import Need
-from harness.conformance.clients.processes import ProcessClients
-from harness.conformance.sites.concurrent import run_with_client
-from harness.conformance.sites.site import OnResult, SiteFailed
-from harness.conformance.target_facts import TargetFacts
-from harness.local_cluster.cluster import LocalCluster
-from harness.local_cluster.errors import ClusterError
+from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.clause import Need
+from staticfire.harness.conformance.clients.processes import ProcessClients
+from staticfire.harness.conformance.sites.concurrent import run_with_client
+from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
+from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.local_cluster.cluster import LocalCluster
+from staticfire.harness.local_cluster.errors import ClusterError
 
 MASTERS = 2
 NOTHING_BREAKS = "the cluster shares a process with the suite: nothing of it can be {}"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import Bench
-from harness.conformance.failures import BadAnswer, TargetUnfit
-from harness.conformance.request_fields import send_fields, topic_fields
-from harness.conformance.sites.site import SiteFailed
-from harness.conformance.target_facts import BrokerAddress, TargetFacts
-from harness.conformance.wire import CannotConnect, NoAnswer, Wire
-from harness.conformance.wire_log import WireLog
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting.address import parse_address
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.failures import BadAnswer, TargetUnfit
+from staticfire.harness.conformance.request_fields import send_fields, topic_fields
+from staticfire.harness.conformance.sites.site import SiteFailed
+from staticfire.harness.conformance.target_facts import BrokerAddress, TargetFacts
+from staticfire.harness.conformance.wire import CannotConnect, NoAnswer, Wire
+from staticfire.harness.conformance.wire_log import WireLog
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting.address import parse_address
 
 LOOK_S = 3.0  # for the greeting of another product
 NOT_ROCKETMQ = (NoAnswer, BadAnswer, TargetUnfit)

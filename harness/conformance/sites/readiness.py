@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.conformance.bench import Bench
-from harness.conformance.failures import BadAnswer, TargetUnfit
-from harness.conformance.request_fields import send_fields, topic_fields
-from harness.conformance.sites.site import SiteFailed
-from harness.conformance.target_facts import TargetFacts
-from harness.conformance.wire import CannotConnect, NoAnswer
-from harness.conformance.wire_log import WireLog
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.failures import BadAnswer, TargetUnfit
+from staticfire.harness.conformance.request_fields import send_fields, topic_fields
+from staticfire.harness.conformance.sites.site import SiteFailed
+from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.conformance.wire import CannotConnect, NoAnswer
+from staticfire.harness.conformance.wire_log import WireLog
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 UP_S = 60.0
 POLL_S = 0.5

@@ -7,24 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from faults.capabilities import Controls
-from harness.campaign_draw import draw_campaign
-from harness.conformance.case import Case
-from harness.conformance.clause import Need
-from harness.conformance.sites.concurrent import run_beside
-from harness.conformance.sites.files import change_files
-from harness.conformance.sites.readiness import until_serving
-from harness.conformance.sites.simulated import SHAPE
-from harness.conformance.sites.site import OnResult, SiteFailed
-from harness.conformance.target_facts import TargetFacts
-from harness.environments.catalogue import DEFAULTS, make_fleet
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet_options import FleetOptions
-from harness.environments.real import RealEnvironment
-from harness.environments.real_controls import real_controls
-from harness.recorder import Recorder
-from harness.targets.catalogue import make_target
-from system_under_test.real_env import RealStorage
+from staticfire.faults.capabilities import Controls
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.clause import Need
+from staticfire.harness.conformance.sites.concurrent import run_beside
+from staticfire.harness.conformance.sites.files import change_files
+from staticfire.harness.conformance.sites.readiness import until_serving
+from staticfire.harness.conformance.sites.simulated import SHAPE
+from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
+from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.environments.catalogue import DEFAULTS, make_fleet
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.environments.real import RealEnvironment
+from staticfire.harness.environments.real_controls import real_controls
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.targets.catalogue import make_target
+from staticfire.system_under_test.real_env import RealStorage
 
 POWER_NEEDS = ("disk", "disk.power_cut", "disk.slow", "disk.wipe")
 LOCAL = ("processes", "namespaces")  # environments whose nodes keep their files on this machine

@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.campaign import Campaign
-from harness.campaign_draw import draw_campaign
-from harness.conformance.case import Case
-from harness.conformance.clause import Need
-from harness.conformance.clients.simulated import SimulatedClients
-from harness.conformance.result import CaseResult, Outcome
-from harness.conformance.sites.files import change_files
-from harness.conformance.sites.readiness import until_serving
-from harness.conformance.sites.site import OnResult
-from harness.conformance.target_facts import TargetFacts
-from harness.conformance.trying import try_case
-from harness.environments.simulated_controls import simulated_controls
-from harness.environments.simulation import SimulationEnvironment
-from harness.recorder import Recorder
-from harness.simulation.world import World
-from system_under_test.env import Env
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.clause import Need
+from staticfire.harness.conformance.clients.simulated import SimulatedClients
+from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.sites.files import change_files
+from staticfire.harness.conformance.sites.readiness import until_serving
+from staticfire.harness.conformance.sites.site import OnResult
+from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.conformance.trying import try_case
+from staticfire.harness.environments.simulated_controls import simulated_controls
+from staticfire.harness.environments.simulation import SimulationEnvironment
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.env import Env
 
 TESTER = "tester"
 TESTER_ADDRESS = "10.9.9.9"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from harness.conformance.case import Case
-from harness.conformance.clause import Need
-from harness.conformance.result import CaseResult
+from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.clause import Need
+from staticfire.harness.conformance.result import CaseResult
 
 OnResult = Callable[[CaseResult], None]
 

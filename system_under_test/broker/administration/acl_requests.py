@@ -5,21 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from system_under_test.acl.accounts import Accounts
-from system_under_test.acl.guard import AccessGuard, AclPolicy, read_text
-from system_under_test.acl.signature import Credentials, Sign, make_signer
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.services.diversion import real_destination
-from system_under_test.broker.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
-from system_under_test.env import Env, Storage
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import decode_record
-from system_under_test.remoting import Connection, Handler
-from system_under_test.store.delay_levels import SCHEDULE_TOPIC
-from system_under_test.store.errors import StoreError
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.acl.accounts import Accounts
+from staticfire.system_under_test.acl.guard import AccessGuard, AclPolicy, read_text
+from staticfire.system_under_test.acl.signature import Credentials, Sign, make_signer
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.services.diversion import real_destination
+from staticfire.system_under_test.broker.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
+from staticfire.system_under_test.env import Env, Storage
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import decode_record
+from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.message_store import MessageStore
 
 WATCH_INTERVAL_S = 0.5  # RocketMQ, FileWatchService
 NOT_ENABLED = "aclEnable is false"

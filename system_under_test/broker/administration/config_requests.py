@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.administration.live_config import BlackListed
-from system_under_test.broker.administration.parts import AdminParts
-from system_under_test.broker.answers import answer_error, answer_ok
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.broker.administration.live_config import BlackListed
+from staticfire.system_under_test.broker.administration.parts import AdminParts
+from staticfire.system_under_test.broker.answers import answer_error, answer_ok
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import Connection, Handler
 
 
 class ConfigRequests:

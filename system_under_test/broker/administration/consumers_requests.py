@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.administration.parts import AdminParts
-from system_under_test.broker.answers import answer_error, answer_ok
-from system_under_test.broker.clients import Member
-from system_under_test.broker.tag_filter import is_tag_expression, sql_refusal
-from system_under_test.filters.sql92 import FilterSyntaxError
-from system_under_test.protocol.bodies_clients import (
+from staticfire.system_under_test.broker.administration.parts import AdminParts
+from staticfire.system_under_test.broker.answers import answer_error, answer_ok
+from staticfire.system_under_test.broker.clients import Member
+from staticfire.system_under_test.broker.tag_filter import is_tag_expression, sql_refusal
+from staticfire.system_under_test.filters.sql92 import FilterSyntaxError
+from staticfire.system_under_test.protocol.bodies_clients import (
     CheckClientConfig,
     ClientConnection,
     ConsumerConnections,
@@ -15,14 +15,14 @@ from system_under_test.protocol.bodies_clients import (
     ProducerInfo,
     ProducerTable,
 )
-from system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
-from system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers_admin import (
+from staticfire.system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
+from staticfire.system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers_admin import (
     ConsumerConnectionsHeader,
     ProducerConnectionsHeader,
 )
-from system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.remoting import Connection, Handler
 
 NS_PER_MS = 1_000_000
 

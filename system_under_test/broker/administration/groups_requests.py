@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.administration.parts import AdminParts
-from system_under_test.broker.administration.topics_requests import QUEUES_MAX
-from system_under_test.broker.answers import SLAVE_REFUSAL, answer_error, answer_ok
-from system_under_test.broker.subscription_groups import group_name_error
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers_admin import DeleteSubscriptionGroupHeader
-from system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.broker.administration.parts import AdminParts
+from staticfire.system_under_test.broker.administration.topics_requests import QUEUES_MAX
+from staticfire.system_under_test.broker.answers import SLAVE_REFUSAL, answer_error, answer_ok
+from staticfire.system_under_test.broker.subscription_groups import group_name_error
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers_admin import DeleteSubscriptionGroupHeader
+from staticfire.system_under_test.remoting import Connection, Handler
 
 
 class GroupRequests:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from system_under_test.broker.administration.parts import AdminParts
-from system_under_test.broker.answers import answer_ok, topic_unknown
-from system_under_test.broker.time_text import stamp_text
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import MessageQueue, TopicConfig
-from system_under_test.protocol.bodies_queues import (
+from staticfire.system_under_test.broker.administration.parts import AdminParts
+from staticfire.system_under_test.broker.answers import answer_ok, topic_unknown
+from staticfire.system_under_test.broker.time_text import stamp_text
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import MessageQueue, TopicConfig
+from staticfire.system_under_test.protocol.bodies_queues import (
     BrokerConsumeStats,
     ConsumeStats,
     ConsumeTimeSpans,
@@ -17,18 +17,18 @@ from system_under_test.protocol.bodies_queues import (
     OffsetPosition,
     QueueTimeSpan,
 )
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers_admin import (
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers_admin import (
     CloneGroupOffsetHeader,
     ConsumeStatsHeader,
     ConsumeStatsInBrokerHeader,
     ConsumeTimeSpanHeader,
     CorrectionOffsetHeader,
 )
-from system_under_test.protocol.json_body import JsonBody
-from system_under_test.remoting import Connection, Handler
-from system_under_test.remoting.pieces import Pieces
+from staticfire.system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.remoting.pieces import Pieces
 
 OFFSET_MAX = (1 << 63) - 1  # Java's Long.MAX_VALUE
 POSITIONS_A_TURN = 2_000  # of a group in queues: tens of milliseconds

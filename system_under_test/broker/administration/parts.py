@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from system_under_test.broker.administration.live_config import LiveConfig
-from system_under_test.broker.administration.policy import AdminPolicy
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.administration.store_rates import StoreRates
-from system_under_test.broker.clients import Clients
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.consumer_filters import ConsumerFilters
-from system_under_test.broker.offsets import ConsumerOffsets
-from system_under_test.broker.pull_filters import PullFilters
-from system_under_test.broker.queue_locks import QueueLocks
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import Topics
-from system_under_test.env import Clock, Storage
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.broker.administration.live_config import LiveConfig
+from staticfire.system_under_test.broker.administration.policy import AdminPolicy
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.administration.store_rates import StoreRates
+from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.consumer_filters import ConsumerFilters
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.pull_filters import PullFilters
+from staticfire.system_under_test.broker.queue_locks import QueueLocks
+from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.topics import Topics
+from staticfire.system_under_test.env import Clock, Storage
+from staticfire.system_under_test.store.message_store import MessageStore
 
 # Further lines of code 28, from components that have some.
 Figures = Callable[[], dict[str, object]]

@@ -5,20 +5,20 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable
 
-from system_under_test.broker.administration.parts import AdminParts
-from system_under_test.broker.answers import answer_error, answer_ok
-from system_under_test.broker.pull_filters import ALL_MESSAGES, PullFilter, properties_at
-from system_under_test.broker.tag_filter import is_tag_expression, subscribed_tags
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import SubscriptionData
-from system_under_test.protocol.bodies_queues import ConsumeQueueEntry, ConsumeQueuePage
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers_admin import QueryConsumeQueueHeader
-from system_under_test.protocol.json_pretty import dumps_pretty
-from system_under_test.remoting import Connection, Handler
-from system_under_test.store.consume_queue import Entry
-from system_under_test.store.record_filter import ExtensionUnit
+from staticfire.system_under_test.broker.administration.parts import AdminParts
+from staticfire.system_under_test.broker.answers import answer_error, answer_ok
+from staticfire.system_under_test.broker.pull_filters import ALL_MESSAGES, PullFilter, properties_at
+from staticfire.system_under_test.broker.tag_filter import is_tag_expression, subscribed_tags
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import SubscriptionData
+from staticfire.system_under_test.protocol.bodies_queues import ConsumeQueueEntry, ConsumeQueuePage
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers_admin import QueryConsumeQueueHeader
+from staticfire.system_under_test.protocol.json_pretty import dumps_pretty
+from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.store.consume_queue import Entry
+from staticfire.system_under_test.store.record_filter import ExtensionUnit
 
 ENTRIES_MAX = 10_000  # of one answer
 UNIT_SIZE = 20  # bytes of an extension unit without bits (RocketMQ, CqExtUnit.MIN_EXT_UNIT_SIZE)

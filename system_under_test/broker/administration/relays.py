@@ -11,27 +11,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from system_under_test.broker.administration.parts import AdminParts
-from system_under_test.broker.answers import Refused, answer_error, answer_ok
-from system_under_test.broker.asked_clients import AskedClients
-from system_under_test.broker.clients import ConsumerGroup, Member
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.bodies_queues import (
+from staticfire.system_under_test.broker.administration.parts import AdminParts
+from staticfire.system_under_test.broker.answers import Refused, answer_error, answer_ok
+from staticfire.system_under_test.broker.asked_clients import AskedClients
+from staticfire.system_under_test.broker.clients import ConsumerGroup, Member
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_queues import (
     ConsumerStatus,
     QueueOffsetForC,
     ResetOffsetBody,
     ResetOffsetBodyForC,
 )
-from system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand, size_of
-from system_under_test.protocol.headers_admin import (
+from staticfire.system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, size_of
+from staticfire.system_under_test.protocol.headers_admin import (
     ConsumeMessageDirectlyHeader,
     ConsumerRunningInfoHeader,
     ConsumerStatusHeader,
     ResetOffsetHeader,
 )
-from system_under_test.protocol.message import parse_offset_message_id
-from system_under_test.remoting import Connection, Handler, RemotingTimeout
+from staticfire.system_under_test.protocol.message import parse_offset_message_id
+from staticfire.system_under_test.remoting import Connection, Handler, RemotingTimeout
 
 STATUS_TIMEOUT_S = 5.0  # RocketMQ, Broker2Client.getConsumeStatus
 RELAY_TIMEOUT_S = 10.0  # RocketMQ, Broker2Client.callClient

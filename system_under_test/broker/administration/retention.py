@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.periodic import Schedule
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, Handler
-from system_under_test.store.message_store import MessageStore
-from system_under_test.store.retention import Removal
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.retention import Removal
 
 __all__ = ["Cleaning"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from system_under_test.broker.administration.statistics_windows import Windows
-from system_under_test.protocol.bodies_clients import BrokerStats
-from system_under_test.store.delay_levels import SCHEDULE_TOPIC
+from staticfire.system_under_test.broker.administration.statistics_windows import Windows
+from staticfire.system_under_test.protocol.bodies_clients import BrokerStats
+from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 
 SAMPLING_INTERVAL_S = 10.0
 DAY_MS = 86_400_000

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.administration.parts import AdminParts
-from system_under_test.broker.administration.statistics import NS_PER_MS
-from system_under_test.broker.answers import answer_error, answer_ok
-from system_under_test.protocol.bodies_clients import KVTable
-from system_under_test.protocol.codes import VERSION, RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers_admin import BrokerStatsHeader
-from system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.broker.administration.parts import AdminParts
+from staticfire.system_under_test.broker.administration.statistics import NS_PER_MS
+from staticfire.system_under_test.broker.answers import answer_error, answer_ok
+from staticfire.system_under_test.protocol.bodies_clients import KVTable
+from staticfire.system_under_test.protocol.codes import VERSION, RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers_admin import BrokerStatsHeader
+from staticfire.system_under_test.remoting import Connection, Handler
 
 VERSION_TEXT = "V4_9_8"
 

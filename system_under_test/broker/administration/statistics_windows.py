@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from system_under_test.protocol.bodies_clients import BrokerStats, StatsSummary
+from staticfire.system_under_test.protocol.bodies_clients import BrokerStats, StatsSummary
 
 MINUTE_PERIOD_MS = 10_000  # RocketMQ, StatsItem.samplingInSeconds: 7 samples are a minute
 HOUR_PERIOD_MS = 600_000  # samplingInMinutes

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.put_times import PutTimes
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.put_times import PutTimes
 
 SAMPLING_INTERVAL_S = 1.0
 SAMPLES_MAX = 601  # ten minutes

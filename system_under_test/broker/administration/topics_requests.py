@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.administration.parts import AdminParts
-from system_under_test.broker.answers import (
+from staticfire.system_under_test.broker.administration.parts import AdminParts
+from staticfire.system_under_test.broker.answers import (
     SLAVE_REFUSAL,
     answer_error,
     answer_ok,
     topic_unknown,
 )
-from system_under_test.broker.topics import TableFull, topic_name_error
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import BodyError, MessageQueue, TopicConfig
-from system_under_test.protocol.bodies_clients import GroupList, TopicList
-from system_under_test.protocol.bodies_queues import TopicOffset, TopicStats
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import CreateTopicHeader, DeleteTopicHeader
-from system_under_test.protocol.headers_admin import TopicHeader
-from system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.broker.topics import TableFull, topic_name_error
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import BodyError, MessageQueue, TopicConfig
+from staticfire.system_under_test.protocol.bodies_clients import GroupList, TopicList
+from staticfire.system_under_test.protocol.bodies_queues import TopicOffset, TopicStats
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import CreateTopicHeader, DeleteTopicHeader
+from staticfire.system_under_test.protocol.headers_admin import TopicHeader
+from staticfire.system_under_test.remoting import Connection, Handler
 
 PERM_MAX = 15
 # Queue ids and folders for more queues are certainly a mistake; the statistics of so many take 100 ms.

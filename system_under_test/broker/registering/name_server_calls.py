@@ -8,20 +8,24 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.topics import TopicChange
-from system_under_test.env import Log
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfigTable
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.topics import TopicChange
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfigTable,
+)
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import (
     QueryDataVersionResponse,
     RegisterBrokerHeader,
     RegisterBrokerResponse,
     UnregisterBrokerHeader,
 )
-from system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.remoting import RemotingClient, RemotingError
 
 CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32
 UNREGISTER_TIMEOUT_S = 3.0

@@ -6,16 +6,16 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.registering.name_server_calls import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.registering.name_server_calls import (
     NameServerCalls,
     Refused,
     Registered,
     RegistrationEvents,
 )
-from system_under_test.env import Log
-from system_under_test.protocol.bodies import TopicConfigTable
-from system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.protocol.bodies import TopicConfigTable
+from staticfire.system_under_test.remoting import RemotingClient, RemotingError
 
 __all__ = ["Registrar"]
 

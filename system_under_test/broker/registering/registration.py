@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.registering.name_server_calls import Registered, RegistrationEvents
-from system_under_test.broker.registering.registrar import Registrar
-from system_under_test.broker.topics import TopicChange
-from system_under_test.env import Log
-from system_under_test.protocol.bodies import TopicConfigTable
-from system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.registering.name_server_calls import (
+    Registered,
+    RegistrationEvents,
+)
+from staticfire.system_under_test.broker.registering.registrar import Registrar
+from staticfire.system_under_test.broker.topics import TopicChange
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.protocol.bodies import TopicConfigTable
+from staticfire.system_under_test.remoting import RemotingClient
 
 # After a failure, and as long as a slave does not know its master; RocketMQ waits for the next round of 30 s. The first
 # one is short, because a node that starts with us is there in a moment; each further one is twice as long.

@@ -10,13 +10,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.registering.name_server_calls import Registered, RegistrationEvents
-from system_under_test.broker.registering.registrar import Registrar
-from system_under_test.broker.topics import TopicChange
-from system_under_test.env import Log
-from system_under_test.protocol.bodies import TopicConfigTable
-from system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.registering.name_server_calls import (
+    Registered,
+    RegistrationEvents,
+)
+from staticfire.system_under_test.broker.registering.registrar import Registrar
+from staticfire.system_under_test.broker.topics import TopicChange
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.protocol.bodies import TopicConfigTable
+from staticfire.system_under_test.remoting import RemotingClient, RemotingError
 
 FIRST_PERIOD_S = 10.0
 

@@ -1,6 +1,7 @@
 """The asyncio shell of replication: the HA port, and the catch-up of a restarted master (RocketMQ, HAService).
 
-The protocol itself is in `system_under_test.store.replication`, the reading side in `ha_follower`. Everything here is
+The protocol itself is in `staticfire.system_under_test.store.replication`, the reading side in `ha_follower`.
+Everything here is
 woken by events; one timer of 5 s sends heartbeats and ends silent connections.
 """
 
@@ -8,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 
-from system_under_test.broker.periodic import PeriodicJob
-from system_under_test.broker.replication.ha_config import HaConfig, HaEvents
-from system_under_test.broker.replication.ha_connections import HaSenderConnection
-from system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
-from system_under_test.broker.replication.ha_gate import HaDoor
-from system_under_test.env import Env
-from system_under_test.remoting import listen
-from system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
-from system_under_test.store.config_changes import take_over
-from system_under_test.store.replica_receiver import cut_partial_record
-from system_under_test.store.replication import ReplicaSender, ReplicatedLog
+from staticfire.system_under_test.broker.periodic import PeriodicJob
+from staticfire.system_under_test.broker.replication.ha_config import HaConfig, HaEvents
+from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
+from staticfire.system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
+from staticfire.system_under_test.broker.replication.ha_gate import HaDoor
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.remoting import listen
+from staticfire.system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
+from staticfire.system_under_test.store.config_changes import take_over
+from staticfire.system_under_test.store.replica_receiver import cut_partial_record
+from staticfire.system_under_test.store.replication import ReplicaSender, ReplicatedLog
 
 CATCH_UP_RETRY_S = (
     0.1  # a peer that starts with us is there in a moment; each further attempt waits twice as long

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.store.replication_policy import ReplicationPolicy
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.store.replication_policy import ReplicationPolicy
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import Connection
 
 
 class HaRequests:

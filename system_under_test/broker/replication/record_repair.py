@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from system_under_test.env import Log
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import ViewMessageHeader
-from system_under_test.remoting import RemotingClient, RemotingError, parse_address
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import ViewMessageHeader
+from staticfire.system_under_test.remoting import RemotingClient, RemotingError, parse_address
+from staticfire.system_under_test.store.message_store import MessageStore
 
 __all__ = ["RecordRepair"]
 

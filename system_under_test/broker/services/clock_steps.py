@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from system_under_test.env import Clock
+from staticfire.system_under_test.env import Clock
 
 TOLERANCE_MS = 50  # a smaller difference is rounding, or slewing
 NS_PER_MS = 1_000_000

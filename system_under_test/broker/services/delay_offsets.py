@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 
 class DelayOffsetsFile:

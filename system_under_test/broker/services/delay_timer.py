@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from system_under_test.broker.services.delayed_delivery import LOOK_INTERVAL_MAX_MS, DelayedDelivery
-from system_under_test.env import Log
+from staticfire.system_under_test.broker.services.delayed_delivery import (
+    LOOK_INTERVAL_MAX_MS,
+    DelayedDelivery,
+)
+from staticfire.system_under_test.env import Log
 
 FAILURE_PAUSE_MS = 10_000  # RocketMQ, DELAY_FOR_A_PERIOD
 MS_PER_S = 1_000

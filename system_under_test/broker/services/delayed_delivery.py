@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.services.clock_steps import NS_PER_MS, TOLERANCE_MS, ClockSteps
-from system_under_test.broker.services.diversion import real_destination
-from system_under_test.broker.services.internal_copies import InternalCopies
-from system_under_test.broker.services.safe_progress import SafeProgress
-from system_under_test.broker.topics import HALF_TOPIC
-from system_under_test.env import Clock, Log
-from system_under_test.protocol.message import Message, RecordError, decode_record
-from system_under_test.store.consume_queue import Entry
-from system_under_test.store.delay_levels import SCHEDULE_TOPIC
-from system_under_test.store.message_store import MessageStore, PutStatus
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.services.clock_steps import (
+    NS_PER_MS,
+    TOLERANCE_MS,
+    ClockSteps,
+)
+from staticfire.system_under_test.broker.services.diversion import real_destination
+from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.services.safe_progress import SafeProgress
+from staticfire.system_under_test.broker.topics import HALF_TOPIC
+from staticfire.system_under_test.env import Clock, Log
+from staticfire.system_under_test.protocol.message import Message, RecordError, decode_record
+from staticfire.system_under_test.store.consume_queue import Entry
+from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
+from staticfire.system_under_test.store.message_store import MessageStore, PutStatus
 
 RETRY_MS = 100  # RocketMQ, DELAY_FOR_A_WHILE
 LOOK_INTERVAL_MAX_MS = 1_000  # the wall clock may step meanwhile

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from system_under_test.broker.refusal import SendRefused, refusing_without_topic
-from system_under_test.broker.topics import HALF_TOPIC, Topics, make_topic
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.message import Message
-from system_under_test.store.delay_levels import SCHEDULE_TOPIC
+from staticfire.system_under_test.broker.refusal import SendRefused, refusing_without_topic
+from staticfire.system_under_test.broker.topics import HALF_TOPIC, Topics, make_topic
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 
 # RocketMQ, MessageSysFlag
 TRANSACTION_TYPE_MASK = 0xC

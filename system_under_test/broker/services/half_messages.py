@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from system_under_test.broker.offsets import ConsumerOffsets
-from system_under_test.broker.services.internal_copies import InternalCopies
-from system_under_test.broker.services.safe_progress import SafeProgress
-from system_under_test.broker.topics import HALF_TOPIC, OP_HALF_TOPIC
-from system_under_test.protocol.message import Address, Message, RecordError, decode_record
-from system_under_test.store.message_store import MessageStore, PutResult, PutStatus
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.services.safe_progress import SafeProgress
+from staticfire.system_under_test.broker.topics import HALF_TOPIC, OP_HALF_TOPIC
+from staticfire.system_under_test.protocol.message import (
+    Address,
+    Message,
+    RecordError,
+    decode_record,
+)
+from staticfire.system_under_test.store.message_store import MessageStore, PutResult, PutStatus
 
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 OP_PROPERTIES = {"TAGS": "d", "WAIT": "true"}  # RocketMQ, TransactionalMessageUtil.REMOVETAG

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.config import BrokerRole
-from system_under_test.broker.visibility import Log, Replicas
-from system_under_test.broker.waiting import Answer
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.message import Message
-from system_under_test.store.message_store import MessageStore, PutResult, PutStatus
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.config import BrokerRole
+from staticfire.system_under_test.broker.visibility import Log, Replicas
+from staticfire.system_under_test.broker.waiting import Answer
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.store.message_store import MessageStore, PutResult, PutStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,32 +6,38 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.clients import Clients
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.offsets import ConsumerOffsets
-from system_under_test.broker.periodic import Schedule
-from system_under_test.broker.send import SendProcessor
-from system_under_test.broker.services.delay_offsets import DelayOffsetsFile, delay_offsets_to_json
-from system_under_test.broker.services.delay_timer import DelayTimer
-from system_under_test.broker.services.delayed_delivery import DelayedDelivery, RemainingTime
-from system_under_test.broker.services.diversion import Diversion
-from system_under_test.broker.services.half_messages import HalfMessages
-from system_under_test.broker.services.internal_copies import CopyPolicy, InternalCopies
-from system_under_test.broker.services.reply import ReplyProcessor
-from system_under_test.broker.services.send_back import RetryQueues, SendBackProcessor
-from system_under_test.broker.services.transaction_check import TransactionCheck
-from system_under_test.broker.services.transaction_policy import TransactionPolicy
-from system_under_test.broker.services.transactions import TransactionRequests
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import Topics
-from system_under_test.env import Env
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, Handler
-from system_under_test.store.message_store import MessageStore
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.broker.send import SendProcessor
+from staticfire.system_under_test.broker.services.delay_offsets import (
+    DelayOffsetsFile,
+    delay_offsets_to_json,
+)
+from staticfire.system_under_test.broker.services.delay_timer import DelayTimer
+from staticfire.system_under_test.broker.services.delayed_delivery import (
+    DelayedDelivery,
+    RemainingTime,
+)
+from staticfire.system_under_test.broker.services.diversion import Diversion
+from staticfire.system_under_test.broker.services.half_messages import HalfMessages
+from staticfire.system_under_test.broker.services.internal_copies import CopyPolicy, InternalCopies
+from staticfire.system_under_test.broker.services.reply import ReplyProcessor
+from staticfire.system_under_test.broker.services.send_back import RetryQueues, SendBackProcessor
+from staticfire.system_under_test.broker.services.transaction_check import TransactionCheck
+from staticfire.system_under_test.broker.services.transaction_policy import TransactionPolicy
+from staticfire.system_under_test.broker.services.transactions import TransactionRequests
+from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.topics import Topics
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 CHECKED_AT_ONCE = 64  # half messages between two looks at the rest of the world
 

@@ -6,19 +6,23 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from system_under_test.broker.asked_clients import AskedClients
-from system_under_test.broker.clients import Clients
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.refusal import SendRefused
-from system_under_test.broker.send import SendProcessor
-from system_under_test.broker.services.internal_copies import InternalCopies
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand, size_of
-from system_under_test.protocol.headers import ReplyMessageHeader, SendMessageHeader
-from system_under_test.protocol.message import Message, decode_properties, encode_properties
-from system_under_test.remoting import Connection, RemotingError
-from system_under_test.remoting.address import format_address
-from system_under_test.store.message_store import PutStatus
+from staticfire.system_under_test.broker.asked_clients import AskedClients
+from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.refusal import SendRefused
+from staticfire.system_under_test.broker.send import SendProcessor
+from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, size_of
+from staticfire.system_under_test.protocol.headers import ReplyMessageHeader, SendMessageHeader
+from staticfire.system_under_test.protocol.message import (
+    Message,
+    decode_properties,
+    encode_properties,
+)
+from staticfire.system_under_test.remoting import Connection, RemotingError
+from staticfire.system_under_test.remoting.address import format_address
+from staticfire.system_under_test.store.message_store import PutStatus
 
 PUSH_TIMEOUT_S = 10.0
 REPLY_TO_PROPERTY = "REPLY_TO_CLIENT"

@@ -7,25 +7,29 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.refusal import SendRefused, refusing_without_topic
-from system_under_test.broker.services.diversion import DEAD_LETTER_PREFIX, Diversion, retry_limit
-from system_under_test.broker.services.internal_copies import InternalCopies
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import PERM_WRITE, Topics, retry_topic
-from system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from system_under_test.protocol.codes import FAQ, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import ConsumerSendMsgBackHeader
-from system_under_test.protocol.message import (
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.refusal import SendRefused, refusing_without_topic
+from staticfire.system_under_test.broker.services.diversion import (
+    DEAD_LETTER_PREFIX,
+    Diversion,
+    retry_limit,
+)
+from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.topics import PERM_WRITE, Topics, retry_topic
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from staticfire.system_under_test.protocol.codes import FAQ, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import ConsumerSendMsgBackHeader
+from staticfire.system_under_test.protocol.message import (
     Message,
     RecordError,
     decode_record,
     offset_message_id,
 )
-from system_under_test.remoting import Connection
-from system_under_test.store.message_store import MessageStore, PutStatus
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.message_store import MessageStore, PutStatus
 
 RETRY_TOPIC_PROPERTY = "RETRY_TOPIC"
 ORIGIN_ID_PROPERTY = "ORIGIN_MESSAGE_ID"

@@ -9,32 +9,32 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from system_under_test.broker.clients import Clients
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.services.diversion import real_destination
-from system_under_test.broker.services.half_messages import QUEUE_ID, HalfMessages
-from system_under_test.broker.services.internal_copies import InternalCopies
-from system_under_test.broker.services.transaction_policy import (
+from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.services.diversion import real_destination
+from staticfire.system_under_test.broker.services.half_messages import QUEUE_ID, HalfMessages
+from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.services.transaction_policy import (
     FIRST_STORED_PROPERTY,
     TransactionPolicy,
 )
-from system_under_test.broker.services.transactions import (
+from staticfire.system_under_test.broker.services.transactions import (
     CHECK_TIMES_PROPERTY,
     PRODUCER_GROUP_PROPERTY,
 )
-from system_under_test.broker.topics import (
+from staticfire.system_under_test.broker.topics import (
     CHECK_MAX_TIME_TOPIC,
     HALF_TOPIC,
     Topics,
     make_topic,
 )
-from system_under_test.env import Clock, Log
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import CheckTransactionStateHeader
-from system_under_test.protocol.message import Message, encode_record, offset_message_id
-from system_under_test.remoting import Connection
-from system_under_test.store.message_store import PutResult, PutStatus
+from staticfire.system_under_test.env import Clock, Log
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import CheckTransactionStateHeader
+from staticfire.system_under_test.protocol.message import Message, encode_record, offset_message_id
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.message_store import PutResult, PutStatus
 
 IMMUNITY_PROPERTY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 ORIGINAL_OFFSET_PROPERTY = "TRAN_PREPARED_QUEUE_OFFSET"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.protocol.message import Message
 
 # Ours alone: a half message that is put back gets a new store time, this is that of its first copy (ms).
 FIRST_STORED_PROPERTY = "TRAN_PREPARED_STORE_TIME"

@@ -6,33 +6,33 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.refusal import SendRefused
-from system_under_test.broker.send import PUT_CODES, waits_for_store
-from system_under_test.broker.services.diversion import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.refusal import SendRefused
+from staticfire.system_under_test.broker.send import PUT_CODES, waits_for_store
+from staticfire.system_under_test.broker.services.diversion import (
     TRANSACTION_COMMIT,
     TRANSACTION_ROLLBACK,
     TRANSACTION_TYPE_MASK,
     Diversion,
     real_destination,
 )
-from system_under_test.broker.services.half_messages import QUEUE_ID, HalfMessages
-from system_under_test.broker.services.internal_copies import InternalCopies
-from system_under_test.broker.services.transaction_policy import (
+from staticfire.system_under_test.broker.services.half_messages import QUEUE_ID, HalfMessages
+from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.services.transaction_policy import (
     FIRST_STORED_PROPERTY,
     TransactionPolicy,
 )
-from system_under_test.broker.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.broker.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import (
     EndTransactionHeader,
     HeaderError,
     ResumeCheckHalfMessageHeader,
 )
-from system_under_test.protocol.message import Message, parse_offset_message_id
-from system_under_test.remoting import Connection
-from system_under_test.store.message_store import PutResult, PutStatus
+from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.message_store import PutResult, PutStatus
 
 PRODUCER_GROUP_PROPERTY = "PGROUP"
 CHECK_TIMES_PROPERTY = "TRANSACTION_CHECK_TIMES"

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.columnar.manifest import Part, read_manifest, write_manifest
-from checkers.columnar.op_reader import read_ops
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.recording import ColumnarRecorder
-from checkers.columnar.statistics import of_columns
-from checkers.columnar.writer import write_part
-from checkers.compose import check_columns
-from checkers.history import HistoryError, Op
+from staticfire.checkers.columnar.manifest import Part, read_manifest, write_manifest
+from staticfire.checkers.columnar.op_reader import read_ops
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.recording import ColumnarRecorder
+from staticfire.checkers.columnar.statistics import of_columns
+from staticfire.checkers.columnar.writer import write_part
+from staticfire.checkers.compose import check_columns
+from staticfire.checkers.history import HistoryError, Op
 from tests.support.history_language import facts, history
 from tests.support.semantic_histories import FACTS
 

@@ -13,12 +13,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.check_files import check_files
-from checkers.columnar import borders
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columns import Ints, Mask
-from checkers.compose import RunVerdict, check_columns
-from checkers.facts import RunFacts
+from staticfire.checkers.check_files import check_files
+from staticfire.checkers.columnar import borders
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columns import Ints, Mask
+from staticfire.checkers.compose import RunVerdict, check_columns
+from staticfire.checkers.facts import RunFacts
 from tests.checkers.columnar.test_round_trip import record
 from tests.support.one_queue_histories import KNOWN, one_queue_history
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.columnar.op_reader import read_ops
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.recording import ColumnarRecorder
-from checkers.columns import COMMIT_FIELDS, TOUCH_FIELDS, Columns, Ints
-from checkers.history import Op
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columnar.op_reader import read_ops
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.recording import ColumnarRecorder
+from staticfire.checkers.columns import COMMIT_FIELDS, TOUCH_FIELDS, Columns, Ints
+from staticfire.checkers.history import Op
 from tests.support.history_language import history
 
 STEADY = settings(max_examples=60)

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.column_builder import build_columns
-from checkers.columnar.op_reader import read_ops
-from checkers.columnar.reader import ColumnarHistory
-from checkers.columnar.recording import ColumnarRecorder
-from checkers.columns import UNKNOWN, Names, Touches
-from checkers.history import HistoryError, Op, Stamp, decode_history, encode_op
-from checkers.message_contents import CONTENTS, digest_of_properties, digest_of_text
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columnar.op_reader import read_ops
+from staticfire.checkers.columnar.reader import ColumnarHistory
+from staticfire.checkers.columnar.recording import ColumnarRecorder
+from staticfire.checkers.columns import UNKNOWN, Names, Touches
+from staticfire.checkers.history import HistoryError, Op, Stamp, decode_history, encode_op
+from staticfire.checkers.message_contents import CONTENTS, digest_of_properties, digest_of_text
 from tests.support.history_language import history
 
 STEADY = settings(max_examples=60)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from checkers.columnar.manifest import Part
-from checkers.columnar.survey import grid_of, is_sparse, span_of
+from staticfire.checkers.columnar.manifest import Part
+from staticfire.checkers.columnar.survey import grid_of, is_sparse, span_of
 from tests.checkers.columnar.test_round_trip import record
 from tests.support.history_language import history
 

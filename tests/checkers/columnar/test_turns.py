@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checkers.columnar.turns import Turns, kept_together, turns_of
-from checkers.timeline import Ownership
+from staticfire.checkers.columnar.turns import Turns, kept_together, turns_of
+from staticfire.checkers.timeline import Ownership
 
 
 def turns(*calls: tuple[int, int]) -> Turns:

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.jepsen.edn import EdnError, Keyword, UnfinishedEdn, parse_all, parse_edn, to_edn
+from staticfire.checkers.jepsen.edn import (
+    EdnError,
+    Keyword,
+    UnfinishedEdn,
+    parse_all,
+    parse_edn,
+    to_edn,
+)
 
 
 @pytest.mark.parametrize(

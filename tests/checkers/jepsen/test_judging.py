@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from checkers.jepsen.judging import judge_jepsen
-from checkers.jepsen.reading import ASSIGNED, GROUP
-from checkers.jepsen.writing import JepsenWriter
-from harness.histories.sources import source_at
+from staticfire.checkers.jepsen.judging import judge_jepsen
+from staticfire.checkers.jepsen.reading import ASSIGNED, GROUP
+from staticfire.checkers.jepsen.writing import JepsenWriter
+from staticfire.harness.histories.sources import source_at
 from tests.support.jepsen_cases import CASES, judge_lines, read_edn, violations
 
 ROOT = Path(__file__).parent.parent.parent

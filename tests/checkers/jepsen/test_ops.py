@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from checkers.column_builder import build_columns
-from checkers.columns import Outcome
-from checkers.history import HistoryError, Op
-from checkers.jepsen.edn import parse_edn
-from checkers.jepsen.reading import JepsenReader
-from checkers.jepsen.writing import JepsenWriter
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.columns import Outcome
+from staticfire.checkers.history import HistoryError, Op
+from staticfire.checkers.jepsen.edn import parse_edn
+from staticfire.checkers.jepsen.reading import JepsenReader
+from staticfire.checkers.jepsen.writing import JepsenWriter
 
 HISTORY = """
 {:type :invoke, :f :subscribe, :value [0 1], :process 1, :time 1, :index 0}

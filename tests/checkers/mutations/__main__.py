@@ -9,8 +9,8 @@ import time
 from math import inf
 from pathlib import Path
 
-from harness.cli.hunt.seed_range import seed_range
-from harness.cli.status import BadInput
+from staticfire.harness.cli.hunt.seed_range import seed_range
+from staticfire.harness.cli.status import BadInput
 from tests.checkers.mutations.catalogue import all_mutations, all_oddities
 from tests.checkers.mutations.model import WORKLOADS
 from tests.checkers.mutations.pieces import OtherMeasurement, Pieces

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.history import Op
-from checkers.stretches import is_plain
+from staticfire.checkers.history import Op
+from staticfire.checkers.stretches import is_plain
 
 CONSUMED = ("consume", "consume_many")
 SENT = ("send", "send_many")

@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
-from checkers.column_builder import build_columns
-from checkers.compose import ALL_CHECKERS, check_columns
-from checkers.facts import RunFacts
-from checkers.history import HistoryError, encode_op, read_history
-from harness.campaign import AVERAGELY
-from harness.campaign_draw import draw_campaign
-from harness.runner import run_simulated
+from staticfire.checkers.column_builder import build_columns
+from staticfire.checkers.compose import ALL_CHECKERS, check_columns
+from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.history import HistoryError, encode_op, read_history
+from staticfire.harness.campaign import AVERAGELY
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.runner import run_simulated
 from tests.checkers.mutations.model import Run
 
 CLEAN = "clean"

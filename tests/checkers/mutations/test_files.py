@@ -10,12 +10,12 @@ from random import Random
 import orjson
 import pytest
 
-from checkers.history import HistoryError, write_history
-from harness.campaign_draw import draw_campaign
-from harness.cli.check import judge
-from harness.run_folder import RunFolder
-from harness.run_result import RunResult
-from harness.runner import run_simulated
+from staticfire.checkers.history import HistoryError, write_history
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.cli.check import judge
+from staticfire.harness.run_folder import RunFolder
+from staticfire.harness.run_result import RunResult
+from staticfire.harness.runner import run_simulated
 from tests.checkers.mutations.model import Run
 from tests.checkers.mutations.score import kinds_named
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.wire import Wire
-from system_under_test.broker.administration import statistics_requests
-from system_under_test.broker.send import SendProcessor
-from system_under_test.broker.topics import Topics
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting.connection import Connection
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.broker.administration import statistics_requests
+from staticfire.system_under_test.broker.send import SendProcessor
+from staticfire.system_under_test.broker.topics import Topics
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting.connection import Connection
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from system_under_test.client import allocation, producer
-from system_under_test.client.concurrent_consumption import ConcurrentConsumption
-from system_under_test.client.lock_table import LockTable
-from system_under_test.client.ordered_queues import OrderedQueues, place_of_key
-from system_under_test.client.process_queue import ProcessQueue
-from system_under_test.client.queue_locking import QueueLocking
-from system_under_test.client.rebalancing import Rebalancing
-from system_under_test.client.routes import BrokerRoute, Route
-from system_under_test.client.send_back import SendBack
-from system_under_test.client.subscription import Subscription
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.client import allocation, producer
+from staticfire.system_under_test.client.concurrent_consumption import ConcurrentConsumption
+from staticfire.system_under_test.client.lock_table import LockTable
+from staticfire.system_under_test.client.ordered_queues import OrderedQueues, place_of_key
+from staticfire.system_under_test.client.process_queue import ProcessQueue
+from staticfire.system_under_test.client.queue_locking import QueueLocking
+from staticfire.system_under_test.client.rebalancing import Rebalancing
+from staticfire.system_under_test.client.routes import BrokerRoute, Route
+from staticfire.system_under_test.client.send_back import SendBack
+from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 from tests.conformance.mutants.mutant import system
 
 

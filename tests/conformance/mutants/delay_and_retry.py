@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker.services.delay_offsets import DelayOffsetsFile
-from system_under_test.broker.services.delayed_delivery import DelayedDelivery
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.broker.services.delay_offsets import DelayOffsetsFile
+from staticfire.system_under_test.broker.services.delayed_delivery import DelayedDelivery
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

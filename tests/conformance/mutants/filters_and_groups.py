@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from harness.conformance.wire import Wire
-from system_under_test.broker import clients
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.broker import clients
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

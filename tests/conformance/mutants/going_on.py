@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.conformance.wire import Wire
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 Answers = Callable[[RemotingCommand, RemotingCommand], RemotingCommand | None]
 Requests = Callable[[RemotingCommand], RemotingCommand | None]

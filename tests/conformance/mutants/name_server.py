@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.name_server import route_table
-from system_under_test.name_server.route_table import BrokerIdentity, RouteTable
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.name_server import route_table
+from staticfire.system_under_test.name_server.route_table import BrokerIdentity, RouteTable
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

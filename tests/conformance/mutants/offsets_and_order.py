@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker import queue_locks
-from system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
-from system_under_test.broker.queue_locks import QueueLocks
-from system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.broker import queue_locks
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
+from staticfire.system_under_test.broker.queue_locks import QueueLocks
+from staticfire.system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

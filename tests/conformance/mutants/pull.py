@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.wire import Wire
-from system_under_test.broker.hold import HeldPull, HeldPulls
-from system_under_test.broker.pull import PullProcessor
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.store.pull_limits import FixedPullLimits
-from system_under_test.store.reading import QueueReader
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.broker.hold import HeldPull, HeldPulls
+from staticfire.system_under_test.broker.pull import PullProcessor
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.store.pull_limits import FixedPullLimits
+from staticfire.system_under_test.store.reading import QueueReader
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from system_under_test.protocol import command as commands
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
-from system_under_test.remoting import connection
-from system_under_test.remoting.connection import Connection
+from staticfire.system_under_test.protocol import command as commands
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
+from staticfire.system_under_test.remoting import connection
+from staticfire.system_under_test.remoting.connection import Connection
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

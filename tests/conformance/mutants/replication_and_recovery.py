@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.conformance.raw_stream import HaStream
-from system_under_test.broker.replication.ha_connections import HaSenderConnection
-from system_under_test.broker.topics import Topics
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.harness.conformance.raw_stream import HaStream
+from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
+from staticfire.system_under_test.broker.topics import Topics
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
 from tests.conformance.mutants.send import weaker_acknowledgements
 

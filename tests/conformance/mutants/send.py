@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker import acknowledge, topics
-from system_under_test.broker.waiting import WaitingSends
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.broker import acknowledge, topics
+from staticfire.system_under_test.broker.waiting import WaitingSends
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

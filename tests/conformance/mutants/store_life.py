@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.bench import Bench
-from system_under_test.broker.administration.retention import Cleaning
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.store.index_recovery import IndexRecovery
+from staticfire.harness.conformance.bench import Bench
+from staticfire.system_under_test.broker.administration.retention import Cleaning
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.store.index_recovery import IndexRecovery
 from tests.conformance.mutants.mutant import answers, system
 from tests.conformance.mutants.store import alter_files
 
@@ -61,7 +61,7 @@ def records_of_java_are_passed_over(_: RemotingCommand, answer: Answer) -> Answe
 
 @system("RMQ-RCV-11")
 def files_have_to_be_whole(patch: pytest.MonkeyPatch) -> None:
-    from system_under_test.store.mapped_file import MappedFileQueue
+    from staticfire.system_under_test.store.mapped_file import MappedFileQueue
 
     load = MappedFileQueue.load
 
@@ -83,7 +83,7 @@ def nothing_is_removed(patch: pytest.MonkeyPatch) -> None:
         return None
 
     patch.setattr(Cleaning, "run", rest)
-    patch.setattr("harness.conformance.cases.store_life.DELETE_S", 20.0)
+    patch.setattr("staticfire.harness.conformance.cases.store_life.DELETE_S", 20.0)
 
 
 @answers("RMQ-STO-09", RequestCode.GET_MIN_OFFSET)

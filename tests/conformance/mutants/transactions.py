@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.wire import Wire
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

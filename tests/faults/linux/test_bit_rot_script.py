@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.on_node.bit_rot import changed, main, stored_records
+from staticfire.faults.linux.on_node.bit_rot import changed, main, stored_records
 from tests.system_under_test.store.store_on_disk import LOG_FOLDER, StoreOnDisk, make_message
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.clock import ClockError, FakeClock, library_path, offset_text
-from faults.linux.machine import Machine
+from staticfire.faults.linux.clock import ClockError, FakeClock, library_path, offset_text
+from staticfire.faults.linux.machine import Machine
 from tests.support.recording_executor import recording_machine
 
 HOUR_MS = 3_600_000

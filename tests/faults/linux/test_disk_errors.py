@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.disk_errors import DiskErrors, Failing
-from faults.linux.loop_disk import MEBIBYTE, DiskError, FileSystem, LoopDisk
-from faults.linux.machine import Machine
+from staticfire.faults.linux.disk_errors import DiskErrors, Failing
+from staticfire.faults.linux.loop_disk import MEBIBYTE, DiskError, FileSystem, LoopDisk
+from staticfire.faults.linux.machine import Machine
 from tests.support.new_disk import new_disk
 from tests.support.recording_executor import recording_machine
 

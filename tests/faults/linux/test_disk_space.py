@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux import disk_space
-from faults.linux.disk_space import DiskSpace, Filled
-from faults.linux.loop_disk import MEBIBYTE, FileSystem, LoopDisk
-from faults.linux.machine import Machine
+from staticfire.faults.linux import disk_space
+from staticfire.faults.linux.disk_space import DiskSpace, Filled
+from staticfire.faults.linux.loop_disk import MEBIBYTE, FileSystem, LoopDisk
+from staticfire.faults.linux.machine import Machine
 from tests.support.new_disk import new_disk
 from tests.support.recording_executor import failing, recording_machine
 

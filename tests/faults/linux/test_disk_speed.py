@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.disk_speed import (
+from staticfire.faults.linux.disk_speed import (
     DiskSpeed,
     DiskSpeedError,
     Slowed,
@@ -17,10 +17,10 @@ from faults.linux.disk_speed import (
     home_of,
     limit_line,
 )
-from faults.linux.executor import CommandFailed
-from faults.linux.loop_disk import LoopDisk
-from faults.linux.machine import Machine
-from faults.linux.resources import Resource, removal_argv
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.loop_disk import LoopDisk
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.resources import Resource, removal_argv
 from tests.support.new_disk import new_disk
 from tests.support.recording_executor import recording_machine
 from tests.support.sleeper import sleeper

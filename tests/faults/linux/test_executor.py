@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.executor import CommandFailed, CommandTimedOut, LocalExecutor
+from staticfire.faults.linux.executor import CommandFailed, CommandTimedOut, LocalExecutor
 
 pytestmark = pytest.mark.real
 WAIT_S = 30.0  # and the command would last for 60

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.on_node.fingerprint import BLOCK, compare, main, take
+from staticfire.faults.linux.on_node.fingerprint import BLOCK, compare, main, take
 
 
 def test_nothing_changed(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.firewall import BLACK_HOLE_IN, Drop, Firewall, Spared, counted, ruleset
-from faults.linux.machine import Machine
-from faults.linux.network import Network
+from staticfire.faults.linux.firewall import BLACK_HOLE_IN, Drop, Firewall, Spared, counted, ruleset
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network import Network
 from tests.support.reach import hears_nothing, reaches
 from tests.support.recording_executor import recording_machine
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.errors import FaultError
-from faults.linux.executor import Executor
-from faults.linux.inventory import Inventory, clean, journals, read_journal
-from faults.linux.resources import KINDS, Resource, removal_argv, removal_order
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.executor import Executor
+from staticfire.faults.linux.inventory import Inventory, clean, journals, read_journal
+from staticfire.faults.linux.resources import KINDS, Resource, removal_argv, removal_order
 from tests.support.recording_executor import RecordingExecutor, failing
 
 

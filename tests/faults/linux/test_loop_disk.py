@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux import loop_disk
-from faults.linux.executor import CommandFailed
-from faults.linux.loop_disk import DiskError, FileSystem, LoopDisk, front_bytes
-from faults.linux.machine import Machine
+from staticfire.faults.linux import loop_disk
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.loop_disk import DiskError, FileSystem, LoopDisk, front_bytes
+from staticfire.faults.linux.machine import Machine
 from tests.support.new_disk import SIZE, new_disk
 from tests.support.recording_executor import failing, recording_machine
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.machine import Machine
-from faults.linux.network import (
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network import (
     SUBNETS,
     Network,
     NetworkError,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.loop_disk import FileSystem
-from faults.linux.machine import Machine
-from faults.linux.power_loss import PowerLoss, cut_power
+from staticfire.faults.linux.loop_disk import FileSystem
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.power_loss import PowerLoss, cut_power
 from tests.support.new_disk import new_disk
 
 pytestmark = [

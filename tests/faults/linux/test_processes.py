@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.machine import Machine
-from faults.linux.processes import GONE, Processes, ProcessGone, ProcessId
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.processes import GONE, Processes, ProcessGone, ProcessId
 from tests.support.sleeper import STUBBORN, sleeper
 
 pytestmark = pytest.mark.real

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.executor import LocalExecutor
-from faults.linux.machine import Machine
-from faults.linux.processes import Processes
-from faults.linux.resources import Resource, remove_resource
+from staticfire.faults.linux.executor import LocalExecutor
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.processes import Processes
+from staticfire.faults.linux.resources import Resource, remove_resource
 from tests.support.sleeper import STUBBORN, sleeper
 
 pytestmark = pytest.mark.real

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.executor import CommandFailed
-from faults.linux.machine import Machine
-from faults.linux.survey import Capability, java_version, survey
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.survey import Capability, java_version, survey
 from tests.support.left_behind import left_behind
 from tests.support.recording_executor import RecordingExecutor, failing, recording_machine
 

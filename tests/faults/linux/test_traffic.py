@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.executor import CommandFailed
-from faults.linux.machine import Machine
-from faults.linux.network import Network
-from faults.linux.traffic import (
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network import Network
+from staticfire.faults.linux.traffic import (
     HANDLE,
     TRY_NETEM,
     Counters,

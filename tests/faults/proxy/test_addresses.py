@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faults.proxy.addresses import Address, AddressError
+from staticfire.faults.proxy.addresses import Address, AddressError
 
 
 @pytest.mark.parametrize(

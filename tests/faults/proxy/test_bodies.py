@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.proxy.bodies import rewrite_body
-from system_under_test.protocol.bodies import BrokerData, QueueData, TopicRouteData
-from system_under_test.protocol.json_dialect import dumps, loads
-from system_under_test.protocol.json_writer import dumps_browser_compatible, dumps_fastjson
+from staticfire.faults.proxy.bodies import rewrite_body
+from staticfire.system_under_test.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from staticfire.system_under_test.protocol.json_dialect import dumps, loads
+from staticfire.system_under_test.protocol.json_writer import (
+    dumps_browser_compatible,
+    dumps_fastjson,
+)
 from tests.faults.proxy.shifted_ports import ShiftedPorts
 
 

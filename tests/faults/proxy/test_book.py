@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from faults.proxy import doors
-from faults.proxy.addresses import Address
-from faults.proxy.book import Book, View
-from faults.proxy.doors import COMMON_DOOR, Door, Gate, PortPlan
-from faults.proxy.ports import PortError
-from faults.proxy.servers import ServerKind
+from staticfire.faults.proxy import doors
+from staticfire.faults.proxy.addresses import Address
+from staticfire.faults.proxy.book import Book, View
+from staticfire.faults.proxy.doors import COMMON_DOOR, Door, Gate, PortPlan
+from staticfire.faults.proxy.ports import PortError
+from staticfire.faults.proxy.servers import ServerKind
 
 HOST = "192.0.2.1"
 

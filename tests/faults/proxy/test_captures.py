@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
-from faults.proxy.identity import ClientIdentity
-from faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
-from system_under_test.protocol.command import decode_command
-from system_under_test.protocol.json_dialect import loads
-from system_under_test.protocol.message import parse_offset_message_id
+from staticfire.faults.proxy.identity import ClientIdentity
+from staticfire.faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
+from staticfire.system_under_test.protocol.command import decode_command
+from staticfire.system_under_test.protocol.json_dialect import loads
+from staticfire.system_under_test.protocol.message import parse_offset_message_id
 from tests.faults.proxy.shifted_ports import SHIFT, ShiftedPorts
 from tests.support.capture_replay import CAPTURES, Frame, read_capture
 

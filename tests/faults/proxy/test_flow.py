@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.proxy.counters import FlowCounters
-from faults.proxy.flow import HELD_MAX, TRICKLE_S, End, Flow, Pipe
-from faults.proxy.frames import Piece
-from faults.proxy.link_faults import Direction, LinkFault, LinkFaultKind, effect_of
+from staticfire.faults.proxy.counters import FlowCounters
+from staticfire.faults.proxy.flow import HELD_MAX, TRICKLE_S, End, Flow, Pipe
+from staticfire.faults.proxy.frames import Piece
+from staticfire.faults.proxy.link_faults import Direction, LinkFault, LinkFaultKind, effect_of
 
 
 class Bench:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.proxy.frames import FrameSplitter, Piece, StreamKind
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.faults.proxy.frames import FrameSplitter, Piece, StreamKind
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 FRAME = RemotingCommand.request(105, {"topic": "T"}, b"body").encode()
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.proxy.bodies import rewrite_body
-from faults.proxy.frames import FrameSplitter
-from faults.proxy.identity import ClientIdentity
-from faults.proxy.messages import rewrite_records
-from faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
-from system_under_test.protocol.message import Message, encode_record
+from staticfire.faults.proxy.bodies import rewrite_body
+from staticfire.faults.proxy.frames import FrameSplitter
+from staticfire.faults.proxy.identity import ClientIdentity
+from staticfire.faults.proxy.messages import rewrite_records
+from staticfire.faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
+from staticfire.system_under_test.protocol.message import Message, encode_record
 from tests.faults.proxy.shifted_ports import ShiftedPorts
 
 NAMES = st.sampled_from(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from faults.proxy.identity import GROUP_FIELDS, ClientIdentity
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.json_dialect import dumps
+from staticfire.faults.proxy.identity import GROUP_FIELDS, ClientIdentity
+from staticfire.system_under_test.protocol.bodies import ConsumerData, HeartbeatData
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.json_dialect import dumps
 
 
 class Watched(ClientIdentity):

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from faults.proxy.link_faults import Direction, LinkFault, LinkFaultError, LinkFaultKind, effect_of
+from staticfire.faults.proxy.link_faults import (
+    Direction,
+    LinkFault,
+    LinkFaultError,
+    LinkFaultKind,
+    effect_of,
+)
 
 CLIENTS = ("slave", "10.0.0.9@7#[x]", "10.0.0.9", "10.0.0.9:5000")
 SERVERS = ("broker-a-0", "10.0.0.1:10911")

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from faults.proxy.messages import rewrite_message_ids, rewrite_records
-from system_under_test.protocol.message import (
+from staticfire.faults.proxy.messages import rewrite_message_ids, rewrite_records
+from staticfire.system_under_test.protocol.message import (
     Message,
     decode_records,
     encode_record,

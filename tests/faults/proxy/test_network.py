@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from faults.capabilities import NetworkControl
-from faults.proxy import Proxy, ProxyNetwork
-from faults.proxy.link_faults import LinkFault
+from staticfire.faults.capabilities import NetworkControl
+from staticfire.faults.proxy import Proxy, ProxyNetwork
+from staticfire.faults.proxy.link_faults import LinkFault
 
 ADDRESSES = {
     "ns-1": ["10.0.0.1:9876"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faults.proxy.ports import NotOurAddress, PortError, listen, listen_anywhere
+from staticfire.faults.proxy.ports import NotOurAddress, PortError, listen, listen_anywhere
 
 pytestmark = pytest.mark.real
 HOST = "127.0.0.1"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from faults.proxy import AddressError, LinkFaultError, PortError, Proxy, ProxyError
-from faults.proxy.flow import HELD_MAX
-from faults.proxy.status import LinkStatus
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.faults.proxy import AddressError, LinkFaultError, PortError, Proxy, ProxyError
+from staticfire.faults.proxy.flow import HELD_MAX
+from staticfire.faults.proxy.status import LinkStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 pytestmark = pytest.mark.real
 HOST = "127.0.0.1"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.proxy import Proxy
-from harness.cli.proxy.requests import answer
+from staticfire.faults.proxy import Proxy
+from staticfire.harness.cli.proxy.requests import answer
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

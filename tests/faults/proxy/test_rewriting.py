@@ -6,13 +6,18 @@ from typing import Any
 
 import pytest
 
-from faults.proxy.identity import ClientIdentity
-from faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
-from system_under_test.protocol.bodies import HeartbeatData
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import JSON, ROCKETMQ, RemotingCommand, decode_command
-from system_under_test.protocol.json_dialect import dumps, loads
-from system_under_test.protocol.message import (
+from staticfire.faults.proxy.identity import ClientIdentity
+from staticfire.faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
+from staticfire.system_under_test.protocol.bodies import HeartbeatData
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import (
+    JSON,
+    ROCKETMQ,
+    RemotingCommand,
+    decode_command,
+)
+from staticfire.system_under_test.protocol.json_dialect import dumps, loads
+from staticfire.system_under_test.protocol.message import (
     Message,
     decode_record,
     encode_record,

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.cli import status_of
+from staticfire.harness.cli import status_of
 
 SHORT = ("--masters", "1", "--slaves", "0", "--replication", "none", "--time", "5")
 

@@ -10,14 +10,14 @@ from typing import Any
 import orjson
 import pytest
 
-from checkers.verdict import Validity
-from harness.cli.check import judge
-from harness.run_facts_file import facts_of_run
-from harness.run_folder import RunFolder
-from spark_analysis import partitioning, verdicts
-from spark_analysis.engines import InProcess
-from spark_analysis.inputs import FACTS_FILE, find_runs
-from spark_analysis.verdicts import judge_runs
+from staticfire.checkers.verdict import Validity
+from staticfire.harness.cli.check import judge
+from staticfire.harness.run_facts_file import facts_of_run
+from staticfire.harness.run_folder import RunFolder
+from staticfire.spark_analysis import partitioning, verdicts
+from staticfire.spark_analysis.engines import InProcess
+from staticfire.spark_analysis.inputs import FACTS_FILE, find_runs
+from staticfire.spark_analysis.verdicts import judge_runs
 from tests.harness.cli.conftest import Said, without_checksums
 
 Staticfire = Callable[..., Said]

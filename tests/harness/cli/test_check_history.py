@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from checkers.columnar.manifest import read_manifest, write_manifest
-from harness.run_history import read_run_history
+from staticfire.checkers.columnar.manifest import read_manifest, write_manifest
+from staticfire.harness.run_history import read_run_history
 from tests.harness.cli.conftest import SHORT, Said, without_checksums
 
 Staticfire = Callable[..., Said]

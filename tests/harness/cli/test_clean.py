@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.inventory import Inventory
-from faults.linux.resources import Resource
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.resources import Resource
 from tests.harness.cli.conftest import Said
 from tests.support.left_behind import left_behind
 

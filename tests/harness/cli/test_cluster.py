@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.state import VARIABLE
-from harness.local_cluster.ports import first_busy, free_ports
-from harness.local_cluster.running import STOP_TIMEOUT_S
+from staticfire.harness.environments.state import VARIABLE
+from staticfire.harness.local_cluster.ports import first_busy, free_ports
+from staticfire.harness.local_cluster.running import STOP_TIMEOUT_S
 from tests.harness.cli.conftest import Said
 from tests.support.sending import send
 
@@ -60,7 +60,7 @@ if moment is not None:
 @contextmanager
 def cluster_up(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command and what it printed until it was ready; killed at the end if it still runs."""
-    command = [sys.executable, "-m", "harness", "cluster", "up", *map(str, arguments)]
+    command = [sys.executable, "-m", "staticfire", "cluster", "up", *map(str, arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -140,7 +140,7 @@ def test_interrupted_while_it_starts(moment: str, tmp_path: Path) -> None:
     folder.mkdir()
     data.mkdir()
     (folder / "sitecustomize.py").write_text(INTERRUPTS)
-    command = [sys.executable, "-m", "harness", "cluster", "up", "--port", "0", "--processes"]
+    command = [sys.executable, "-m", "staticfire", "cluster", "up", "--port", "0", "--processes"]
     state = tmp_path / "state"
     environment = {**os.environ, "TMPDIR": str(data), "PYTHONPATH": str(folder), "MOMENT": moment}
     environment[VARIABLE] = str(state)

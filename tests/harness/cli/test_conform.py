@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.local_cluster import LocalCluster
+from staticfire.harness.local_cluster import LocalCluster
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]

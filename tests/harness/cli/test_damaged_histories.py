@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.cli import status_of
+from staticfire.harness.cli import status_of
 from tests.harness.cli.conftest import Said
 
 EXAMPLES = int(os.environ.get("HISTORIES", "6"))  # of each form

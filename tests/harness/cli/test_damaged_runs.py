@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.cli import status_of
+from staticfire.harness.cli import status_of
 from tests.harness.cli.conftest import SHORT, Said, without_checksums
 
 Staticfire = Callable[..., Said]

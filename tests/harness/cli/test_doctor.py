@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from faults.catalogue import FAULTS
-from faults.errors import FaultError
-from faults.linux.machine import Machine
-from faults.linux.survey import Capability
-from harness.campaign import ENVIRONMENTS
-from harness.cli import doctor
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.survey import Capability
+from staticfire.harness.campaign import ENVIRONMENTS
+from staticfire.harness.cli import doctor
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]

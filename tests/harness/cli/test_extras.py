@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import COMMANDS
-from harness.cli.extras import MODULES
+from staticfire.harness.cli import COMMANDS
+from staticfire.harness.cli.extras import MODULES
 from tests.harness.cli.conftest import Said
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +52,7 @@ class Missing:
         if name in {OPTIONAL!r}:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Missing())
-from harness.cli import COMMANDS, status_of
+from staticfire.harness.cli import COMMANDS, status_of
 for name in COMMANDS:
     assert status_of([name, "--help"]) == 0, name
 sys.exit(status_of(["run", "--campaign", "default", "--seed", "1", "--time", "5", "--runs", {str(tmp_path)!r}]))

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from harness.cli import COMMANDS, cli
+from staticfire.harness.cli import COMMANDS, cli
 from tests.harness.cli.conftest import Said
 
 ROOT = Path(__file__).parents[3]
@@ -68,5 +68,5 @@ def test_lists_have_one_line_each(name: str, staticfire: Staticfire) -> None:
 
 def test_the_commands_are_there_before_the_system_under_test_is_imported() -> None:
     """Otherwise no defect could be planted."""
-    code = "import sys, harness.cli; sys.exit('system_under_test' in sys.modules)"
+    code = "import sys, staticfire.harness.cli; sys.exit('staticfire.system_under_test' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from checkers.columnar.manifest import read_manifest
-from checkers.history import read_history
-from harness.cli.history import looking
+from staticfire.checkers.columnar.manifest import read_manifest
+from staticfire.checkers.history import read_history
+from staticfire.harness.cli.history import looking
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import harness.runner
-from harness.cli.hunt import seeds
-from harness.cli.hunt.seeds import SeedResult
+from staticfire.harness import runner
+from staticfire.harness.cli.hunt import seeds
+from staticfire.harness.cli.hunt.seeds import SeedResult
 from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]
@@ -154,14 +154,14 @@ def test_a_file_that_cannot_be_written_is_said_before_the_work(
 def test_a_seed_that_cannot_be_carried_out_hides_no_other(
     staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    run_simulated = harness.runner.run_simulated
+    run_simulated = runner.run_simulated
 
     def fail_for_seed_1(campaign: Any) -> Any:
         if campaign.seed == 1:
-            raise harness.runner.RunError("the cluster did not come up")
+            raise runner.RunError("the cluster did not come up")
         return run_simulated(campaign)
 
-    monkeypatch.setattr(harness.runner, "run_simulated", fail_for_seed_1)
+    monkeypatch.setattr(runner, "run_simulated", fail_for_seed_1)
     out = tmp_path / "out.jsonl"
     said = staticfire("hunt", "--seeds", "0-1", "--jobs", 1, *SHORT, "--out", out)
     assert said.status == 255

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import lists
-from harness.run_folder import RunFolder
+from staticfire.harness.cli import lists
+from staticfire.harness.run_folder import RunFolder
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from checkers.anomaly_rules import RULES
-from checkers.promise_table import PROFILES
-from harness.cli import status_of
+from staticfire.checkers.anomaly_rules import RULES
+from staticfire.checkers.promise_table import PROFILES
+from staticfire.harness.cli import status_of
 
 
 def test_the_table_names_every_anomaly(capsys: pytest.CaptureFixture[str]) -> None:

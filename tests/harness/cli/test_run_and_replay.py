@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import harness.runner
+from staticfire.harness import runner
 from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]
@@ -46,9 +46,9 @@ def test_check_says_what_the_run_said(kept_run: Path, staticfire: Staticfire) ->
 
 def test_a_harness_error_is_255(staticfire: Staticfire, monkeypatch: Any, tmp_path: Path) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise harness.runner.RunError("the cluster did not come up")
+        raise runner.RunError("the cluster did not come up")
 
-    monkeypatch.setattr(harness.runner, "run_simulated", fail)
+    monkeypatch.setattr(runner, "run_simulated", fail)
     said = staticfire("run", "--seed", 1, *SHORT, "--runs", tmp_path)
     assert said.status == 255
     assert "the cluster did not come up" in said.err

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from faults.catalogue import FAULTS
-from harness.campaign import CampaignError
-from harness.campaign_draw import draw_campaign, situation
-from harness.cli.hunt import command
-from harness.cli.hunt.seeds import SeedResult
-from harness.cli.somebodys_cluster import take_cluster
-from harness.cli.status import BadInput, HarnessError
-from harness.environments import somebodys_cluster
-from harness.environments.catalogue import make_fleet, missing_faults
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet_options import FleetOptions
-from harness.environments.somebodys_cluster import FoundCluster
-from harness.report.foreign_lines import BROKEN, foreign_lines
-from harness.report.verdict_lines import WIDTH
+from staticfire.faults.catalogue import FAULTS
+from staticfire.harness.campaign import CampaignError
+from staticfire.harness.campaign_draw import draw_campaign, situation
+from staticfire.harness.cli.hunt import command
+from staticfire.harness.cli.hunt.seeds import SeedResult
+from staticfire.harness.cli.somebodys_cluster import take_cluster
+from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.environments import somebodys_cluster
+from staticfire.harness.environments.catalogue import make_fleet, missing_faults
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.environments.somebodys_cluster import FoundCluster
+from staticfire.harness.report.foreign_lines import BROKEN, foreign_lines
+from staticfire.harness.report.verdict_lines import WIDTH
 from tests.harness.cli.conftest import Said
 from tests.harness.cli.test_hunt import seed_result
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import harness.runner
-from checkers.compose import RunVerdict
-from checkers.judgement import Judgement
-from checkers.verdict import Finding, Validity, Verdict
-from harness.cli.table import command
-from harness.cli.table.markdown import markdown_lines
-from harness.cli.table.rows import NOT_HERE, Row
+from staticfire.checkers.compose import RunVerdict
+from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.verdict import Finding, Validity, Verdict
+from staticfire.harness import runner
+from staticfire.harness.cli.table import command
+from staticfire.harness.cli.table.markdown import markdown_lines
+from staticfire.harness.cli.table.rows import NOT_HERE, Row
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]
@@ -145,9 +145,9 @@ def test_a_run_without_a_verdict_has_no_row_and_is_tried_again(
     out: Path, staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise harness.runner.RunError("the cluster did not come up")
+        raise runner.RunError("the cluster did not come up")
 
-    monkeypatch.setattr(harness.runner, "run_simulated", fail)
+    monkeypatch.setattr(runner, "run_simulated", fail)
     said = table(staticfire, out, "--campaigns", "default", "--seeds", "1-2")
     assert said.status == 255
     assert rows_of(out) == []

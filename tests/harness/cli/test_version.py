@@ -10,9 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness import version
-from harness.run_folder import RunFolder
-from harness.version import ROOT, commit_of, version_line, versions
+from staticfire.harness import version
+from staticfire.harness.run_folder import RunFolder
+from staticfire.harness.version import ROOT, commit_of, version_line, versions
 from tests.harness.cli.conftest import Said
 
 

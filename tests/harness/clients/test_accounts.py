@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.clients import producer
-from harness.clients.producer import OtherAccounts
-from harness.simulation.world import World
-from system_under_test.client.producer import ProducerConfig
-from system_under_test.env import Env
+from staticfire.harness.clients import producer
+from staticfire.harness.clients.producer import OtherAccounts
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.client.producer import ProducerConfig
+from staticfire.system_under_test.env import Env
 
 CONFIG = ProducerConfig(group="orders", name_servers=("n:1",), client_id="1.1.1.1@p")
 

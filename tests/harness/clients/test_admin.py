@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from harness.clients import admin
-from harness.clients.admin import carry_out
-from harness.clients.port import Outcome, Request
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, encode_record
-from system_under_test.remoting import RemotingClient
+from staticfire.harness.clients import admin
+from staticfire.harness.clients.admin import carry_out
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, encode_record
+from staticfire.system_under_test.remoting import RemotingClient
 
 STATE: Request = {"f": "queue_state", "topic": "T", "group": "g", "queues": 1, "address": "a:1"}
 TOPICS: Request = {"f": "topics_known", "address": "a:1"}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.history import Stamp
-from harness.clients.client_clock import DRIFT_PPM, ClientClock
+from staticfire.checkers.history import Stamp
+from staticfire.harness.clients.client_clock import DRIFT_PPM, ClientClock
 
 MS = 1_000_000
 

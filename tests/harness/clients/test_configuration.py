@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.clients.configuration import (
+from staticfire.harness.clients.configuration import (
     Listening,
     check_admin,
     configuration_of,
@@ -14,12 +14,12 @@ from harness.clients.configuration import (
     credentials_of,
     producer_config,
 )
-from harness.clients.lines import LineError, decode_line, encode_line
-from system_under_test.acl.signature import Credentials
-from system_under_test.client.offset_store import ConsumeFrom
-from system_under_test.client.producer import ProducerConfig
-from system_under_test.client.push_consumer import ConsumerConfig
-from system_under_test.client.queue_puller import FlowLimits
+from staticfire.harness.clients.lines import LineError, decode_line, encode_line
+from staticfire.system_under_test.acl.signature import Credentials
+from staticfire.system_under_test.client.offset_store import ConsumeFrom
+from staticfire.system_under_test.client.producer import ProducerConfig
+from staticfire.system_under_test.client.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.queue_puller import FlowLimits
 
 WHO: dict[str, Any] = {"group": "g", "client_id": "127.0.0.1@p", "name_servers": ["10.0.0.1:9876"]}
 

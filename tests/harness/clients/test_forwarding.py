@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.history import OpType
-from harness.clients import forwarding
-from harness.clients.forwarding import Forwarder
-from harness.clients.port import ClientPort
-from harness.simulation.world import World
-from system_under_test.client.producer import Producer
-from system_under_test.client.send_result import SendFailed, SendResult
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import SendStatus
-from system_under_test.protocol.message import Message, offset_message_id
+from staticfire.checkers.history import OpType
+from staticfire.harness.clients import forwarding
+from staticfire.harness.clients.forwarding import Forwarder
+from staticfire.harness.clients.port import ClientPort
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.client.producer import Producer
+from staticfire.system_under_test.client.send_result import SendFailed, SendResult
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import SendStatus
+from staticfire.system_under_test.protocol.message import Message, offset_message_id
 
 GIVEN = MessageQueue(topic="narrow", broker_name="b", queue_id=1)
 WIDE = MessageQueue(topic="wide", broker_name="a", queue_id=3)

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harness.clients.line_port import LinePort, feed_from, read_first_line, write_all
-from harness.clients.line_requests import CONSUMER, PRODUCER, checker
-from harness.clients.lines import LineError
-from harness.clients.port import Outcome, PortClosed
-from harness.simulation.world import World
+from staticfire.harness.clients.line_port import LinePort, feed_from, read_first_line, write_all
+from staticfire.harness.clients.line_requests import CONSUMER, PRODUCER, checker
+from staticfire.harness.clients.lines import LineError
+from staticfire.harness.clients.port import Outcome, PortClosed
+from staticfire.harness.simulation.world import World
 
 T = TypeVar("T")
 SEND = b'{"id":7,"f":"send","topic":"T","key":"k","size":10}\n'

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from checkers.history import OpType
-from harness.clients.line_values import check_emitted, check_result
-from harness.clients.lines import LineError
-from harness.clients.port import Outcome
+from staticfire.checkers.history import OpType
+from staticfire.harness.clients.line_values import check_emitted, check_result
+from staticfire.harness.clients.lines import LineError
+from staticfire.harness.clients.port import Outcome
 
 SEND = {"topic": "T", "key": "p1-0", "count": 5, "size": 64}
 PLACE = {"broker": "a", "queue": 0}

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.clients import lines
-from harness.clients.lines import LineError, LineSplitter, check_fields, decode_line, encode_line
+from staticfire.harness.clients import lines
+from staticfire.harness.clients.lines import (
+    LineError,
+    LineSplitter,
+    check_fields,
+    decode_line,
+    encode_line,
+)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])

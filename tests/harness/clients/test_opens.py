@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from faults.fault import PlannedFault
-from harness.campaign_draw import draw_campaign
-from harness.runner import run_simulated
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.runner import run_simulated
 
 
 def test_each_client_process_opens_once() -> None:

@@ -8,18 +8,18 @@ from typing import Any, cast
 
 import pytest
 
-from harness.clients.consumer import ListenerControl, serve_consumer
-from harness.clients.consumer_kinds import CHOOSING, CONSUMER_KINDS, PUSH
-from harness.clients.polling import QueueReader, share_of
-from harness.clients.port import ClientPort
-from harness.simulation.world import World
-from system_under_test.client.consumer_config import ConsumerConfig
-from system_under_test.client.errors import BrokerNotAvailable, BrokerRefused
-from system_under_test.client.pull_consumer import PullAnswer, PullConsumer, PullOutcome
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.message import Message
-from system_under_test.remoting.errors import RemotingTimeout
+from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
+from staticfire.harness.clients.consumer_kinds import CHOOSING, CONSUMER_KINDS, PUSH
+from staticfire.harness.clients.polling import QueueReader, share_of
+from staticfire.harness.clients.port import ClientPort
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.client.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.errors import BrokerNotAvailable, BrokerRefused
+from staticfire.system_under_test.client.pull_consumer import PullAnswer, PullConsumer, PullOutcome
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting.errors import RemotingTimeout
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
 
 POLLED = [kind for kind in CONSUMER_KINDS if kind != PUSH]

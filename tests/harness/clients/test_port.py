@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from harness.clients.port import ClientPort, Outcome
-from harness.simulation.world import World
+from staticfire.harness.clients.port import ClientPort, Outcome
+from staticfire.harness.simulation.world import World
 
 T = TypeVar("T")
 

@@ -7,19 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.history import Op, OpType
-from faults.fault import PlannedFault
-from harness.diagnoses.atomic_writes import atomic_writes
-from harness.diagnoses.backlog import backlog
-from harness.diagnoses.busy_refusals import busy_refusals
-from harness.diagnoses.catalogue import diagnose
-from harness.diagnoses.fake_death import fake_death
-from harness.diagnoses.moved_keys import moved_keys
-from harness.diagnoses.one_broker import one_broker
-from harness.diagnoses.pairs import pairs
-from harness.diagnoses.reservations import reservations
-from harness.diagnoses.slave_takeover import slave_takeover
-from harness.run_result import RunResult
+from staticfire.checkers.history import Op, OpType
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.diagnoses.atomic_writes import atomic_writes
+from staticfire.harness.diagnoses.backlog import backlog
+from staticfire.harness.diagnoses.busy_refusals import busy_refusals
+from staticfire.harness.diagnoses.catalogue import diagnose
+from staticfire.harness.diagnoses.fake_death import fake_death
+from staticfire.harness.diagnoses.moved_keys import moved_keys
+from staticfire.harness.diagnoses.one_broker import one_broker
+from staticfire.harness.diagnoses.pairs import pairs
+from staticfire.harness.diagnoses.reservations import reservations
+from staticfire.harness.diagnoses.slave_takeover import slave_takeover
+from staticfire.harness.run_result import RunResult
 
 NS_PER_S = 1_000_000_000
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from harness.environments.all_ended import all_or_first_error, to_its_end
+from staticfire.harness.environments.all_ended import all_or_first_error, to_its_end
 
 
 def test_when_one_fails_the_others_have_ended() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.environments.boots import BOOT_BOUND_S, Boots
-from harness.simulation.world import World
+from staticfire.harness.environments.boots import BOOT_BOUND_S, Boots
+from staticfire.harness.simulation.world import World
 
 NS = 1_000_000_000
 

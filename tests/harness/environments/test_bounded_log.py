@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments import bounded_log
-from harness.environments.bounded_log import BoundedLog
-from harness.simulation.world import World
+from staticfire.harness.environments import bounded_log
+from staticfire.harness.environments.bounded_log import BoundedLog
+from staticfire.harness.simulation.world import World
 
 EARLIER = b"of a process before\n"
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from faults.linux.loop_disk import FileSystem
-from harness.environments import broken_machines
-from harness.environments.broken_machines import NETEM_NEEDS, lacks_here, netem_is_here
-from harness.environments.catalogue import missing_faults
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.namespaces import check_root, tools_for
-from harness.environments.ssh_survey import lacks_of
+from staticfire.faults.linux.loop_disk import FileSystem
+from staticfire.harness.environments import broken_machines
+from staticfire.harness.environments.broken_machines import NETEM_NEEDS, lacks_here, netem_is_here
+from staticfire.harness.environments.catalogue import missing_faults
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.namespaces import check_root, tools_for
+from staticfire.harness.environments.ssh_survey import lacks_of
 
 
 @pytest.fixture

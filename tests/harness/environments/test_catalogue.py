@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from faults.catalogue import FAULTS
-from faults.fault import PlannedFault
-from harness.campaign import OneOf
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import campaign_names, load_options
-from harness.cli import options
-from harness.cli.options import choose_faults
-from harness.cli.status import BadInput
-from harness.environments.catalogue import FLEETS, make_fleet, missing_faults
-from harness.environments.fleet_options import FleetOptions
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.fault import PlannedFault
+from staticfire.harness.campaign import OneOf
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import campaign_names, load_options
+from staticfire.harness.cli import options
+from staticfire.harness.cli.options import choose_faults
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.environments.catalogue import FLEETS, make_fleet, missing_faults
+from staticfire.harness.environments.fleet_options import FleetOptions
 
 
 def test_what_needs_a_lacking_capability_or_ability_is_missing_with_the_reason() -> None:

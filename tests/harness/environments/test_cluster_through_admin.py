@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from harness.accounts import GuestRights
-from harness.campaign_draw import draw_campaign
-from harness.clients.port import Outcome, Request
-from harness.environments.cluster_through_admin import ClusterThroughAdmin
-from harness.side_topics import TRIES
-from harness.simulation.world import World
-from system_under_test.protocol.codes import RequestCode
+from staticfire.harness.accounts import GuestRights
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
+from staticfire.harness.side_topics import TRIES
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.protocol.codes import RequestCode
 
 CAMPAIGN = draw_campaign(1, {"slaves": (1, 0), "replication": "sync", "name_servers": 1})
 BROKERS = ["broker-a-0", "broker-a-1", "broker-b-0"]

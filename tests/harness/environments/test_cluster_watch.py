@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from faults.proxy.servers import ServerKind
-from harness.environments import cluster_watch
-from harness.environments.cluster_watch import ClusterWatch
-from system_under_test.admin.errors import AdminError
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.environments import cluster_watch
+from staticfire.harness.environments.cluster_watch import ClusterWatch
+from staticfire.system_under_test.admin.errors import AdminError
 
 NS, A, B = "10.0.0.1:9876", "10.0.0.2:10911", "10.0.0.3:10911"
 SERVERS = {

@@ -9,8 +9,8 @@ from importlib import metadata
 
 import pytest
 
-from harness.environments import cpp_library
-from harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments import cpp_library
+from staticfire.harness.environments.errors import EnvironmentFailed
 
 IS_INSTALLED = importlib.util.find_spec("rocketmq") is not None
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from harness.environments.docker_health import health_check
-from harness.environments.place import Serving
-from harness.local_cluster import LocalCluster
-from harness.targets.own_cluster import BROKER_QUESTION, NAME_SERVER_QUESTION
+from staticfire.harness.environments.docker_health import health_check
+from staticfire.harness.environments.place import Serving
+from staticfire.harness.local_cluster import LocalCluster
+from staticfire.harness.targets.own_cluster import BROKER_QUESTION, NAME_SERVER_QUESTION
 
 
 def is_well(address: str, question: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.environments.fleet_options import FleetOptionError, SshHost, check_hosts
+from staticfire.harness.environments.fleet_options import FleetOptionError, SshHost, check_hosts
 
 A, B, C = (SshHost(name=name) for name in "abc")
 

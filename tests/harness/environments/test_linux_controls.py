@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from faults.linux.disk_speed import DiskSpeed
-from faults.linux.executor import CommandFailed
-from faults.linux.loop_disk import LoopDisk
-from harness.environments import linux_controls
-from harness.environments.linux_controls import LoopDisks
+from staticfire.faults.linux.disk_speed import DiskSpeed
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.loop_disk import LoopDisk
+from staticfire.harness.environments import linux_controls
+from staticfire.harness.environments.linux_controls import LoopDisks
 from tests.support.recording_executor import recording_machine
 
 NODE = "broker-a-0"

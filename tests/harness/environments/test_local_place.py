@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.local_place import LocalPlace
-from harness.environments.place import Order
+from staticfire.harness.environments.local_place import LocalPlace
+from staticfire.harness.environments.place import Order
 
 pytestmark = pytest.mark.real
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from faults.catalogue import FAULTS
-from faults.linux.survey import Capability
-from harness.environments import machine_needs
-from harness.environments.catalogue import FLEETS
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.machine_needs import CAPABILITY_OF, ENVIRONMENT_NEEDS, diagnose
+from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.linux.survey import Capability
+from staticfire.harness.environments import machine_needs
+from staticfire.harness.environments.catalogue import FLEETS
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.machine_needs import CAPABILITY_OF, ENVIRONMENT_NEEDS, diagnose
 
 NAMES = (
     *("root", "processes", "namespaces", "nftables", "blkio throttle", "tbf", "netem", "docker"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.environments.node_log import last_error, read_log
-from harness.log_line import LogLine
+from staticfire.harness.environments.node_log import last_error, read_log
+from staticfire.harness.log_line import LogLine
 
 LINES = (
     b'{"time_ms": 10500, "level": "info", "node": "broker-a-0", "event": "store opened", "end": 7}\n'

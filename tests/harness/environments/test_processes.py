@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from faults.proxy.servers import ServerKind
-from harness.environments.fleet import Rerouting
-from harness.environments.fleet_options import FleetOptions
-from harness.environments.processes import ProcessFleet
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.environments.fleet import Rerouting
+from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.environments.processes import ProcessFleet
 
 pytestmark = pytest.mark.real
 NODES = ("ns-1", "broker-a-0", "broker-a-1", "producer-1")

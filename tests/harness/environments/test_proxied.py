@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from faults.capabilities import NetworkControl
-from faults.proxy import ProxyNetwork
-from faults.proxy.servers import ServerKind
-from harness.environments.proxied import NodeProxy, ProxiedNetwork
+from staticfire.faults.capabilities import NetworkControl
+from staticfire.faults.proxy import ProxyNetwork
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.environments.proxied import NodeProxy, ProxiedNetwork
 
 
 class Asked:

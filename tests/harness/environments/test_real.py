@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.history import NEMESIS
-from harness.campaign_draw import draw_campaign
-from harness.environments import real
-from harness.environments.fleet import Fleet
-from harness.environments.place import Order, Place
-from harness.environments.real import DEATHS_MAX, RealEnvironment
-from harness.recorder import Recorder
-from harness.targets.target import Target
+from staticfire.checkers.history import NEMESIS
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.environments import real
+from staticfire.harness.environments.fleet import Fleet
+from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.environments.real import DEATHS_MAX, RealEnvironment
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.targets.target import Target
 
 CAMPAIGN = draw_campaign(
     1, {"slaves": (0,), "replication": "none", "environment": "processes", "faults": ()}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.resources import Resources, of_process, surplus
+from staticfire.harness.environments.resources import Resources, of_process, surplus
 
 
 def test_surplus_is_what_was_removed_and_what_is_open_again() -> None:

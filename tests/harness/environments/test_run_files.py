@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.run_files import check_room, make_run_folder
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.run_files import check_room, make_run_folder
 
 
 def test_a_folder_that_is_nearly_full_is_refused(

@@ -11,17 +11,17 @@ from typing import Any, cast
 
 import pytest
 
-from harness.campaign import Campaign
-from harness.clients.port import Outcome
-from harness.clients.process_port import ProcessPort
-from harness.environments import bounded_log
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet import Fleet
-from harness.environments.place import Place, RunningProcess
-from harness.environments.real import READY_S, RealEnvironment, RealNode
-from harness.recorder import Recorder
-from harness.simulation.world import World
-from harness.targets.target import Target
+from staticfire.harness.campaign import Campaign
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.clients.process_port import ProcessPort
+from staticfire.harness.environments import bounded_log
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet import Fleet
+from staticfire.harness.environments.place import Place, RunningProcess
+from staticfire.harness.environments.real import READY_S, RealEnvironment, RealNode
+from staticfire.harness.recorder import Recorder
+from staticfire.harness.simulation.world import World
+from staticfire.harness.targets.target import Target
 
 NAME = "producer-1"
 

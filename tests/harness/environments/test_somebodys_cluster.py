@@ -8,18 +8,22 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from harness.campaign_draw import draw_campaign
-from harness.clients.admin import READER
-from harness.environments import somebodys_cluster
-from harness.environments.address import traces_of
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.somebodys_cluster import FoundCluster, find_cluster, remove_traces
-from harness.local_cluster import LocalCluster
-from system_under_test.admin.client import AdminClient
-from system_under_test.admin.groups import group_configs, update_group
-from system_under_test.admin.topics import topic_list, update_topic
-from system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from system_under_test.real_env import make_env
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.clients.admin import READER
+from staticfire.harness.environments import somebodys_cluster
+from staticfire.harness.environments.address import traces_of
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.somebodys_cluster import (
+    FoundCluster,
+    find_cluster,
+    remove_traces,
+)
+from staticfire.harness.local_cluster import LocalCluster
+from staticfire.system_under_test.admin.client import AdminClient
+from staticfire.system_under_test.admin.groups import group_configs, update_group
+from staticfire.system_under_test.admin.topics import topic_list, update_topic
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from staticfire.system_under_test.real_env import make_env
 
 pytestmark = pytest.mark.real
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from faults.linux.firewall import Spared
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet_options import FleetOptionError, SshHost
-from harness.environments.ssh_checks import check_host
-from harness.environments.ssh_fleet import PACKAGES, UNPACK, pack, share_out
+from staticfire.faults.linux.firewall import Spared
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet_options import FleetOptionError, SshHost
+from staticfire.harness.environments.ssh_checks import check_host
+from staticfire.harness.environments.ssh_fleet import PACKAGES, UNPACK, pack, share_out
 from tests.support.recording_executor import recording_machine
 
 HOSTS = tuple(SshHost(name=f"10.0.0.{number}") for number in range(1, 6))
@@ -61,32 +61,35 @@ def test_too_few_hosts_are_refused_with_how_many_it_takes() -> None:
 def test_a_planted_copy_goes_to_the_hosts_and_the_sound_one_does_not(tmp_path: Path) -> None:
     sound, planted = tmp_path / "sound", tmp_path / "planted"
     for package in PACKAGES:
-        (sound / package / "__pycache__").mkdir(parents=True)
-        (sound / package / "code.py").write_text("sound")
-    (planted / "system_under_test").mkdir(parents=True)
-    (planted / "system_under_test" / "code.py").write_text("planted")
+        (sound / "staticfire" / package / "__pycache__").mkdir(parents=True)
+        (sound / "staticfire" / package / "code.py").write_text("sound")
+    (planted / "staticfire" / "system_under_test").mkdir(parents=True)
+    (planted / "staticfire" / "system_under_test" / "code.py").write_text("planted")
+    (planted / "staticfire" / "__init__.py").write_text("face")
     with tarfile.open(fileobj=io.BytesIO(pack([str(planted), str(sound)]))) as archive:
         files = {
             member.name: file.read().decode()
             for member in archive
             if (file := archive.extractfile(member)) is not None
         }
+    assert files.pop("staticfire/__init__.py") == "face"
     assert files == {
-        f"{package}/code.py": "planted" if package == "system_under_test" else "sound"
+        f"staticfire/{package}/code.py": "planted" if package == "system_under_test" else "sound"
         for package in PACKAGES
     }
 
 
 def test_byte_code_goes_along_where_our_python_reads_it(tmp_path: Path) -> None:
     ours, other = f"code.{sys.implementation.cache_tag}.pyc", "code.cpython-399.pyc"
+    packed(tmp_path, "code")
     for package in PACKAGES:
-        cache = tmp_path / package / "__pycache__"
-        cache.mkdir(parents=True)
+        cache = tmp_path / "staticfire" / package / "__pycache__"
+        cache.mkdir()
         for name in (ours, other):
             (cache / name).write_text(name)
     with tarfile.open(fileobj=io.BytesIO(pack([str(tmp_path)]))) as archive:
         names = {Path(member.name).name for member in archive if member.isfile()}
-    assert names == {ours}
+    assert names == {ours, "code.py", "__init__.py"}
 
 
 def unpack(archive: bytes, folder: Path) -> subprocess.CompletedProcess[bytes]:
@@ -96,8 +99,9 @@ def unpack(archive: bytes, folder: Path) -> subprocess.CompletedProcess[bytes]:
 
 def packed(folder: Path, text: str) -> bytes:
     for package in PACKAGES:
-        (folder / package).mkdir(parents=True)
-        (folder / package / "code.py").write_text(text)
+        (folder / "staticfire" / package).mkdir(parents=True)
+        (folder / "staticfire" / package / "code.py").write_text(text)
+    (folder / "staticfire" / "__init__.py").write_text(text)
     return pack([str(folder)])
 
 
@@ -107,7 +111,9 @@ def test_hosts_that_share_a_file_system_may_all_unpack(tmp_path: Path) -> None:
     first, second = (packed(tmp_path / name, name) for name in ("first", "second"))
     assert [unpack(archive, code).returncode for archive in (first, second)] == [0, 0]
     assert [path.name for path in code.parent.iterdir()] == ["code"]
-    assert {(code / package / "code.py").read_text() for package in PACKAGES} == {"first"}
+    assert {(code / "staticfire" / package / "code.py").read_text() for package in PACKAGES} == {
+        "first"
+    }
     assert stat.S_IMODE(code.stat().st_mode) == 0o755
 
 

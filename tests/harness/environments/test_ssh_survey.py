@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from faults.linux.executor import LocalExecutor
-from harness.environments.fleet_options import SshHost
-from harness.environments.ssh_survey import CLOCK, NETEM, THROTTLE, ask, lacks_of
+from staticfire.faults.linux.executor import LocalExecutor
+from staticfire.harness.environments.fleet_options import SshHost
+from staticfire.harness.environments.ssh_survey import CLOCK, NETEM, THROTTLE, ask, lacks_of
 from tests.support.recording_executor import RecordingExecutor
 
 HOSTS = (SshHost(name="a"), SshHost(name="b"))
@@ -32,7 +32,7 @@ def test_the_first_host_is_named_and_delays_need_no_netem() -> None:
 @pytest.mark.real
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_this_machine_says_what_its_own_survey_says() -> None:
-    from harness.environments.broken_machines import lacks_here
+    from staticfire.harness.environments.broken_machines import lacks_here
 
     here = lacks_of(HOSTS[:1], [asyncio.run(ask(LocalExecutor()))])
     assert here.keys() == lacks_here().keys()

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.accounts import ACCOUNTS, GUEST, REFUSED
-from harness.accounts import PLAIN as PLAIN_TEXT
-from harness.campaign_draw import draw_campaign
-from harness.generators.account_sends import GUEST_SHARE, REFUSED_SHARE
-from harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.accounts import ACCOUNTS, GUEST, REFUSED
+from staticfire.harness.accounts import PLAIN as PLAIN_TEXT
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.generators.account_sends import GUEST_SHARE, REFUSED_SHARE
+from staticfire.harness.generators.keyed_sends import KeyedSends
 
 PLAIN = {
     "batch_share": 0.0,

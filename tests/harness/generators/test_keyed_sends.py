@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.campaign_draw import draw_campaign
-from harness.generators.keyed_sends import KeyedSends
-from harness.workloads.ordered import OrderedSends
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.generators.keyed_sends import KeyedSends
+from staticfire.harness.workloads.ordered import OrderedSends
 
 
 def test_shares_of_batches_and_one_way_sends_and_keys_that_nobody_else_uses() -> None:

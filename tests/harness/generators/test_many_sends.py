@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.campaign_draw import draw_campaign
-from harness.generators.many_sends import ManySends
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.generators.many_sends import ManySends
 
 
 def test_keys_of_a_process_follow_each_other() -> None:

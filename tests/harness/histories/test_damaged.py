@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.history import HistoryError
-from harness.histories.sinks import sink_at
-from harness.histories.sources import source_at
+from staticfire.checkers.history import HistoryError
+from staticfire.harness.histories.sinks import sink_at
+from staticfire.harness.histories.sources import source_at
 
 STEADY = settings(max_examples=100)
 EDN = b"""{:type :invoke, :f :subscribe, :value [0 1], :process 1, :time 1, :index 0}

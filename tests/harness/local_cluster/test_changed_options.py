@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.local_cluster import LocalCluster
-from harness.local_cluster.changed_options import with_changed_options
-from system_under_test.admin import AdminClient
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.java_properties import parse_properties
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.real_env import make_env
+from staticfire.harness.local_cluster import LocalCluster
+from staticfire.harness.local_cluster.changed_options import with_changed_options
+from staticfire.system_under_test.admin import AdminClient
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.real_env import make_env
 
 
 def config(path: Path, text: str | None) -> BrokerConfig:

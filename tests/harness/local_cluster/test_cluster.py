@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.local_cluster import (
+from staticfire.harness.local_cluster import (
     ClusterError,
     ClusterOptionError,
     LocalCluster,
     NodeRefused,
     PortInUse,
 )
-from harness.local_cluster.ports import free_ports
-from system_under_test.protocol.codes import SendStatus
+from staticfire.harness.local_cluster.ports import free_ports
+from staticfire.system_under_test.protocol.codes import SendStatus
 from tests.support.sending import send
 
 pytestmark = pytest.mark.real
@@ -116,7 +116,9 @@ def test_a_free_port_that_is_taken_at_the_last_moment_is_replaced(
 ) -> None:
     taken, *others = free_ports(3)
     choices = iter([[taken, others[0]], others])
-    monkeypatch.setattr("harness.local_cluster.cluster.free_ports", lambda _: next(choices))
+    monkeypatch.setattr(
+        "staticfire.harness.local_cluster.cluster.free_ports", lambda _: next(choices)
+    )
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", taken))
         holder.listen()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.admin import admin
+from staticfire.harness.cli.admin import admin
 from tests.harness.test_pytest_plugin import PLUGIN
 
 ROOT = Path(__file__).parents[3]
@@ -30,7 +30,9 @@ def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.real
 def test_the_context_manager(tmp_path: Path) -> None:
-    [example] = [block for block in BLOCKS if block.startswith("from harness.local_cluster")]
+    [example] = [
+        block for block in BLOCKS if block.startswith("from staticfire import LocalCluster")
+    ]
     done = run(tmp_path, "-c", example)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.match(

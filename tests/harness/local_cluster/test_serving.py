@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.local_cluster.serving import _is_settled
-from system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.harness.local_cluster.serving import _is_settled
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
 
 MASTER = BrokerConfig(broker_name="a", listen_host="127.0.0.1")
 SLAVE = BrokerConfig(broker_name="a", listen_host="127.0.0.1", broker_id=1, role=BrokerRole.SLAVE)

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from checkers.compose import CLIENT_CHECKERS, RunVerdict, check_run
-from checkers.facts import NodeExit
-from checkers.history import Op
-from checkers.verdict import Verdict
-from harness.campaign_draw import draw_campaign
-from harness.environments.fleet_options import FleetOptions, SshHost
-from harness.nemesis import FaultRecord
-from harness.report import console
-from harness.report.console import LINES_MAX, campaign_lines, print_result
-from harness.report.verdict_lines import WIDTH, first_violations, verdict_lines
-from harness.run_result import RunResult
+from staticfire.checkers.compose import CLIENT_CHECKERS, RunVerdict, check_run
+from staticfire.checkers.facts import NodeExit
+from staticfire.checkers.history import Op
+from staticfire.checkers.verdict import Verdict
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.environments.fleet_options import FleetOptions, SshHost
+from staticfire.harness.nemesis import FaultRecord
+from staticfire.harness.report import console
+from staticfire.harness.report.console import LINES_MAX, campaign_lines, print_result
+from staticfire.harness.report.verdict_lines import WIDTH, first_violations, verdict_lines
+from staticfire.harness.run_result import RunResult
 from tests.support.history_language import facts, history
 
 CAMPAIGN = draw_campaign(1, {"faults": ("kill", "pause"), "broker_properties": ()})

@@ -10,8 +10,8 @@ import asyncio
 import sys
 import time
 
-from harness.simulation import World
-from system_under_test.env import Env
+from staticfire.harness.simulation import World
+from staticfire.system_under_test.env import Env
 
 PORT = 10911
 NODES = ("alpha", "beta", "gamma", "delta")

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from harness.simulation.disk import SimDisk
-from system_under_test.env import Storage
-from system_under_test.real_env import RealStorage
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.real_env import RealStorage
 from tests.support.storage_contract import CHECKS, Check
 
 

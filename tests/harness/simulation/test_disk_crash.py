@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.simulation.disk import PowerCut, SimDisk
+from staticfire.harness.simulation.disk import PowerCut, SimDisk
 from tests.support.disks import durable_file, make_disk, restart
 
 SEEDS = range(200)

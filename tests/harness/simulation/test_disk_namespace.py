@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk import SimDisk
 from tests.support.disks import durable_file, make_disk, restart
 
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from harness.simulation.disk_inode import Content
-from harness.simulation.disk_snapshot import Snapshot
+from staticfire.harness.simulation.disk_inode import Content
+from staticfire.harness.simulation.disk_snapshot import Snapshot
 
 
 def content(data: bytes, size: int) -> Content:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from harness.simulation import DiskOptions, Host, World
-from harness.simulation.timing import FREE
-from system_under_test.env import Env, File, Storage
+from staticfire.harness.simulation import DiskOptions, Host, World
+from staticfire.harness.simulation.timing import FREE
+from staticfire.system_under_test.env import Env, File, Storage
 
 MS = 1_000_000
 SYNC_MS = 10

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulation import Escape, World
-from system_under_test.env import Env
+from staticfire.harness.simulation import Escape, World
+from staticfire.system_under_test.env import Env
 from tests.harness.simulation.two_hosts import TwoHosts, run_process
 
 ESCAPES: list[tuple[Callable[[], object], str]] = [

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from harness.simulation import World
-from system_under_test.env import Env
+from staticfire.harness.simulation import World
+from staticfire.system_under_test.env import Env
 from tests.harness.simulation.two_hosts import (
     SERVER,
     Echo,

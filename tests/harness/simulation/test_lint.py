@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulation.lint import check_folder, check_source
+from staticfire.harness.simulation.lint import check_folder, check_source
 
 BAD = [
     ("real-world", "import time"),

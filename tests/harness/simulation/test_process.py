@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.simulation import ExitStatus, PowerCut, SimulationError, World
-from system_under_test.env import Env
+from staticfire.harness.simulation import ExitStatus, PowerCut, SimulationError, World
+from staticfire.system_under_test.env import Env
 from tests.harness.simulation.two_hosts import TwoHosts
 
 

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from harness.simulation import DiskOptions, World
-from harness.simulation.disk import SimDisk
-from system_under_test.env import Env, File
+from staticfire.harness.simulation import DiskOptions, World
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.env import Env, File
 from tests.harness.simulation.two_hosts import Recorder
 
 MS = 1_000_000

@@ -8,13 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from harness.simulation.tls import SimTls, SimTlsContext, SimTlsObject
-from harness.simulation.tls_client import HANDSHAKE_TIMEOUT_S
-from harness.simulation.world import World
-from system_under_test.env import Env, TlsMode
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, RemotingClient, RemotingError, RemotingServer
+from staticfire.harness.simulation.tls import SimTls, SimTlsContext, SimTlsObject
+from staticfire.harness.simulation.tls_client import HANDSHAKE_TIMEOUT_S
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.env import Env, TlsMode
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import (
+    Connection,
+    RemotingClient,
+    RemotingError,
+    RemotingServer,
+)
 
 BODY = bytes(range(256)) * 2000  # half a megabyte: many records
 ADDRESS = "10.0.0.1:9876"

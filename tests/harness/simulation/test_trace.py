@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.simulation.trace import BLOCK_RECORDS, Record, Trace
+from staticfire.harness.simulation.trace import BLOCK_RECORDS, Record, Trace
 
 
 def filled(count: int, level: int = 1) -> Trace:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from harness.simulation import Host, SimProcess, World
-from system_under_test.env import Env
+from staticfire.harness.simulation import Host, SimProcess, World
+from staticfire.system_under_test.env import Env
 
 PORT = 10911
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"

@@ -8,18 +8,22 @@ from typing import Any, cast
 
 import pytest
 
-from faults.proxy.servers import ServerKind
-from harness.campaign import CampaignError
-from harness.campaign_draw import draw_campaign
-from harness.environments.errors import EnvironmentFailed
-from harness.environments.fleet_options import FleetOptionError, FleetOptions
-from harness.environments.place import Order, Place
-from harness.targets.apache import ApacheDistribution, DistributionError, check_distribution
-from harness.targets.catalogue import check_target
-from harness.targets.interpreter import Interpreter
-from harness.targets.java import local_java, version_in
-from harness.targets.own_cluster import Reach, directly
-from system_under_test import java_properties
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.campaign import CampaignError
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.environments.fleet_options import FleetOptionError, FleetOptions
+from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.targets.apache import (
+    ApacheDistribution,
+    DistributionError,
+    check_distribution,
+)
+from staticfire.harness.targets.catalogue import check_target
+from staticfire.harness.targets.interpreter import Interpreter
+from staticfire.harness.targets.java import local_java, version_in
+from staticfire.harness.targets.own_cluster import Reach, directly
+from staticfire.system_under_test import java_properties
 
 GIVEN: dict[str, Any] = {
     "slaves": (1,),

@@ -9,15 +9,15 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from faults.proxy.servers import ServerKind
-from harness.campaign_draw import draw_campaign
-from harness.clients.configuration import Configuration, consumer_config, producer_config
-from harness.environments.place import Order, Place
-from harness.targets.own_cluster import OwnCluster
-from harness.targets.own_processes import OwnProcesses
-from system_under_test import config as node_config
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.name_server.config import NameServerConfig
+from staticfire.faults.proxy.servers import ServerKind
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.clients.configuration import Configuration, consumer_config, producer_config
+from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.targets.own_cluster import OwnCluster
+from staticfire.harness.targets.own_processes import OwnProcesses
+from staticfire.system_under_test import config as node_config
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.name_server.config import NameServerConfig
 
 CAMPAIGN = draw_campaign(
     1, {"slaves": (1,), "flush": "sync", "replication": "sync", "name_servers": 2, "faults": ()}
@@ -66,7 +66,7 @@ def test_a_broker_reads_the_very_configuration_of_the_simulation(
 ) -> None:
     order = target.server_order(node, CAMPAIGN.shape().name_servers)
     path = f"/places/{node}/broker.properties"
-    command = ("python", "-P", "-m", "system_under_test", "broker", "-c", path)
+    command = ("python", "-P", "-m", "staticfire.system_under_test", "broker", "-c", path)
     assert order.argv == (*command, "--tls", "disabled")
     assert order.variables["PYTHONPATH"] == "/code"
     fields = fields_of(order.files[path], node_config.BROKER_PROPERTIES)
@@ -121,7 +121,7 @@ def test_a_name_server_keeps_its_files_at_its_place(target: OwnProcesses) -> Non
 
 def test_clients_are_told_who_they_are_in_their_first_line(target: OwnProcesses) -> None:
     order, line = as_read(target.client_order("producer-1", ("ns-2",)))
-    assert order.argv == ("python", "-P", "-m", "harness.clients", "producer")
+    assert order.argv == ("python", "-P", "-m", "staticfire.harness.clients", "producer")
     assert producer_config(line).name_servers == ("198.18.7.3:9876",)
     order, line = as_read(target.client_order("consumer-1", ("ns-1",)))
     assert order.argv[-1] == "consumer"
@@ -137,7 +137,7 @@ def test_the_other_client_is_that_of_producers_and_consumers_alone(
 ) -> None:
     campaign = replace(CAMPAIGN, client="cpp", environment="processes")
     target = OwnProcesses(campaign, cast(dict[str, Place], places), python="python", code=())
-    ours = "harness.clients"
+    ours = "staticfire.harness.clients"
     modules = {"producer-1": f"{ours}.cpp_client", "consumer-1": f"{ours}.cpp_client"}
     for node, module in {**modules, "admin": ours, "probe": ours}.items():
         order, line = as_read(target.client_order(node, ["ns-1"]))
@@ -157,7 +157,7 @@ def test_a_command_is_the_client_of_producers_and_consumers_alone(
         assert dict(order.variables) == {}
         assert line["client_id"].endswith(f"@{node}")
     for node in ("admin", "probe"):
-        assert target.client_order(node, ["ns-1"])[0].argv[-2] == "harness.clients"
+        assert target.client_order(node, ["ns-1"])[0].argv[-2] == "staticfire.harness.clients"
 
 
 def test_folders_of_the_store_are_below_the_node(places: dict[str, Somewhere]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from checkers.history import Op
-from harness.campaign import CampaignError
-from harness.campaign_draw import draw_campaign
-from harness.clients.port import TO_BE_ASKED
-from harness.workloads import broadcast, delayed, retry, transactional
-from harness.workloads.catalogue import WORKLOADS
+from staticfire.checkers.history import Op
+from staticfire.harness.campaign import CampaignError
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.clients.port import TO_BE_ASKED
+from staticfire.harness.workloads import broadcast, delayed, retry, transactional
+from staticfire.harness.workloads.catalogue import WORKLOADS
 from tests.checkers.stories import RETRY_TOPIC, Story
 
 NS_PER_S = 1_000_000_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.campaign_draw import draw_campaign
-from harness.campaign_file import read_options
-from harness.facts import run_facts
-from harness.workloads.bulk import BULK, FORWARDED
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign_file import read_options
+from staticfire.harness.facts import run_facts
+from staticfire.harness.workloads.bulk import BULK, FORWARDED
 
 WIDE = "StaticfireTopic-forwarded"
 

@@ -7,17 +7,22 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.disk import SimDisk
-from system_under_test.acl.accounts import Accounts, BadAccounts
-from system_under_test.acl.addresses import BadPattern, make_matcher
-from system_under_test.acl.guard import AccessGuard, AclException, AclPolicy
-from system_under_test.acl.signature import Credentials, make_signer, signature_of, signed_content
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.store.errors import StoreError
-from system_under_test.store.folders import make_durable_folder
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.acl.accounts import Accounts, BadAccounts
+from staticfire.system_under_test.acl.addresses import BadPattern, make_matcher
+from staticfire.system_under_test.acl.guard import AccessGuard, AclException, AclPolicy
+from staticfire.system_under_test.acl.signature import (
+    Credentials,
+    make_signer,
+    signature_of,
+    signed_content,
+)
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.folders import make_durable_folder
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 HOST = "10.0.0.9"

@@ -7,23 +7,23 @@ from random import Random
 
 import pytest
 
-from harness.simulation.disk import SimDisk
-from system_under_test.acl.guard import AccessGuard, AclException
-from system_under_test.acl.signature import (
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.acl.guard import AccessGuard, AclException
+from staticfire.system_under_test.acl.signature import (
     Credentials,
     full_signature_of,
     make_signer,
     signature_of,
     signed_content,
 )
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.real_env import make_env
-from system_under_test.remoting import Connection, RemotingClient, RemotingServer
-from system_under_test.store.folders import make_durable_folder
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.remoting import Connection, RemotingClient, RemotingServer
+from staticfire.system_under_test.store.folders import make_durable_folder
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 PATH = "/plain_acl.yml"

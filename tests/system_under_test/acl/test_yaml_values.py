@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.acl.yaml_values import load_yaml, text_of, truth_of
+from staticfire.system_under_test.acl.yaml_values import load_yaml, text_of, truth_of
 
 
 @pytest.mark.parametrize(

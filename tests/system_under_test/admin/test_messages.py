@@ -7,17 +7,17 @@ import zlib
 
 import pytest
 
-from system_under_test.admin import AdminClient
-from system_under_test.admin.messages import (
+from staticfire.system_under_test.admin import AdminClient
+from staticfire.system_under_test.admin.messages import (
     BODY_SIZE_MAX,
     COMPRESSED_FLAG,
     by_key,
     by_unique_key,
     message_body,
 )
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, encode_record
-from system_under_test.real_env import make_env
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, encode_record
+from staticfire.system_under_test.real_env import make_env
 
 PACKED = zlib.compress(b"hello")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.admin.tracking import TrackType, track_type
-from system_under_test.protocol.bodies import MessageQueue, SubscriptionData
-from system_under_test.protocol.bodies_clients import ConsumerConnections
-from system_under_test.protocol.bodies_queues import ConsumeStats, OffsetPosition
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.admin.tracking import TrackType, track_type
+from staticfire.system_under_test.protocol.bodies import MessageQueue, SubscriptionData
+from staticfire.system_under_test.protocol.bodies_clients import ConsumerConnections
+from staticfire.system_under_test.protocol.bodies_queues import ConsumeStats, OffsetPosition
+from staticfire.system_under_test.protocol.message import Message
 
 MESSAGE = Message(topic="T", body=b"", queue_id=3, queue_offset=7, properties={"TAGS": "A"})
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import (
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
     MessageQueue,
     SubscriptionData,
 )
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.system_under_test.broker.bench import Bench, Peer
 
 

@@ -7,41 +7,44 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, cast
 
-from harness.simulation.disk import SimDisk
-from system_under_test.broker.administration.administration import Administration
-from system_under_test.broker.administration.figures import queue_figures
-from system_under_test.broker.client_requests import ClientRequests, notify_consumers_changed
-from system_under_test.broker.clients import Clients
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.consumer_filters import ConsumerFilters
-from system_under_test.broker.hold import HeldPulls
-from system_under_test.broker.message_queries import MessageQueries
-from system_under_test.broker.offset_commits import OffsetCommits
-from system_under_test.broker.offsets import ConsumerOffsets
-from system_under_test.broker.pull import PullProcessor
-from system_under_test.broker.pull_filters import PullFilters
-from system_under_test.broker.pull_reports import PullReports
-from system_under_test.broker.queue_queries import QueueQueries
-from system_under_test.broker.replication.ha_requests import HaRequests
-from system_under_test.broker.request_classes import make_limits
-from system_under_test.broker.request_queue import RequestQueue
-from system_under_test.broker.request_table import make_handlers
-from system_under_test.broker.send import SendProcessor
-from system_under_test.broker.services.internal_copies import InternalCopies
-from system_under_test.broker.services.message_services import MessageServices
-from system_under_test.broker.subscription_groups import SubscriptionGroups
-from system_under_test.broker.topics import TopicChange, Topics
-from system_under_test.broker.waiting import Answer
-from system_under_test.env import Env
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand, decode_command
-from system_under_test.protocol.message import Message, decode_record, encode_properties
-from system_under_test.remoting import Connection, Handler
-from system_under_test.remoting.connection import failed
-from system_under_test.store.config import StoreConfig
-from system_under_test.store.message_store import MessageStore
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.broker.administration.administration import Administration
+from staticfire.system_under_test.broker.administration.figures import queue_figures
+from staticfire.system_under_test.broker.client_requests import (
+    ClientRequests,
+    notify_consumers_changed,
+)
+from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.broker.consumer_filters import ConsumerFilters
+from staticfire.system_under_test.broker.hold import HeldPulls
+from staticfire.system_under_test.broker.message_queries import MessageQueries
+from staticfire.system_under_test.broker.offset_commits import OffsetCommits
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.pull import PullProcessor
+from staticfire.system_under_test.broker.pull_filters import PullFilters
+from staticfire.system_under_test.broker.pull_reports import PullReports
+from staticfire.system_under_test.broker.queue_queries import QueueQueries
+from staticfire.system_under_test.broker.replication.ha_requests import HaRequests
+from staticfire.system_under_test.broker.request_classes import make_limits
+from staticfire.system_under_test.broker.request_queue import RequestQueue
+from staticfire.system_under_test.broker.request_table import make_handlers
+from staticfire.system_under_test.broker.send import SendProcessor
+from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.services.message_services import MessageServices
+from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.topics import TopicChange, Topics
+from staticfire.system_under_test.broker.waiting import Answer
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.message import Message, decode_record, encode_properties
+from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.remoting.connection import failed
+from staticfire.system_under_test.store.config import StoreConfig
+from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 
 class HandClock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.config import BrokerRole
+from staticfire.system_under_test.broker.config import BrokerRole
 from tests.system_under_test.broker.bench import Bench
 
 

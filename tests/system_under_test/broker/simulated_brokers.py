@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from harness.simulation.disk import DiskOptions, SimDisk
-from harness.simulation.host import Host
-from harness.simulation.process import SimProcess
-from harness.simulation.world import World
-from system_under_test.broker.broker import main
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.env import Env
-from system_under_test.name_server.name_server import NameServerConfig
-from system_under_test.name_server.name_server import main as name_server_main
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import decode_records
-from system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.harness.simulation.disk import DiskOptions, SimDisk
+from staticfire.harness.simulation.host import Host
+from staticfire.harness.simulation.process import SimProcess
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.broker.broker import main
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.name_server.name_server import NameServerConfig
+from staticfire.system_under_test.name_server.name_server import main as name_server_main
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import decode_records
+from staticfire.system_under_test.remoting import RemotingClient, RemotingError
 from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from harness.simulation.disk import DiskOptions
-from harness.simulation.world import World
-from system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
-from system_under_test.broker.broker import main
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.replication.ha import HaService
-from system_under_test.env import Env
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.protocol.bodies_clients import KVTable
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import RemotingClient
+from staticfire.harness.simulation.disk import DiskOptions
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
+from staticfire.system_under_test.broker.broker import main
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.replication.ha import HaService
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.protocol.bodies_clients import KVTable
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import Bench, send_ext
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from system_under_test.broker.config import BrokerRole
-from system_under_test.broker.flush import StoreFailed
-from system_under_test.mode import Mode
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.store.errors import StoreError
+from staticfire.system_under_test.broker.config import BrokerRole
+from staticfire.system_under_test.broker.flush import StoreFailed
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.store.errors import StoreError
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 from tests.system_under_test.broker.simulated_brokers import (
     FLUSH_DISK_TIMEOUT,

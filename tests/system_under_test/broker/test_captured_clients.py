@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from system_under_test.broker.topics import make_topic
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies_queues import LockedQueues
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies_queues import LockedQueues
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.system_under_test.broker.bench import Bench, Peer
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker import clients
-from system_under_test.broker.clients import (
+from staticfire.system_under_test.broker import clients
+from staticfire.system_under_test.broker.clients import (
     CLIENT_EXPIRY_NS,
     NAME_LENGTH_MAX,
     Clients,
     size_of,
 )
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from system_under_test.remoting import Connection
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.protocol.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+)
+from staticfire.system_under_test.remoting import Connection
 from tests.system_under_test.broker.bench import Peer
 
 

@@ -7,13 +7,17 @@ from random import Random
 
 import pytest
 
-from harness.simulation.disk import SimDisk
-from system_under_test.broker import consumer_filters
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.consumer_filters import ConsumerFilters, FiltersFile
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.broker import consumer_filters
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.consumer_filters import ConsumerFilters, FiltersFile
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+)
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 from tests.system_under_test.broker.bench import Bench, HandClock, Peer
 
 DAY_S = 86_400

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from faults.linux.on_node.bit_rot import stored_records
-from harness.simulation.host import Host
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.message import decode_records
+from staticfire.faults.linux.on_node.bit_rot import stored_records
+from staticfire.harness.simulation.host import Host
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.message import decode_records
 from tests.system_under_test.broker.bench import pull_ext
 from tests.system_under_test.broker.simulated_brokers import (
     LOG_FILE,

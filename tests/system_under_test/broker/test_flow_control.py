@@ -7,19 +7,19 @@ from collections import Counter
 
 import pytest
 
-from harness.simulation.disk import DiskOptions
-from harness.simulation.world import World
-from system_under_test.broker.administration.figures import flow_figures
-from system_under_test.broker.broker import Broker
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.flow_control import FlowControl
-from system_under_test.broker.request_classes import RequestClass
-from system_under_test.env import Env
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import ONEWAY_FLAG, RemotingCommand
-from system_under_test.protocol.message import decode_records
-from system_under_test.remoting import RemotingClient
+from staticfire.harness.simulation.disk import DiskOptions
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.broker.administration.figures import flow_figures
+from staticfire.system_under_test.broker.broker import Broker
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.flow_control import FlowControl
+from staticfire.system_under_test.broker.request_classes import RequestClass
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import ONEWAY_FLAG, RemotingCommand
+from staticfire.system_under_test.protocol.message import decode_records
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import HandClock, Peer, pull_ext, send_ext
 

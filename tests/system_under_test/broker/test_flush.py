@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from system_under_test.broker.flush import Flusher
-from system_under_test.worker import ExecutorWorker
+from staticfire.system_under_test.broker.flush import Flusher
+from staticfire.system_under_test.worker import ExecutorWorker
 
 
 class Disk:

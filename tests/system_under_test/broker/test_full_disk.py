@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.topics import make_topic
-from system_under_test.protocol.bodies import (
+from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
     SubscriptionData,
     SubscriptionGroupConfig,
 )
-from system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.codes import ResponseCode
 from tests.system_under_test.broker.admin_language import beat
 from tests.system_under_test.broker.bench import Bench, Peer
 from tests.system_under_test.broker.services.test_send_back import SEND_BACK

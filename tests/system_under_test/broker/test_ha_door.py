@@ -12,17 +12,17 @@ from typing import Any, cast
 
 import pytest
 
-from harness.local_cluster.ports import free_ports
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.broker.replication import ha
-from system_under_test.broker.replication.ha import HaService
-from system_under_test.broker.replication.ha_config import HaEvents, make_ha_config
-from system_under_test.broker.replication.ha_connections import HaSenderConnection
-from system_under_test.policies import HARDENED_REPLICATION
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.real_env import make_env
-from system_under_test.real_tls import RealTls, TlsOptions, make_test_certificate
-from system_under_test.remoting.connection_limit import TurnedAway
+from staticfire.harness.local_cluster.ports import free_ports
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.broker.replication import ha
+from staticfire.system_under_test.broker.replication.ha import HaService
+from staticfire.system_under_test.broker.replication.ha_config import HaEvents, make_ha_config
+from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
+from staticfire.system_under_test.policies import HARDENED_REPLICATION
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.real_tls import RealTls, TlsOptions, make_test_certificate
+from staticfire.system_under_test.remoting.connection_limit import TurnedAway
 from tests.system_under_test.broker.simulated_brokers import (
     MASTER,
     OK,

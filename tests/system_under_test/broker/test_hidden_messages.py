@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker import hidden_messages
-from system_under_test.broker.hidden_messages import HiddenMessages
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.system_under_test.broker import hidden_messages
+from staticfire.system_under_test.broker.hidden_messages import HiddenMessages
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
 
 PATH = "/store/config/hiddenMessages.json"

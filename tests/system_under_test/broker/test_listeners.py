@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.system_under_test.broker.registering.test_registration import Cluster
 
 PULL = {

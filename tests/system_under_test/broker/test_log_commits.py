@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.protocol import json_dialect
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.protocol import json_dialect
 from tests.system_under_test.broker.simulated_brokers import MASTER, OK, SLAVE, Client, Cluster
 
 BUSY = 2

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from system_under_test.broker import message_queries
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, decode_records
+from staticfire.system_under_test.broker import message_queries
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, decode_records
 from tests.system_under_test.broker.bench import Bench, Peer
 from tests.system_under_test.store.forged_records import body_with_record
 

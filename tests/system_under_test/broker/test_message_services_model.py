@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, decode_record
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, decode_record
 from tests.system_under_test.broker.bench import Peer
 from tests.system_under_test.broker.services.test_delayed_delivery import DelayBench
 from tests.system_under_test.broker.services.test_transactions import (

@@ -6,10 +6,14 @@ import asyncio
 
 import pytest
 
-from system_under_test.broker import offsets as module
-from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json, size_of
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.broker import offsets as module
+from staticfire.system_under_test.broker.offsets import (
+    ConsumerOffsets,
+    offset_table_from_json,
+    size_of,
+)
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
 
 
 def make_offsets(**queues: int) -> ConsumerOffsets:

@@ -7,8 +7,8 @@ import json
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
-from system_under_test.protocol import json_dialect
+from staticfire.system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
+from staticfire.system_under_test.protocol import json_dialect
 
 GROUPS, TOPICS, QUEUES = ("g", "h"), ("t", "tt"), range(3)
 groups, topics = st.sampled_from(GROUPS), st.sampled_from(TOPICS)

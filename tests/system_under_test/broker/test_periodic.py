@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.simulation.world import World
-from system_under_test.broker.periodic import Schedule
-from system_under_test.env import Env
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.env import Env
 
 
 def test_jobs_go_on_after_an_exception_and_end_when_stopped() -> None:

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker import hold
-from system_under_test.broker.config import BrokerRole
-from system_under_test.broker.hold import HeldPull, HeldPulls
-from system_under_test.broker.offset_commits import OFFSET_MAX
-from system_under_test.broker.pull_filters import ALL_MESSAGES
-from system_under_test.broker.tag_filter import TAGS_LENGTH_MAX
-from system_under_test.broker.topics import PERM_WRITE, make_topic
-from system_under_test.protocol.bodies import (
+from staticfire.system_under_test.broker import hold
+from staticfire.system_under_test.broker.config import BrokerRole
+from staticfire.system_under_test.broker.hold import HeldPull, HeldPulls
+from staticfire.system_under_test.broker.offset_commits import OFFSET_MAX
+from staticfire.system_under_test.broker.pull_filters import ALL_MESSAGES
+from staticfire.system_under_test.broker.tag_filter import TAGS_LENGTH_MAX
+from staticfire.system_under_test.broker.topics import PERM_WRITE, make_topic
+from staticfire.system_under_test.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
     SubscriptionData,
     SubscriptionGroupConfig,
 )
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import PullMessageHeader
-from system_under_test.protocol.message import Message, decode_records, encode_record
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import PullMessageHeader
+from staticfire.system_under_test.protocol.message import Message, decode_records, encode_record
 from tests.system_under_test.broker.bench import Bench, Peer
 
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4

@@ -6,22 +6,26 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker.administration.queue_entries import bits_text
-from system_under_test.broker.consumer_filters import ConsumerFilter
-from system_under_test.broker.pull_filters import QueueBits
-from system_under_test.broker.topics import make_topic
-from system_under_test.filters.bloom import BloomFilter
-from system_under_test.filters.sql92 import compile_filter
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
-from system_under_test.protocol.bodies_clients import CheckClientConfig
-from system_under_test.protocol.bodies_queues import ConsumeQueuePage
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import decode_records
-from system_under_test.store.record_filter import ExtensionUnit
+from staticfire.system_under_test.broker.administration.queue_entries import bits_text
+from staticfire.system_under_test.broker.consumer_filters import ConsumerFilter
+from staticfire.system_under_test.broker.pull_filters import QueueBits
+from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.filters.bloom import BloomFilter
+from staticfire.system_under_test.filters.sql92 import compile_filter
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+)
+from staticfire.system_under_test.protocol.bodies_clients import CheckClientConfig
+from staticfire.system_under_test.protocol.bodies_queues import ConsumeQueuePage
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import decode_records
+from staticfire.system_under_test.store.record_filter import ExtensionUnit
 from tests.system_under_test.broker.bench import Bench, Peer
 
 SUSPEND, SUBSCRIPTION = 2, 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.slow_consumers import SlowConsumers
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.bodies_queues import OffsetMovedEvent
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.message import decode_records
+from staticfire.system_under_test.broker.slow_consumers import SlowConsumers
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.bodies_queues import OffsetMovedEvent
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.message import decode_records
 from tests.system_under_test.broker.admin_language import queue
 from tests.system_under_test.broker.bench import Bench, SilentLog
 

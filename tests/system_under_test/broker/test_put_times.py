@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.put_times import BUCKET_ENDS_MS, NS_PER_MS, PutTimes
+from staticfire.system_under_test.broker.put_times import BUCKET_ENDS_MS, NS_PER_MS, PutTimes
 
 
 def times_of(*elapsed_ms: int) -> PutTimes:

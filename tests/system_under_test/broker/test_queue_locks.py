@@ -6,8 +6,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from system_under_test.broker import queue_locks
-from system_under_test.broker.queue_locks import LOCK_LIVE_MAX_NS, NAMES_LENGTH_MAX, QueueLocks
+from staticfire.system_under_test.broker import queue_locks
+from staticfire.system_under_test.broker.queue_locks import (
+    LOCK_LIVE_MAX_NS,
+    NAMES_LENGTH_MAX,
+    QueueLocks,
+)
 from tests.system_under_test.broker.admin_language import queue
 
 GROUPS, CLIENTS, QUEUES = ("g", "h"), ("c1", "c2", "c3"), range(3)

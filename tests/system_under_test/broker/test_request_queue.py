@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.broker.request_classes import (
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.request_classes import (
     CLASSES,
     QueueLimits,
     RequestClass,
     make_limits,
 )
-from system_under_test.broker.request_queue import (
+from staticfire.system_under_test.broker.request_queue import (
     HELD_BYTES_MAX,
     RequestQueue,
     WaitingRequest,
 )
-from system_under_test.protocol.command import REQUEST_SIZE, RemotingCommand
-from system_under_test.remoting import Connection
+from staticfire.system_under_test.protocol.command import REQUEST_SIZE, RemotingCommand
+from staticfire.system_under_test.remoting import Connection
 from tests.system_under_test.broker.bench import Peer
 
 MS = 1_000_000

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker import offset_commits, offsets, subscription_groups, topics
-from system_under_test.broker.clients import GROUPS_MAX as CLIENT_GROUPS_MAX
-from system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX
-from system_under_test.broker.tag_filter import TAGS_LENGTH_MAX
-from system_under_test.broker.topics import make_topic
-from system_under_test.filters.sql92 import TEXT_LENGTH_MAX
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import (
+from staticfire.system_under_test.broker import offset_commits, offsets, subscription_groups, topics
+from staticfire.system_under_test.broker.clients import GROUPS_MAX as CLIENT_GROUPS_MAX
+from staticfire.system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX
+from staticfire.system_under_test.broker.tag_filter import TAGS_LENGTH_MAX
+from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.filters.sql92 import TEXT_LENGTH_MAX
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
     SubscriptionData,
     SubscriptionGroupConfig,
 )
-from system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.codes import ResponseCode
 from tests.system_under_test.broker.bench import Bench, Peer
 
 QUEUE = {"topic": "TopicTest", "queueId": "0"}

@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.broker.services.test_delayed_delivery import DelayBench
 from tests.system_under_test.broker.services.test_send_back import SEND_BACK
 

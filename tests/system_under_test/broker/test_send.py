@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker import send
-from system_under_test.broker.config import BrokerRole
-from system_under_test.broker.send import BATCH_MESSAGES_MAX
-from system_under_test.broker.topics import make_topic
-from system_under_test.protocol.batch import BatchEntry, encode_batch
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import ONEWAY_FLAG, RemotingCommand
-from system_under_test.protocol.headers import HeaderError
-from system_under_test.protocol.message import decode_record
+from staticfire.system_under_test.broker import send
+from staticfire.system_under_test.broker.config import BrokerRole
+from staticfire.system_under_test.broker.send import BATCH_MESSAGES_MAX
+from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.protocol.batch import BatchEntry, encode_batch
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import ONEWAY_FLAG, RemotingCommand
+from staticfire.system_under_test.protocol.headers import HeaderError
+from staticfire.system_under_test.protocol.message import decode_record
 from tests.system_under_test.broker.bench import Bench, Peer, send_ext
 
 V1_NAMES = {

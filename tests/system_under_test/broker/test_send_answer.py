@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.send_answer import SendAnswer, SendAnswers
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import ONEWAY_FLAG, ROCKETMQ, RemotingCommand
+from staticfire.system_under_test.broker.send_answer import SendAnswer, SendAnswers
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import ONEWAY_FLAG, ROCKETMQ, RemotingCommand
 from tests.system_under_test.broker.bench import Peer
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from system_under_test.broker.config import BrokerRole
-from system_under_test.mode import Mode
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import TopicRouteData
-from system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.broker.config import BrokerRole
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import TopicRouteData
+from staticfire.system_under_test.protocol.codes import RequestCode
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 from tests.system_under_test.broker.simulated_brokers import (
     FLUSH_DISK_TIMEOUT,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from system_under_test.broker.config import BrokerRole
+from staticfire.system_under_test.broker.config import BrokerRole
 from tests.system_under_test.broker.bench import pull_ext
 from tests.system_under_test.broker.simulated_brokers import MASTER, OK, Client, Cluster
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.time_text import stamp_text, time_text
+from staticfire.system_under_test.broker.time_text import stamp_text, time_text
 
 
 @pytest.mark.parametrize(

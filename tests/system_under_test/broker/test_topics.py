@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from system_under_test.broker.topics import covering, make_topic, topic_name_error
-from system_under_test.protocol.bodies import (
+from staticfire.system_under_test.broker.topics import covering, make_topic, topic_name_error
+from staticfire.system_under_test.protocol.bodies import (
     ConsumerData,
     DataVersion,
     HeartbeatData,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.put_times import PutTimes
-from system_under_test.broker.waiting import WaitingSends
-from system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.broker.put_times import PutTimes
+from staticfire.system_under_test.broker.waiting import WaitingSends
+from staticfire.system_under_test.protocol.codes import ResponseCode
 
 FLUSH_TIMEOUT_NS = 5_000
 SLAVE_TIMEOUT_NS = 3_000

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from system_under_test.env import Env, Storage
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import BrokerData, QueueData, TopicRouteData
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import (
+from staticfire.system_under_test.env import Env, Storage
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import (
     RemotingClient,
     RemotingClosed,
     RemotingConnectError,

@@ -7,22 +7,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.simulation.process import SimProcess
-from harness.simulation.world import World
-from system_under_test.broker.broker import main as broker_main
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.client.producer import Producer, ProducerConfig, SendFailed
-from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
-from system_under_test.client.transactions import Execute
-from system_under_test.env import Env
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.name_server.name_server import main as name_server_main
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import CreateTopicHeader
-from system_under_test.protocol.message import Message
-from system_under_test.remoting import RemotingClient
+from staticfire.harness.simulation.process import SimProcess
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendFailed
+from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from staticfire.system_under_test.client.transactions import Execute
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.name_server.name_server import main as name_server_main
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import CreateTopicHeader
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.support.small_index import SMALL_INDEX
 
 TOPIC = "orders"

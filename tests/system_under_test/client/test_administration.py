@@ -7,18 +7,22 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.bodies_clients import (
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.bodies_clients import (
     ConsumeDirectlyResult,
     ConsumerConnections,
     ConsumerRunningInfo,
 )
-from system_under_test.protocol.bodies_queues import ConsumerStatus, ConsumeStats, ResetOffsetBody
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import offset_message_id
-from system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.protocol.bodies_queues import (
+    ConsumerStatus,
+    ConsumeStats,
+    ResetOffsetBody,
+)
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import offset_message_id
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.system_under_test.client.simulated_cluster import ADMIN, TOPIC, Cluster
 
 Ask = Callable[..., Awaitable[RemotingCommand]]

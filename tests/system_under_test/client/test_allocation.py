@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from system_under_test.client.allocation import (
+from staticfire.system_under_test.client.allocation import (
     Allocate,
     allocate_as_told,
     allocate_averagely,
@@ -14,7 +14,7 @@ from system_under_test.client.allocation import (
     room_of_broker,
     strategy,
 )
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 
 def queues(count: int) -> list[MessageQueue]:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from system_under_test.client.assignment import Assignment
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.client.assignment import Assignment
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 FIRST, SECOND = (MessageQueue(topic="t", broker_name="a", queue_id=n) for n in range(2))
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.clock import EPOCH_MS
-from system_under_test.client.consumer_config import ConsumerConfig
-from system_under_test.client.offset_store import ConsumeFrom
-from system_under_test.protocol.message import Message
+from staticfire.harness.simulation.clock import EPOCH_MS
+from staticfire.system_under_test.client.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.offset_store import ConsumeFrom
+from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import Cluster
 
 BROADCAST: dict[str, Any] = {"broadcast": True, "offset_folder": "/offsets"}

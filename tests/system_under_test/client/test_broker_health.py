@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from system_under_test.client.broker_health import PROBE_TIMEOUT_S, QUIET_S, BrokerHealth
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.remoting import RemotingClosed, RemotingTimeout
+from staticfire.system_under_test.client.broker_health import PROBE_TIMEOUT_S, QUIET_S, BrokerHealth
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.remoting import RemotingClosed, RemotingTimeout
 from tests.system_under_test.client.scripted_remoting import (
     LATENCY_S,
     ScriptedRemoting,

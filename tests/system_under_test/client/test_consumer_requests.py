@@ -8,26 +8,26 @@ from collections.abc import Mapping
 
 import pytest
 
-from system_under_test.client.consume_figures import ConsumeFigures
-from system_under_test.client.consumer_requests import ConsumerRequests
-from system_under_test.client.send_command import ZLIB_FLAG
-from system_under_test.protocol.bodies import BodyError, MessageQueue
-from system_under_test.protocol.bodies_clients import (
+from staticfire.system_under_test.client.consume_figures import ConsumeFigures
+from staticfire.system_under_test.client.consumer_requests import ConsumerRequests
+from staticfire.system_under_test.client.send_command import ZLIB_FLAG
+from staticfire.system_under_test.protocol.bodies import BodyError, MessageQueue
+from staticfire.system_under_test.protocol.bodies_clients import (
     ConsumeDirectlyResult,
     ConsumerRunningInfo,
     ConsumeStatus,
 )
-from system_under_test.protocol.bodies_queues import (
+from staticfire.system_under_test.protocol.bodies_queues import (
     ConsumerStatus,
     QueueOffsetForC,
     ResetOffsetBody,
     ResetOffsetBodyForC,
 )
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.compression import COMPRESSED_FLAG
-from system_under_test.protocol.json_body import JsonBody
-from system_under_test.protocol.message import Message, RecordError, encode_record
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import COMPRESSED_FLAG
+from staticfire.system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.message import Message, RecordError, encode_record
 from tests.system_under_test.broker.bench import Peer
 from tests.system_under_test.client.virtual_time import run
 from tests.system_under_test.remoting.manual_loop import MemoryLog

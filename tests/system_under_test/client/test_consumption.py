@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from system_under_test.client.consume_figures import ConsumeFigures
-from system_under_test.client.consumer_parts import listening_consumer
-from system_under_test.client.consumption import ConsumerParts
-from system_under_test.client.listening import ConsumeResult
-from system_under_test.client.offset_store import ConsumeFrom, OffsetStore
-from system_under_test.client.queue_puller import FlowLimits
-from system_under_test.client.routes import broker_routes
-from system_under_test.client.send_back import SendBack, retry_copy
-from system_under_test.client.sender import Sender, SendOptions
-from system_under_test.client.subscription import Subscription
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
-from system_under_test.protocol.message import Message, decode_properties
+from staticfire.system_under_test.client.consume_figures import ConsumeFigures
+from staticfire.system_under_test.client.consumer_parts import listening_consumer
+from staticfire.system_under_test.client.consumption import ConsumerParts
+from staticfire.system_under_test.client.listening import ConsumeResult
+from staticfire.system_under_test.client.offset_store import ConsumeFrom, OffsetStore
+from staticfire.system_under_test.client.queue_puller import FlowLimits
+from staticfire.system_under_test.client.routes import broker_routes
+from staticfire.system_under_test.client.send_back import SendBack, retry_copy
+from staticfire.system_under_test.client.sender import Sender, SendOptions
+from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
+from staticfire.system_under_test.protocol.message import Message, decode_properties
 from tests.system_under_test.client.scripted_remoting import (
     ScriptedRemoting,
     answer_code,

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from system_under_test.client.pull_consumer import (
+from staticfire.system_under_test.client.pull_consumer import (
     PullConsumer,
     PullConsumerConfig,
     PullOutcome,
 )
-from system_under_test.env import Env
+from staticfire.system_under_test.env import Env
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
 
 GAP_MAX_S = 3.0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.client.latency_faults import (
+from staticfire.system_under_test.client.latency_faults import (
     NOT_AVAILABLE_OF_ROCKETMQ_MS,
     LatencyFaults,
     not_available_ms,

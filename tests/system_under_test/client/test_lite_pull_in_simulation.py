@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from system_under_test.client.allocation import allocate_as_told
-from system_under_test.client.errors import ClientError
-from system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.bodies_clients import ConsumerRunningInfo
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.allocation import allocate_as_told
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
 from tests.system_under_test.client.test_administration import Ask, administer
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from system_under_test.client.lock_table import LOCK_LIVE_MAX_S, LockTable
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.client.lock_table import LOCK_LIVE_MAX_S, LockTable
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 A0, A1, B0 = (MessageQueue("t", *place) for place in (("a", 0), ("a", 1), ("b", 0)))
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from system_under_test.client.errors import NoNameServer
-from system_under_test.client.name_servers import NameServers
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.client.errors import NoNameServer
+from staticfire.system_under_test.client.name_servers import NameServers
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.system_under_test.client.scripted_remoting import (
     LATENCY_S,
     Answer,

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.offset_store import (
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.offset_store import (
     CommitSent,
     ConsumeFrom,
     OffsetStore,
@@ -15,11 +15,11 @@ from system_under_test.client.offset_store import (
     OnCommitSent,
     OnOffsetRead,
 )
-from system_under_test.client.pull_consumer import PullConsumerConfig
-from system_under_test.client.routes import broker_routes
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.remoting import RemotingClosed
+from staticfire.system_under_test.client.pull_consumer import PullConsumerConfig
+from staticfire.system_under_test.client.routes import broker_routes
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.remoting import RemotingClosed
 from tests.system_under_test.client.scripted_remoting import (
     Answer,
     Script,

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import pytest
 
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import Cluster, Consumed
 
 KEYS = 12

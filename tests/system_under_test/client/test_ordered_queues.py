@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from system_under_test.client.ordered_queues import OrderedQueues, place_of_key
-from system_under_test.client.routes import (
+from staticfire.system_under_test.client.ordered_queues import OrderedQueues, place_of_key
+from staticfire.system_under_test.client.routes import (
     BrokerRoute,
     Route,
     broker_routes,

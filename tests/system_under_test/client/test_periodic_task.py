@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from system_under_test.client.periodic_task import PeriodicTask
+from staticfire.system_under_test.client.periodic_task import PeriodicTask
 from tests.system_under_test.client.virtual_time import now_s, run
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from system_under_test.client.process_queue import ProcessQueue
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.process_queue import ProcessQueue
+from staticfire.system_under_test.protocol.message import Message
 
 
 def messages(*offsets: int) -> list[Message]:

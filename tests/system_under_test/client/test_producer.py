@@ -6,13 +6,18 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from system_under_test.client.ordered_queues import OrderedQueues
-from system_under_test.client.producer import Producer, ProducerConfig, SendFailed, SendResult
-from system_under_test.protocol.batch import decode_batch
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
-from system_under_test.protocol.message import Message
-from system_under_test.remoting import RemotingClosed
+from staticfire.system_under_test.client.ordered_queues import OrderedQueues
+from staticfire.system_under_test.client.producer import (
+    Producer,
+    ProducerConfig,
+    SendFailed,
+    SendResult,
+)
+from staticfire.system_under_test.protocol.batch import decode_batch
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting import RemotingClosed
 from tests.system_under_test.client.scripted_remoting import (
     Answer,
     Call,

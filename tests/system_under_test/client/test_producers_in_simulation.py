@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from system_under_test.client.producer import (
+from staticfire.system_under_test.client.producer import (
     Producer,
     Reply,
     RequestTimeout,
@@ -15,10 +15,10 @@ from system_under_test.client.producer import (
     TransactionResult,
     TransactionState,
 )
-from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
-from system_under_test.env import Env
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
 
 COMMIT, ROLLBACK, UNKNOWN = (

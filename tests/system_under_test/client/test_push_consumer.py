@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
-from system_under_test.client.queue_puller import FlowLimits
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message
-from system_under_test.remoting import Handler
+from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
+from staticfire.system_under_test.client.queue_puller import FlowLimits
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting import Handler
 from tests.system_under_test.client.scripted_remoting import (
     Answer,
     Script,

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.client.latency_faults import LatencyFaults
-from system_under_test.client.queue_choice import QueueChooser
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.client.latency_faults import LatencyFaults
+from staticfire.system_under_test.client.queue_choice import QueueChooser
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 QUEUES = [
     MessageQueue(topic="t", broker_name=name, queue_id=number)

@@ -7,20 +7,20 @@ from itertools import pairwise
 
 import pytest
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.consume_figures import ConsumeFigures
-from system_under_test.client.consumer_parts import listening_consumer
-from system_under_test.client.consumption import ConsumerParts
-from system_under_test.client.offset_store import ConsumeFrom, OffsetStore
-from system_under_test.client.pull_consumer import PullConsumerConfig
-from system_under_test.client.queue_puller import FlowLimits
-from system_under_test.client.routes import BrokerRoute, broker_routes
-from system_under_test.client.subscription import Subscription
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, encode_record
-from system_under_test.remoting import RemotingClosed
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.consume_figures import ConsumeFigures
+from staticfire.system_under_test.client.consumer_parts import listening_consumer
+from staticfire.system_under_test.client.consumption import ConsumerParts
+from staticfire.system_under_test.client.offset_store import ConsumeFrom, OffsetStore
+from staticfire.system_under_test.client.pull_consumer import PullConsumerConfig
+from staticfire.system_under_test.client.queue_puller import FlowLimits
+from staticfire.system_under_test.client.routes import BrokerRoute, broker_routes
+from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, encode_record
+from staticfire.system_under_test.remoting import RemotingClosed
 from tests.system_under_test.client.scripted_remoting import (
     LATENCY_S,
     Answer,

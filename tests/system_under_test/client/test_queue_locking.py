@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from system_under_test.client.lock_table import LOCK_LIVE_MAX_S
-from system_under_test.client.queue_locking import QueueLocking
-from system_under_test.client.routes import broker_routes
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.client.lock_table import LOCK_LIVE_MAX_S
+from staticfire.system_under_test.client.queue_locking import QueueLocking
+from staticfire.system_under_test.client.routes import broker_routes
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.system_under_test.client.scripted_remoting import (
     Answer,
     ScriptedRemoting,

@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from system_under_test.broker.queue_locks import QueueLocks
-from system_under_test.client.allocation import Allocate, strategy
-from system_under_test.client.lock_table import LockTable
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.broker.queue_locks import QueueLocks
+from staticfire.system_under_test.client.allocation import Allocate, strategy
+from staticfire.system_under_test.client.lock_table import LockTable
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 GROUP = "g"
 NAMES = ("c1", "c2", "c3")

@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from system_under_test.client.allocation import strategy
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.pull_consumer import PullConsumerConfig
-from system_under_test.client.rebalancing import Rebalancing
-from system_under_test.client.routes import broker_routes
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.client.allocation import strategy
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.pull_consumer import PullConsumerConfig
+from staticfire.system_under_test.client.rebalancing import Rebalancing
+from staticfire.system_under_test.client.routes import broker_routes
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.system_under_test.client.scripted_remoting import (
     Answer,
     ScriptedRemoting,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import Cluster
 
 

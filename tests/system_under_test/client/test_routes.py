@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from system_under_test.client.routes import (
+from staticfire.system_under_test.client.routes import (
     QUEUES_MAX,
     ROUTE_KEEP_S,
     BrokerRoute,

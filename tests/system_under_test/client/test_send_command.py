@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import zlib
 
-from system_under_test.client.send_command import WireBody, send_command, wire_body
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.compression import inflate_body
-from system_under_test.protocol.message import Message, decode_properties
+from staticfire.system_under_test.client.send_command import WireBody, send_command, wire_body
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import inflate_body
+from staticfire.system_under_test.protocol.message import Message, decode_properties
 
 
 def command(message: Message, **options: bool) -> RemotingCommand:

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.client.send_rules import is_definitely_not_stored, is_worth_retrying
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.remoting import (
+from staticfire.system_under_test.client.send_rules import (
+    is_definitely_not_stored,
+    is_worth_retrying,
+)
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.remoting import (
     RemotingClosed,
     RemotingConnectError,
     RemotingError,

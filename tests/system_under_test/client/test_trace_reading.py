@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.client.trace_reading import TraceEvent, read_trace
-from system_under_test.client.trace_records import ContextCode, consumed
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.client.trace_reading import TraceEvent, read_trace
+from staticfire.system_under_test.client.trace_records import ContextCode, consumed
+from staticfire.system_under_test.protocol.message import Message
 
 NOW = 1600000000000
 PUB = "Pub|1600000000000|DefaultRegion|g1|TopicTest|MSGID|TagA|k1|10.0.0.1:10911|11|5|0|"

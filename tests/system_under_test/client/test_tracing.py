@@ -6,11 +6,11 @@ import zlib
 
 import pytest
 
-from system_under_test.client.client_instance import ClientInstance
-from system_under_test.client.listening import ConsumeResult
-from system_under_test.client.producer import Producer, TransactionState
-from system_under_test.client.pull_consumer import PullConsumerConfig
-from system_under_test.client.trace_records import (
+from staticfire.system_under_test.client.client_instance import ClientInstance
+from staticfire.system_under_test.client.listening import ConsumeResult
+from staticfire.system_under_test.client.producer import Producer, TransactionState
+from staticfire.system_under_test.client.pull_consumer import PullConsumerConfig
+from staticfire.system_under_test.client.trace_records import (
     ContextCode,
     TraceRecord,
     consumed,
@@ -18,18 +18,18 @@ from system_under_test.client.trace_records import (
     published,
     transaction_ended,
 )
-from system_under_test.client.tracing import (
+from staticfire.system_under_test.client.tracing import (
     CHARACTERS_MAX,
     RECORDS_MAX,
     TRACE_TOPIC,
     TraceBuffer,
     Tracing,
 )
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.compression import COMPRESSED_FLAG
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import COMPRESSED_FLAG
+from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.client.scripted_remoting import (
     ScriptedRemoting,
     answer_code,

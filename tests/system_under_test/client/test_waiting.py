@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from system_under_test.client.waiting import first_good, wait_until
+from staticfire.system_under_test.client.waiting import first_good, wait_until
 from tests.system_under_test.client.virtual_time import now_s, run
 
 

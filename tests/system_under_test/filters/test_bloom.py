@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.filters.bloom import BloomFilter, murmur3_low_long
+from staticfire.system_under_test.filters.bloom import BloomFilter, murmur3_low_long
 
 
 def test_positions_are_those_of_rocketmq() -> None:

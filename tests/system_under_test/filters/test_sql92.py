@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 
-from system_under_test.filters import sql92_expressions
-from system_under_test.filters.sql92 import (
+from staticfire.system_under_test.filters import sql92_expressions
+from staticfire.system_under_test.filters.sql92 import (
     LINE_COMMENT_LENGTH_MAX,
     TOKENS_MAX,
     CompiledFilters,
@@ -14,7 +14,7 @@ from system_under_test.filters.sql92 import (
     FilterSyntaxError,
     compile_filter,
 )
-from system_under_test.filters.sql92_expressions import Expression
+from staticfire.system_under_test.filters.sql92_expressions import Expression
 from tests.support import reference_filters
 from tests.support.reference_filters import Node
 

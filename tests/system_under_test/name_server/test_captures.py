@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
 from tests.system_under_test.name_server.test_name_server import Node, connection
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"

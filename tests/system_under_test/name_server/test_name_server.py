@@ -13,26 +13,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.simulation.disk import SimDisk
-from system_under_test.env import Env
-from system_under_test.java_properties import parse_properties
-from system_under_test.mode import Mode
-from system_under_test.name_server import kv_config, requests
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.name_server.name_server import NameServer
-from system_under_test.name_server.pause_guard import GRACE_NS
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import (
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.name_server import kv_config, requests
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.name_server.name_server import NameServer
+from staticfire.system_under_test.name_server.pause_guard import GRACE_NS
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import (
     BodyError,
     DataVersion,
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigTable,
 )
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection
-from system_under_test.store.errors import StoreError
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.errors import StoreError
 from tests.system_under_test.broker.bench import Peer
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 

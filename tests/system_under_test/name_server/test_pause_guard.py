@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.name_server.pause_guard import GRACE_NS, PauseGuard
+from staticfire.system_under_test.name_server.pause_guard import GRACE_NS, PauseGuard
 
 SECOND_NS = 1_000_000_000
 

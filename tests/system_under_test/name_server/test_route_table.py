@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.mode import Mode
-from system_under_test.name_server import route_table
-from system_under_test.name_server.route_table import (
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.name_server import route_table
+from staticfire.system_under_test.name_server.route_table import (
     NAME_LENGTH_MAX,
     BrokerIdentity,
     MasterAddresses,
     Registration,
     RouteTable,
 )
-from system_under_test.policies import NAME_SERVER_POLICIES
-from system_under_test.protocol.bodies import DataVersion, TopicConfig
+from staticfire.system_under_test.policies import NAME_SERVER_POLICIES
+from staticfire.system_under_test.protocol.bodies import DataVersion, TopicConfig
 
 SECOND_NS = 1_000_000_000
 NOT_LIVE = MasterAddresses()

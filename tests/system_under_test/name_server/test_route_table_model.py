@@ -12,19 +12,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from system_under_test.name_server.route_table import (
+from staticfire.system_under_test.name_server.route_table import (
     EXPIRY_NS,
     BrokerIdentity,
     Registration,
     RouteTable,
 )
-from system_under_test.name_server.rules import (
+from staticfire.system_under_test.name_server.rules import (
     leaves_any_place,
     leaves_own_place,
     no_topics,
     readable_topics,
 )
-from system_under_test.protocol.bodies import DataVersion, TopicConfig
+from staticfire.system_under_test.protocol.bodies import DataVersion, TopicConfig
 
 TOPICS = ("T", "U", "V")
 CLUSTERS = ("c", "d")

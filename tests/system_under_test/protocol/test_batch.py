@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from system_under_test.protocol.batch import BatchEntry, decode_batch, encode_batch
-from system_under_test.protocol.message import RecordError
+from staticfire.system_under_test.protocol.batch import BatchEntry, decode_batch, encode_batch
+from staticfire.system_under_test.protocol.message import RecordError
 
 # Made by RocketMQ 4.9.8.
 GOLDEN = bytes.fromhex(

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from system_under_test.protocol import registration
-from system_under_test.protocol.bodies import (
+from staticfire.system_under_test.protocol import registration
+from staticfire.system_under_test.protocol.bodies import (
     BodyError,
     BrokerData,
     ClusterInfo,
@@ -28,7 +28,7 @@ from system_under_test.protocol.bodies import (
     TopicConfigTable,
     TopicRouteData,
 )
-from system_under_test.protocol.json_dialect import REQUEST_ELEMENTS_MAX, dumps, loads
+from staticfire.system_under_test.protocol.json_dialect import REQUEST_ELEMENTS_MAX, dumps, loads
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.protocol.bodies import BodyError, MessageQueue, SubscriptionData
-from system_under_test.protocol.bodies_clients import (
+from staticfire.system_under_test.protocol.bodies import BodyError, MessageQueue, SubscriptionData
+from staticfire.system_under_test.protocol.bodies_clients import (
     BrokerStats,
     ClientConnection,
     ConsumerConnections,
@@ -13,7 +13,7 @@ from system_under_test.protocol.bodies_clients import (
     ConsumeStatus,
     ProcessQueueInfo,
 )
-from system_under_test.protocol.bodies_queues import (
+from staticfire.system_under_test.protocol.bodies_queues import (
     BrokerConsumeStats,
     ConsumerStatus,
     ConsumeStats,
@@ -25,7 +25,7 @@ from system_under_test.protocol.bodies_queues import (
     TopicOffset,
     TopicStats,
 )
-from system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.json_body import JsonBody
 
 QUEUE = MessageQueue("t", "b", 1)
 QUEUE_TEXT = b'{"brokerName":"b","queueId":1,"topic":"t"}'

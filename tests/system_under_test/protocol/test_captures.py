@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from system_under_test.protocol.codes import RequestCode
-from system_under_test.protocol.command import RemotingCommand, decode_command
-from system_under_test.protocol.frames import FrameDecoder
-from system_under_test.protocol.message import RecordError, decode_record, encode_record
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.frames import FrameDecoder
+from staticfire.system_under_test.protocol.message import RecordError, decode_record, encode_record
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.jsonl"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from system_under_test.protocol.codes import (
+from staticfire.system_under_test.protocol.codes import (
     SEND_STATUS_OF_CODE,
     VERSION,
     LanguageCode,

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from system_under_test.protocol.codes import LanguageCode
-from system_under_test.protocol.command import (
+from staticfire.system_under_test.protocol.codes import LanguageCode
+from staticfire.system_under_test.protocol.command import (
     FIELDS_MAX,
     READ_HEADER_SIZE_MAX,
     RemotingCommand,
     decode_command,
 )
-from system_under_test.protocol.frames import RemoteProtocolError
+from staticfire.system_under_test.protocol.frames import RemoteProtocolError
 
 JSON, ROCKETMQ = 0, 1
 

@@ -6,9 +6,9 @@ import zlib
 
 import pytest
 
-from system_under_test.protocol import compression
-from system_under_test.protocol.compression import inflate_body
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.protocol import compression
+from staticfire.system_under_test.protocol.compression import inflate_body
+from staticfire.system_under_test.protocol.message import Message
 
 TEXT = b"many equal words, " * 300
 

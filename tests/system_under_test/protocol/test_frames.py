@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
+from staticfire.system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
 
 # A frame holds at least the word with serialize type and header length.
 FRAMES = st.lists(st.binary(min_size=4, max_size=60), max_size=8)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from system_under_test.protocol import headers
-from system_under_test.protocol.headers import (
+from staticfire.system_under_test.protocol import headers
+from staticfire.system_under_test.protocol.headers import (
     ConsumerSendMsgBackHeader,
     CreateTopicHeader,
     GetConsumerListHeader,

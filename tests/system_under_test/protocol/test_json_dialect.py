@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from system_under_test.protocol.json_dialect import (
+from staticfire.system_under_test.protocol.json_dialect import (
     DEPTH_MAX,
     REQUEST_ELEMENTS_MAX,
     REQUEST_SIZE_MAX,

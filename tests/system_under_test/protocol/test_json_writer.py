@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from system_under_test.protocol.bodies import MessageQueue
-from system_under_test.protocol.json_dialect import loads
-from system_under_test.protocol.json_writer import dumps_browser_compatible, dumps_fastjson
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.json_dialect import loads
+from staticfire.system_under_test.protocol.json_writer import (
+    dumps_browser_compatible,
+    dumps_fastjson,
+)
 
 QUEUE = MessageQueue(topic="t", broker_name="b", queue_id=1)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from system_under_test.protocol.message import (
+from staticfire.system_under_test.protocol.message import (
     MAGIC_BLANK,
     MAGIC_MESSAGE,
     Message,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from system_under_test.protocol.unique_id import UniqueIdGenerator, month_of
+from staticfire.system_under_test.protocol.unique_id import UniqueIdGenerator, month_of
 
 DAY_MS = 86_400_000
 

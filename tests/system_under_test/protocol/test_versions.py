@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.protocol.codes import VERSION
-from system_under_test.protocol.versions import version_name
+from staticfire.system_under_test.protocol.codes import VERSION
+from staticfire.system_under_test.protocol.versions import version_name
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from system_under_test.protocol.command import RemotingCommand, decode_command
-from system_under_test.protocol.frames import FrameDecoder
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.frames import FrameDecoder
 
 
 class ManualLoop:

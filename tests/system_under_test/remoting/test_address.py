@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.remoting.address import format_address, parse_address
+from staticfire.system_under_test.remoting.address import format_address, parse_address
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.remoting.allowed_hosts import (
+from staticfire.system_under_test.remoting.allowed_hosts import (
     REFUSALS_LOGGED_MAX,
     SHOWN_MAX,
     AllowedHosts,

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from system_under_test.env import Env
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand, decode_command
-from system_under_test.protocol.frames import FrameDecoder
-from system_under_test.remoting import (
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.frames import FrameDecoder
+from staticfire.system_under_test.remoting import (
     Connection,
     Handler,
     RemotingClient,
@@ -373,7 +373,7 @@ def test_a_taken_port_is_an_error(env: Env) -> None:
 def test_a_closed_client_leaves_no_connection_to_a_peer_that_does_not_read(
     env: Env, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("system_under_test.remoting.client.GOODBYE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("staticfire.system_under_test.remoting.client.GOODBYE_TIMEOUT_S", 0.01)
 
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as deaf:  # the kernel accepts, nobody reads

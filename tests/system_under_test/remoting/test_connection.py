@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import (
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import (
     Connection,
     Handler,
     RemotingClosed,
     RemotingError,
     RemotingTimeout,
 )
-from system_under_test.remoting.connection import IDLE_TIMEOUT_S, OUTPUT_SIZE_MAX
-from system_under_test.remoting.held_memory import HeldMemory
+from staticfire.system_under_test.remoting.connection import IDLE_TIMEOUT_S, OUTPUT_SIZE_MAX
+from staticfire.system_under_test.remoting.held_memory import HeldMemory
 from tests.system_under_test.remoting.manual_loop import ManualLoop, MemoryLog, MemoryTransport
 
 

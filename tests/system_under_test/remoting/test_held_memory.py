@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from system_under_test.remoting.held_memory import UNCOUNTED_SIZE, HeldMemory
+from staticfire.system_under_test.remoting.held_memory import UNCOUNTED_SIZE, HeldMemory
 
 MIB = 1 << 20
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import Connection, pieces
-from system_under_test.remoting.pieces import Pieces
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import Connection, pieces
+from staticfire.system_under_test.remoting.pieces import Pieces
 from tests.system_under_test.broker.bench import Peer
 
 

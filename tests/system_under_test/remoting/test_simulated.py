@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.world import World
-from system_under_test.env import Env
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import (
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import (
     Connection,
     RemotingClient,
     RemotingClosed,

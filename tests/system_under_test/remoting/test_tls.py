@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from system_under_test.env import Env, TlsError, TlsMode
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.real_tls import (
+from staticfire.system_under_test.env import Env, TlsError, TlsMode
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.real_tls import (
     TLS_PROPERTIES,
     RealTls,
     TlsOptions,
     make_test_certificate,
     read_tls_options,
 )
-from system_under_test.remoting import (
+from staticfire.system_under_test.remoting import (
     Connection,
     RemotingClient,
     RemotingError,

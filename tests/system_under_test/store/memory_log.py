@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from system_under_test.protocol.message import MAGIC_BLANK, MAGIC_MESSAGE
+from staticfire.system_under_test.protocol.message import MAGIC_BLANK, MAGIC_MESSAGE
 
 FILE_SIZE = 1024
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.simulation.disk import DiskOptions, SimDisk
-from system_under_test.protocol.message import Message, decode_record
-from system_under_test.store.key_search import (
+from staticfire.harness.simulation.disk import DiskOptions, SimDisk
+from staticfire.system_under_test.protocol.message import Message, decode_record
+from staticfire.system_under_test.store.key_search import (
     KeyFound,
     KeyQuery,
     KeySearch,
     KeySearchRules,
     ReadRecord,
 )
-from system_under_test.store.message_store import (
+from staticfire.system_under_test.store.message_store import (
     Dispatched,
     MessageStore,
     PutResult,
@@ -21,7 +21,7 @@ from system_under_test.store.message_store import (
     RecoveryReport,
     StoreConfig,
 )
-from system_under_test.store.store_policy import CAREFUL_STORE
+from staticfire.system_under_test.store.store_policy import CAREFUL_STORE
 
 ROOT = "/store"
 LOG_FOLDER = f"{ROOT}/commitlog"

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from harness.simulation.disk import SimDisk
-from system_under_test.store.consume_queue import ENTRY, ConsumeQueue
-from system_under_test.store.errors import NoSpace
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.store.consume_queue import ENTRY, ConsumeQueue
+from staticfire.system_under_test.store.errors import NoSpace
 
 FILE_SIZE = 8_000  # two blocks of the disk
 ROOT = "/store/consumequeue"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.store.reading import GetStatus
-from system_under_test.store.record_filter import RecordFilter
+from staticfire.system_under_test.store.reading import GetStatus
+from staticfire.system_under_test.store.record_filter import RecordFilter
 from tests.system_under_test.store.store_on_disk import (
     INDEX_FOLDER,
     LOG_FOLDER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.store.delay_levels import (
+from staticfire.system_under_test.store.delay_levels import (
     DELAY_LEVELS_MS,
     SCHEDULE_TOPIC,
     due_time_ms,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.env import DiskUsage
-from system_under_test.store.disk_watch import UNREADABLE, DiskWatch
+from staticfire.system_under_test.env import DiskUsage
+from staticfire.system_under_test.store.disk_watch import UNREADABLE, DiskWatch
 from tests.system_under_test.store.store_on_disk import StoreOnDisk
 
 

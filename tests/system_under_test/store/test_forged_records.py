@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from system_under_test.protocol.message import decode_record
-from system_under_test.store import commit_log
-from system_under_test.store.record_scan import RECORD_HEADER_SIZE
+from staticfire.system_under_test.protocol.message import decode_record
+from staticfire.system_under_test.store import commit_log
+from staticfire.system_under_test.store.record_scan import RECORD_HEADER_SIZE
 from tests.system_under_test.store.forged_records import body_with_record
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from system_under_test.protocol.json_dialect import loads
-from system_under_test.protocol.json_pretty import dumps_pretty
-from system_under_test.protocol.message import MAGIC_MESSAGE, Message, decode_record
-from system_under_test.real_env import RealStorage
-from system_under_test.store.key_search import KeyQuery
-from system_under_test.store.message_store import MessageStore, MetadataFile, StoreConfig
+from staticfire.system_under_test.protocol.json_dialect import loads
+from staticfire.system_under_test.protocol.json_pretty import dumps_pretty
+from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE, Message, decode_record
+from staticfire.system_under_test.real_env import RealStorage
+from staticfire.system_under_test.store.key_search import KeyQuery
+from staticfire.system_under_test.store.message_store import MessageStore, MetadataFile, StoreConfig
 from tests.system_under_test.store.store_on_disk import ScriptedClock, SilentLog
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden-store"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from system_under_test.protocol.message import java_string_hash
-from system_under_test.store.index_keys import KeyHasher, index_hash
+from staticfire.system_under_test.protocol.message import java_string_hash
+from staticfire.system_under_test.store.index_keys import KeyHasher, index_hash
 
 
 def java_index_hash(topic: str, key: str) -> int:

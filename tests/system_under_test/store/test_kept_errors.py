@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.disk import SimDisk
-from system_under_test.env import File
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.env import File
 from tests.system_under_test.store.store_on_disk import ROOT, StoreOnDisk, make_message
 
 LOG = "/data/commitlog"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from harness.simulation.disk import DiskOptions
-from system_under_test.protocol.message import decode_record
-from system_under_test.store import key_search
-from system_under_test.store.key_search import (
+from staticfire.harness.simulation.disk import DiskOptions
+from staticfire.system_under_test.protocol.message import decode_record
+from staticfire.system_under_test.store import key_search
+from staticfire.system_under_test.store.key_search import (
     EXACT_SEARCH,
     JAVA_SEARCH,
     KeyQuery,
     KeySearch,
     KeySearchRules,
 )
-from system_under_test.store.message_store import PutStatus
+from staticfire.system_under_test.store.message_store import PutStatus
 from tests.support.disks import replace_folder
 from tests.system_under_test.store.store_on_disk import (
     INDEX_FOLDER,
@@ -61,7 +61,7 @@ def test_files_follow_one_another(world: StoreOnDisk) -> None:
 
 
 def test_more_messages_wait_for_a_flush_than_have_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("system_under_test.store.index_file._ALLOCATED_ENTRIES", 8)
+    monkeypatch.setattr("staticfire.system_under_test.store.index_file._ALLOCATED_ENTRIES", 8)
     world = StoreOnDisk(log_file_size=1 << 20, index_slots=3, index_numbers=35)
     world.open()
     messages = [

@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from system_under_test.protocol.message import decode_record
-from system_under_test.store.message_store import (
+from staticfire.system_under_test.protocol.message import decode_record
+from staticfire.system_under_test.store.message_store import (
     GetStatus,
     PutStatus,
     StoreConfig,

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from harness.simulation.disk import PowerCut, SimDisk
-from system_under_test.store.errors import StoreError
-from system_under_test.store.metadata_file import MetadataFile
+from staticfire.harness.simulation.disk import PowerCut, SimDisk
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 PATH = "/store/config/topics.json"
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from system_under_test.protocol.message import decode_record, tags_code
-from system_under_test.store.queue_extension import QueueExtension
-from system_under_test.store.record_filter import ExtensionUnit
+from staticfire.system_under_test.protocol.message import decode_record, tags_code
+from staticfire.system_under_test.store.queue_extension import QueueExtension
+from staticfire.system_under_test.store.record_filter import ExtensionUnit
 from tests.system_under_test.store.store_on_disk import (
     QUEUE_FOLDER,
     START_MS,

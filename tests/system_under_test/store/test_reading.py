@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.protocol.message import decode_record, tags_code
-from system_under_test.store.message_store import GetStatus, MessageStore, StoreConfig
-from system_under_test.store.pull_limits import FixedPullLimits
+from staticfire.system_under_test.protocol.message import decode_record, tags_code
+from staticfire.system_under_test.store.message_store import GetStatus, MessageStore, StoreConfig
+from staticfire.system_under_test.store.pull_limits import FixedPullLimits
 from tests.system_under_test.store.store_on_disk import (
     ROOT,
     START_MS,

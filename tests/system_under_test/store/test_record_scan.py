@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from system_under_test.protocol.message import (
+from staticfire.system_under_test.protocol.message import (
     MAGIC_BLANK,
     Message,
     encode_record,
     patch_record,
     tags_code,
 )
-from system_under_test.store.record_scan import (
+from staticfire.system_under_test.store.record_scan import (
     BLANK_HEADER,
     RecordScanner,
     ScanEnd,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE
-from system_under_test.store.message_store import MessageStore, StoreError
+from staticfire.system_under_test.store.consume_queue import ENTRY, ENTRY_SIZE
+from staticfire.system_under_test.store.message_store import MessageStore, StoreError
 from tests.system_under_test.store.store_on_disk import (
     LOG_FOLDER,
     QUEUE_FOLDER,

@@ -8,10 +8,19 @@ from random import Random
 
 import pytest
 
-from harness.simulation.disk import PowerCut
-from system_under_test.store.message_store import NoSpace, RecordInvalid, StoreError
-from system_under_test.store.replica_receiver import CatchUpReceiver, Reconnect, ReplicaReceiver
-from system_under_test.store.replication import HEADER, REPORT, ReplicaSender, ReplicatedLog
+from staticfire.harness.simulation.disk import PowerCut
+from staticfire.system_under_test.store.message_store import NoSpace, RecordInvalid, StoreError
+from staticfire.system_under_test.store.replica_receiver import (
+    CatchUpReceiver,
+    Reconnect,
+    ReplicaReceiver,
+)
+from staticfire.system_under_test.store.replication import (
+    HEADER,
+    REPORT,
+    ReplicaSender,
+    ReplicatedLog,
+)
 from tests.system_under_test.store.store_on_disk import LOG_FOLDER, StoreOnDisk, make_message
 
 Receives = Callable[[ReplicatedLog], ReplicaReceiver | CatchUpReceiver]

@@ -9,19 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.store import replica_receiver
-from system_under_test.store.plain_receiver import PlainReceiver
-from system_under_test.store.replica_receiver import (
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.store import replica_receiver
+from staticfire.system_under_test.store.plain_receiver import PlainReceiver
+from staticfire.system_under_test.store.replica_receiver import (
     CatchUpReceiver,
     Diverged,
     Reconnect,
     ReplicaReceiver,
     cut_partial_record,
 )
-from system_under_test.store.replication import HEADER, REPORT, ReplicaSender, ReplicationError
-from system_under_test.store.replication_policy import ReplicationPolicy
+from staticfire.system_under_test.store.replication import (
+    HEADER,
+    REPORT,
+    ReplicaSender,
+    ReplicationError,
+)
+from staticfire.system_under_test.store.replication_policy import ReplicationPolicy
 from tests.system_under_test.store.memory_log import FILE_SIZE, MemoryLog
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.simulation.disk import DiskOptions, PowerCut, SimDisk
-from system_under_test.store.message_store import GetStatus, PutStatus
-from system_under_test.store.retention import only_consumed, regardless
-from system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
+from staticfire.harness.simulation.disk import DiskOptions, PowerCut, SimDisk
+from staticfire.system_under_test.store.message_store import GetStatus, PutStatus
+from staticfire.system_under_test.store.retention import only_consumed, regardless
+from staticfire.system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
 from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message
 
 ALWAYS = tuple(range(24))

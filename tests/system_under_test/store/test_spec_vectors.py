@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from system_under_test.protocol.message import MAGIC_BLANK, Message
-from system_under_test.store.store_policy import CAREFUL_STORE
+from staticfire.system_under_test.protocol.message import MAGIC_BLANK, Message
+from staticfire.system_under_test.store.store_policy import CAREFUL_STORE
 from tests.system_under_test.store.store_on_disk import (
     INDEX_FOLDER,
     LOG_FOLDER,

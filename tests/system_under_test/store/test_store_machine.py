@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from system_under_test.protocol.message import decode_record
-from system_under_test.store.key_search import KeyQuery
-from system_under_test.store.message_store import PutResult
-from system_under_test.store.transient_pool import PoolConfig
+from staticfire.system_under_test.protocol.message import decode_record
+from staticfire.system_under_test.store.key_search import KeyQuery
+from staticfire.system_under_test.store.message_store import PutResult
+from staticfire.system_under_test.store.transient_pool import PoolConfig
 from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message
 
 QUEUES = (0, 1)

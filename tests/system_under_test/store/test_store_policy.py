@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.simulation.disk_options import DiskOptions
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.protocol.message import decode_record
-from system_under_test.store.message_store import MessageStore, PutStatus, StoreError
+from staticfire.harness.simulation.disk_options import DiskOptions
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.protocol.message import decode_record
+from staticfire.system_under_test.store.message_store import MessageStore, PutStatus, StoreError
 from tests.system_under_test.store.store_on_disk import SilentLog, StoreOnDisk, make_message
 
 RECORDS = 5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.mode import Mode
-from system_under_test.policies import BROKER_POLICIES
-from system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.store.message_store import MessageStore
 from tests.system_under_test.store.store_on_disk import (
     START_MS,
     SilentLog,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from system_under_test.protocol.message import decode_records
-from system_under_test.store.message_store import PutResult, PutStatus
-from system_under_test.store.transient_pool import NO_POOL_BUFFERS, PoolConfig
+from staticfire.system_under_test.protocol.message import decode_records
+from staticfire.system_under_test.store.message_store import PutResult, PutStatus
+from staticfire.system_under_test.store.transient_pool import NO_POOL_BUFFERS, PoolConfig
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
 
 FILE_SIZE = 16_384

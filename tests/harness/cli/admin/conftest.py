@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.cli import status_of
-from harness.cli.admin import admin as admin_group
-from harness.local_cluster import LocalCluster
+from staticfire.harness.cli import status_of
+from staticfire.harness.cli.admin import admin as admin_group
+from staticfire.harness.local_cluster import LocalCluster
 
 CLUSTER = "DefaultCluster"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import status_of
-from harness.local_cluster import LocalCluster
+from staticfire.harness.cli import status_of
+from staticfire.harness.local_cluster import LocalCluster
 from tests.harness.cli.admin.conftest import CLUSTER, Admin
 
 pytestmark = pytest.mark.real

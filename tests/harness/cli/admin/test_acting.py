@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.cli.admin import admin as admin_group
+from staticfire.harness.cli.admin import admin as admin_group
 from tests.harness.cli.admin.conftest import CLUSTER, Admin, consent
 from tests.harness.cli.admin.test_refusals import COMMANDS, arguments
 from tests.harness.cli.conftest import Said
@@ -129,7 +129,7 @@ def test_on_a_terminal_it_asks(
     topic: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from harness.cli import status_of
+    from staticfire.harness.cli import status_of
 
     said = Terminal()
     monkeypatch.setattr(sys, "stdin", Terminal(answer))

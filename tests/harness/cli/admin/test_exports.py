@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from harness.cli.admin.monitoring import notices_of
-from system_under_test.protocol.bodies import MessageQueue, SubscriptionData
-from system_under_test.protocol.bodies_clients import ConsumerRunningInfo, ProcessQueueInfo
+from staticfire.harness.cli.admin.monitoring import notices_of
+from staticfire.system_under_test.protocol.bodies import MessageQueue, SubscriptionData
+from staticfire.system_under_test.protocol.bodies_clients import (
+    ConsumerRunningInfo,
+    ProcessQueueInfo,
+)
 from tests.harness.cli.admin.conftest import CLUSTER, Admin
 from tests.harness.cli.admin.test_groups import send_two, set_offset
 from tests.support.scripted_consumer import ScriptedConsumer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 from tests.harness.cli.admin.conftest import CLUSTER, Admin
 from tests.harness.cli.admin.test_groups import set_offset
 from tests.support.scripted_consumer import CLIENT_ID, ScriptedConsumer
@@ -121,8 +121,8 @@ def test_a_member_consumes_a_message_at_once(admin: Admin, topic: str) -> None:
 
 
 def test_bodies_that_are_no_text_are_base_64() -> None:
-    from harness.cli.admin.shown_messages import message_record
-    from system_under_test.protocol.message import Message
+    from staticfire.harness.cli.admin.shown_messages import message_record
+    from staticfire.system_under_test.protocol.message import Message
 
     host = ("127.0.0.1", 1)
     record = message_record(Message(topic="T", body=b"\xff", store_host=host))

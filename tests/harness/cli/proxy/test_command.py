@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from harness.local_cluster import LocalCluster
+from staticfire.harness.local_cluster import LocalCluster
 from tests.harness.cli.conftest import Said
 from tests.support.sending import send
 
@@ -50,7 +50,7 @@ class Script:
 
 @contextmanager
 def script(*arguments: object) -> Iterator[Script]:
-    command = [sys.executable, "-m", "harness", "proxy", *map(str, arguments)]
+    command = [sys.executable, "-m", "staticfire", "proxy", *map(str, arguments)]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT
@@ -118,7 +118,7 @@ def test_an_output_that_nobody_reads_ends_it() -> None:
 @pytest.mark.real
 def test_a_terminal_gets_a_table() -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "harness", "proxy", "--name-server", "127.0.0.1:1"]
+    command = [sys.executable, "-m", "staticfire", "proxy", "--name-server", "127.0.0.1:1"]
     environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT, env=environment

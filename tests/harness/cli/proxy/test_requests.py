@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from faults.proxy import Proxy
-from harness.cli.proxy.requests import answer
+from staticfire.faults.proxy import Proxy
+from staticfire.harness.cli.proxy.requests import answer
 
 
 @pytest.fixture

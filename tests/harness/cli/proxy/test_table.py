@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from faults.proxy import LinkStatus, Proxy
-from harness.cli.proxy.table import links_table
+from staticfire.faults.proxy import LinkStatus, Proxy
+from staticfire.harness.cli.proxy.table import links_table
 
 
 def shown(proxy: Proxy) -> list[list[str]]:

@@ -9,7 +9,7 @@ from tests.support.client_processes import ROOT
 
 PROGRAM = """
 import asyncio, sys, threading
-from harness.clients.cpp import stopping
+from staticfire.harness.clients.cpp import stopping
 stopping.STOP_TIMEOUT_S = 0.05
 stops = {"hangs": threading.Event().wait, "stops": lambda: None}
 asyncio.run(stopping.stop_in_time(stops[sys.argv[1]]))

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from system_under_test.acl.signature import Credentials, make_signer
-from system_under_test.broker.administration.acl_requests import topic_at
-from system_under_test.client.errors import ClientError
-from system_under_test.client.producer import Producer, ProducerConfig
-from system_under_test.protocol.codes import SendStatus
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message
-from system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.acl.signature import Credentials, make_signer
+from staticfire.system_under_test.broker.administration.acl_requests import topic_at
+from staticfire.system_under_test.client.errors import ClientError
+from staticfire.system_under_test.client.producer import Producer, ProducerConfig
+from staticfire.system_under_test.protocol.codes import SendStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.system_under_test.broker.bench import Bench
 from tests.system_under_test.broker.registering.test_registration import BROKER_ADDRESS, Cluster
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from system_under_test.config import BROKER_PROPERTIES
-from system_under_test.java_properties import parse_properties
-from system_under_test.mode import Mode
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.config import BROKER_PROPERTIES
+from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.system_under_test.broker.bench import Bench
 
 FILE = "/etc/broker.properties"

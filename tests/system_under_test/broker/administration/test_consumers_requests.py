@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import SubscriptionData
-from system_under_test.protocol.bodies_clients import (
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import SubscriptionData
+from staticfire.system_under_test.protocol.bodies_clients import (
     ClientConnection,
     ConsumerConnections,
     ProducerConnections,
     ProducerTable,
 )
-from system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from tests.system_under_test.broker.admin_language import consume, produce, queue
 from tests.system_under_test.broker.bench import Bench, Peer
 

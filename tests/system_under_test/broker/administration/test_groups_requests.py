@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker import subscription_groups
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.bodies_clients import SubscriptionGroupTable
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.broker import subscription_groups
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.bodies_clients import SubscriptionGroupTable
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from tests.system_under_test.broker.admin_language import consume
 from tests.system_under_test.broker.bench import Bench
 

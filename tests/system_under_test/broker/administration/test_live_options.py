@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.disk import SimDisk
-from system_under_test.broker.administration.live_config import (
+from staticfire.harness.simulation.disk import SimDisk
+from staticfire.system_under_test.broker.administration.live_config import (
     BLACK_LIST,
     NEXT_START_FIELDS,
     SYSTEM_PROPERTY_PREFIX,
     BlackListed,
     LiveConfig,
 )
-from system_under_test.broker.broker import Broker
-from system_under_test.broker.config import BrokerConfig, BrokerRole
-from system_under_test.config import BROKER_PROPERTIES, Property
-from system_under_test.env import Env
-from system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.broker.broker import Broker
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.config import BROKER_PROPERTIES, Property
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.java_properties import parse_properties
 from tests.system_under_test.broker.bench import HandClock, SilentLog
 
 CONFIG = BrokerConfig(broker_name="a", listen_host="10.0.0.1", transient_pool=True)

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from system_under_test.broker.administration import offsets_requests
-from system_under_test.broker.administration.policy import lowest_offsets
-from system_under_test.broker.topics import make_topic
-from system_under_test.mode import Mode
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.bodies_queues import (
+from staticfire.system_under_test.broker.administration import offsets_requests
+from staticfire.system_under_test.broker.administration.policy import lowest_offsets
+from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.bodies_queues import (
     BrokerConsumeStats,
     ConsumeQueuePage,
     ConsumeStats,
@@ -20,9 +20,9 @@ from system_under_test.protocol.bodies_queues import (
     CorrectionOffsets,
     OffsetPosition,
 )
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import java_string_hash
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import java_string_hash
 from tests.system_under_test.broker.admin_language import consume, queue
 from tests.system_under_test.broker.bench import Bench, Peer
 

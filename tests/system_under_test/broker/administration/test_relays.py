@@ -6,16 +6,16 @@ import asyncio
 
 import pytest
 
-from system_under_test.broker import asked_clients
-from system_under_test.broker.topics import make_topic
-from system_under_test.protocol.bodies_queues import (
+from staticfire.system_under_test.broker import asked_clients
+from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.protocol.bodies_queues import (
     ConsumerStatus,
     ResetOffsetBody,
     ResetOffsetBodyForC,
 )
-from system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import RemotingClosed, RemotingTimeout
+from staticfire.system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import RemotingClosed, RemotingTimeout
 from tests.system_under_test.broker.admin_language import consume, queue
 from tests.system_under_test.broker.bench import Bench, Peer
 from tests.system_under_test.client.virtual_time import run

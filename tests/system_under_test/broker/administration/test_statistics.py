@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker.administration import statistics as module
-from system_under_test.broker.administration.statistics import BrokerStatistics
-from system_under_test.broker.administration.statistics_requests import duration_text, size_text
-from system_under_test.broker.administration.statistics_windows import Window
-from system_under_test.broker.administration.store_rates import StoreRates
-from system_under_test.protocol.bodies_clients import BrokerStats, KVTable, StatsSummary
-from system_under_test.protocol.codes import RequestCode, ResponseCode
-from system_under_test.protocol.message import Message
-from system_under_test.store.message_store import GetResult
+from staticfire.system_under_test.broker.administration import statistics as module
+from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.administration.statistics_requests import (
+    duration_text,
+    size_text,
+)
+from staticfire.system_under_test.broker.administration.statistics_windows import Window
+from staticfire.system_under_test.broker.administration.store_rates import StoreRates
+from staticfire.system_under_test.protocol.bodies_clients import BrokerStats, KVTable, StatsSummary
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.store.message_store import GetResult
 from tests.system_under_test.broker.bench import Bench
 
 DAY_MS = 86_400_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker import topics
-from system_under_test.broker.topics import make_topic
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.bodies import MessageQueue, TopicConfigTable
-from system_under_test.protocol.bodies_clients import GroupList, TopicList
-from system_under_test.protocol.bodies_queues import TopicOffset, TopicStats
-from system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.broker import topics
+from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.bodies import MessageQueue, TopicConfigTable
+from staticfire.system_under_test.protocol.bodies_clients import GroupList, TopicList
+from staticfire.system_under_test.protocol.bodies_queues import TopicOffset, TopicStats
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from tests.system_under_test.broker.admin_language import consume
 from tests.system_under_test.broker.bench import Bench
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.host import Host
-from harness.simulation.world import World
-from system_under_test.broker.broker import main
-from system_under_test.broker.config import BrokerConfig
-from system_under_test.env import Env
-from system_under_test.mode import Mode
-from system_under_test.name_server.config import NameServerConfig
-from system_under_test.name_server.name_server import main as name_server_main
-from system_under_test.protocol import json_dialect
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.remoting import RemotingClient
+from staticfire.harness.simulation.host import Host
+from staticfire.harness.simulation.world import World
+from staticfire.system_under_test.broker.broker import main
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.name_server.name_server import main as name_server_main
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting import RemotingClient
 from tests.support.small_index import SMALL_INDEX
 
 TOPIC_NOT_EXIST = 17

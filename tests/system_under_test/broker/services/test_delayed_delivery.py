@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.services.delayed_delivery import (
+from staticfire.system_under_test.broker.services.delayed_delivery import (
     DelayedDelivery,
     at_once_if_too_far,
     never_early,
 )
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, decode_records
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, decode_records
 from tests.system_under_test.broker.bench import Bench, Peer, SilentLog, send_ext
 
 LEVEL_1 = {"DELAY": "1"}  # 1 s

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from system_under_test.broker.services.diversion import (
+from staticfire.system_under_test.broker.services.diversion import (
     is_transactional,
     real_destination,
     retry_limit,
 )
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, decode_record
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, decode_record
 from tests.system_under_test.broker.bench import Bench, Peer, send_ext
 
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from system_under_test.broker import asked_clients
-from system_under_test.protocol.bodies import HeartbeatData
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import decode_properties
-from system_under_test.remoting import RemotingTimeout
+from staticfire.system_under_test.broker import asked_clients
+from staticfire.system_under_test.protocol.bodies import HeartbeatData
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import decode_properties
+from staticfire.system_under_test.remoting import RemotingTimeout
 from tests.system_under_test.broker.bench import Bench, Peer, send_ext
 
 SEND_REPLY_V2 = 325

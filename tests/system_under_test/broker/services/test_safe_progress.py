@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from system_under_test.broker.services.safe_progress import SafeProgress
+from staticfire.system_under_test.broker.services.safe_progress import SafeProgress
 
 
 def test_progress_counts_when_its_copies_are_safe() -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from system_under_test.broker.topics import make_topic
-from system_under_test.mode import Mode
-from system_under_test.protocol.bodies import SubscriptionGroupConfig
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.headers import HeaderError
-from system_under_test.protocol.message import Message
+from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import HeaderError
+from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.broker.bench import Bench, Peer
 from tests.system_under_test.store.forged_records import body_with_record
 

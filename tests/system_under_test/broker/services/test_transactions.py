@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from system_under_test.broker.services.transaction_policy import FIRST_STORED_PROPERTY
-from system_under_test.mode import Mode
-from system_under_test.protocol.bodies import HeartbeatData
-from system_under_test.protocol.codes import ResponseCode
-from system_under_test.protocol.command import RemotingCommand
-from system_under_test.protocol.message import Message, decode_record
+from staticfire.system_under_test.broker.services.transaction_policy import FIRST_STORED_PROPERTY
+from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.protocol.bodies import HeartbeatData
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message, decode_record
 from tests.system_under_test.broker.bench import Bench, Peer
 from tests.system_under_test.store.forged_records import body_with_record
 
