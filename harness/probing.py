@@ -22,8 +22,9 @@ class Prober:
     """Sends through the producer that no fault touches, and writes them down like any other send.
 
     Args:
-        refusing_s: a broker that has refused sends with one code, or taken them without an answer, for so long will
-            not serve; None: it is asked until the bound is over. Time in which servers boot does not count for silence.
+        refusing_s: at the end of a run, a broker that has refused sends with one code, or taken them without an answer,
+            for so long will not serve; None: it is asked until the bound is over. Time in which servers boot does not
+            count for silence.
     """
 
     def __init__(self, environment: Environment, refusing_s: float | None = None) -> None:
@@ -38,7 +39,9 @@ class Prober:
             if self._environment.is_lost(master.node):
                 continue
             name = master.broker_name
-            outcome = await self.send_until_served(name, "probe", bound_s)
+            outcome = await self.send_until_served(
+                name, "probe", bound_s, refusing_s=self._refusing_s
+            )
             type_: OpType = "ok" if self._is_served(name, outcome) else "fail"
             if type_ == "fail":
                 self.unserved.append(name)
@@ -46,7 +49,9 @@ class Prober:
                 PROBE_PROCESS, type_, "probe", {"broker": name}, outcome.error, node=PROBE
             )
 
-    async def send_until_served(self, broker_name: str, prefix: str, bound_s: float) -> Outcome:
+    async def send_until_served(
+        self, broker_name: str, prefix: str, bound_s: float, *, refusing_s: float | None = None
+    ) -> Outcome:
         """Send until the broker serves, refuses for good, its master is dead or the bound is over; the last outcome.
 
         Keys are `<prefix>-<broker>-<n>`.
@@ -65,9 +70,9 @@ class Prober:
                 return outcome
             if self._environment.is_dead(master):
                 return outcome._replace(error=f"{master} ends again and again; {outcome.error}")
-            if self._is_final(refusal, refused_ns):
+            if self._is_final(refusal, refused_ns, refusing_s):
                 what = "no answer" if refusal == SILENCE else f"code {refusal}"
-                error = f"{what} for {self._refusing_s:g} s, no longer waited for: {outcome.error}"
+                error = f"{what} for {refusing_s:g} s, no longer waited for: {outcome.error}"
                 return outcome._replace(error=error)
             await asyncio.sleep(POLL_S)
         raise AssertionError("count() never ends")
@@ -84,12 +89,12 @@ class Prober:
         """The run's clock without the time in which servers booted: one that boots may take what it cannot answer."""
         return self._environment.now_ns() - self._environment.booting_ns()
 
-    def _is_final(self, refusal: int | None, since_ns: int) -> bool:
+    def _is_final(self, refusal: int | None, since_ns: int, refusing_s: float | None) -> bool:
         """Whether the broker has refused with this code, or been silent, for so long that it will not serve."""
-        if self._refusing_s is None or refusal in (None, NOT_YET):
+        if refusing_s is None or refusal in (None, NOT_YET):
             return False
         now_ns = self._awake_ns() if refusal == SILENCE else self._environment.now_ns()
-        return now_ns - since_ns > self._refusing_s * 1e9
+        return now_ns - since_ns > refusing_s * 1e9
 
     async def _send(self, broker_name: str, key: str) -> Outcome:
         value: dict[str, Any] = {
