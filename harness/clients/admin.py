@@ -308,6 +308,9 @@ async def _find(
         count_max=1,
     )
     in_queue = await _reads(remoting, address, wanted, RequestCode.PULL_MESSAGE, pull.ext_fields)
+    if in_queue and not key_found and request.get("indexed", True):
+        # The record was damaged, a query leaves it out, and the pull had it mended.
+        key_found = await _reads(remoting, address, wanted, RequestCode.QUERY_MESSAGE, by_key)
     return key_found, id_found, in_queue
 
 

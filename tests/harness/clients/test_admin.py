@@ -116,6 +116,38 @@ def test_a_record_that_is_none_is_named() -> None:
     assert "record at 0" in error
 
 
+class Damaged(Answering):
+    """A broker with one damaged record, which a pull has mended; `mends`: whether a query finds it then."""
+
+    def __init__(self, mends: bool) -> None:
+        self._mends = mends
+        self._is_damaged = True
+        message = Message("T", b"k v", {"KEYS": "k"}, physical_offset=100)
+        self._record = bytes(encode_record(message))
+
+    async def invoke(self, address: str, command: RemotingCommand, *_: Any, **__: Any) -> Any:
+        if command.code == RequestCode.PULL_MESSAGE:
+            self._is_damaged = not self._mends
+        elif self._is_damaged:
+            return RemotingCommand.response(command, ResponseCode.QUERY_NOT_FOUND, None, {}, b"")
+        return RemotingCommand.response(command, ResponseCode.SUCCESS, None, {}, self._record)
+
+
+@pytest.mark.parametrize(
+    ("indexed", "mends", "by_key"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+)
+def test_a_record_that_was_mended_is_looked_for_by_key_again(
+    indexed: bool, mends: bool, by_key: bool
+) -> None:
+    replies: list[Outcome] = []
+    wanted = {"topic": "T", "address": "a:1", "indexed": indexed, "messages": [["k", 0, 7, 100]]}
+    broker = cast(RemotingClient, Damaged(mends))
+    asyncio.run(carry_out(broker, {"f": "look_up", **wanted}, replies.append))
+
+    assert replies[0].value["messages"] == [["k", 0, 7, by_key, False, True]]
+
+
 class Deleting(Answering):
     """A broker that has deleted a message, and raises the first offset of its queue some answers later."""
 
