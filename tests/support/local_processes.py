@@ -1,4 +1,4 @@
-"""Real nodes for end-to-end tests: `python -m staticfire.system_under_test` as processes on loopback, with real files."""
+"""Real nodes for end-to-end tests: `python -m staticfire.system_under_test` on loopback, with real files."""
 
 from __future__ import annotations
 
