@@ -34,7 +34,7 @@ def test_kernel_and_test_of_an_anomaly(row: list[str]) -> None:
     assert example
     finder = FINDERS[anomaly]
     found_in = (finder.check if finder.kernel is None else finder.kernel.partial).__module__
-    assert kernel == found_in.replace(".", "/") + ".py"
+    assert kernel == found_in.removeprefix("staticfire.").replace(".", "/") + ".py"
     docstring = ast.get_docstring(ast.parse((ROOT / kernel).read_text(encoding="utf-8")))
     phenomenon = re.sub("-(process|realtime)$", "", anomaly)
     assert f"**{phenomenon}**" in str(docstring), f"{kernel} does not define {phenomenon}"

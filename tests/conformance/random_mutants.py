@@ -189,7 +189,8 @@ def state_mutant(random: Random, patch: pytest.MonkeyPatch, changes: list[bool])
             code, what = mutated
             patch.setattr(function, "__code__", code)
             patch.setitem(function.__globals__, HOOK, partial(_compute, changes))
-            return f"{function.__module__.removeprefix('system_under_test.')}.{function.__qualname__}: {what}"
+            module = function.__module__.removeprefix("staticfire.system_under_test.")
+            return f"{module}.{function.__qualname__}: {what}"
 
 
 def functions() -> list[FunctionType]:
@@ -205,7 +206,7 @@ def functions() -> list[FunctionType]:
     return [
         one
         for one in found
-        if one.__module__.startswith("system_under_test.")
+        if one.__module__.startswith("staticfire.system_under_test.")
         if not one.__closure__ and not one.__name__.startswith("__")
     ]
 

@@ -61,9 +61,12 @@ def test_two_processes_agree_about_a_campaign(tmp_path: Path) -> None:
 @pytest.fixture
 def folder_with_control(tmp_path: Path) -> Path:
     """A folder whose system under test iterates a set of text."""
+    package = tmp_path / "staticfire"
+    package.mkdir()
+    shutil.copy(ROOT / "staticfire" / "__init__.py", package)
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / SYSTEM, tmp_path / SYSTEM, ignore=ignore)
-    assert patch_ng.fromfile(str(CONTROL)).apply(strip=1, root=str(tmp_path))
+    shutil.copytree(ROOT / SYSTEM, package / SYSTEM, ignore=ignore)
+    assert patch_ng.fromfile(str(CONTROL)).apply(strip=1, root=str(package))
     return tmp_path
 
 
