@@ -1,4 +1,4 @@
-"""The feature table of the README names modules and tests that there are."""
+"""README.md is short, links of the pages lead somewhere, and docs/engine.md names modules and tests that exist."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TABLE = (ROOT / "README.md").read_text(encoding="utf-8").partition("## What the engine does")[2]
+TABLE = (ROOT / "docs" / "engine.md").read_text(encoding="utf-8")
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "tests" / "README.md"]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
-    for line in TABLE.partition("\n## ")[0].splitlines()
+    for line in TABLE.splitlines()
     if line.startswith("| ") and ".py" in line
 ]
 
@@ -28,6 +29,23 @@ def paths(cell: str, folder: str) -> list[Path]:
 
 def test_there_is_a_table() -> None:
     assert len(ROWS) > 25
+
+
+def test_the_readme_is_the_first_minute() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    ours = [link for link in links if not link.startswith(("http:", "https:"))]
+    assert [link for link in ours if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_leads_to_every_page_for_users() -> None:
+    named = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    pages = [page.name for page in (ROOT / "docs").glob("*.md")]
+    assert [name for name in pages if f"{name})" not in named and f"{name}#" not in named] == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])

@@ -1,4 +1,4 @@
-"""The examples of the README run as they stand there."""
+"""The examples of an embedded cluster run as they stand in the pages, and docs/admin.md has every command."""
 
 from __future__ import annotations
 
@@ -13,8 +13,20 @@ from staticfire.harness.cli.admin import admin
 from tests.harness.test_pytest_plugin import PLUGIN
 
 ROOT = Path(__file__).parents[3]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PAGES = {
+    name: (ROOT / name).read_text(encoding="utf-8")
+    for name in ("README.md", "docs/embedded-cluster.md")
+}
+
+
+def block(page: str, words: str) -> str:
+    """The one Python example of a page that has these words."""
+    [example] = [
+        found
+        for found in re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL)
+        if words in found
+    ]
+    return str(example)
 
 
 def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -29,11 +41,9 @@ def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.real
-def test_the_context_manager(tmp_path: Path) -> None:
-    [example] = [
-        block for block in BLOCKS if block.startswith("from staticfire import LocalCluster")
-    ]
-    done = run(tmp_path, "-c", example)
+@pytest.mark.parametrize("page", PAGES)
+def test_the_context_manager(page: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "-c", block(page, "from staticfire import LocalCluster"))
     assert (done.returncode, done.stderr) == (0, "")
     assert re.match(
         r"name servers 127\.0\.0\.1:\d+\nbrokers \[('127\.0\.0\.1:\d+'(, )?){4}\]\n$", done.stdout
@@ -42,13 +52,13 @@ def test_the_context_manager(tmp_path: Path) -> None:
 
 @pytest.mark.real
 def test_the_fixture(tmp_path: Path) -> None:
-    [example] = [block for block in BLOCKS if "rocketmq_cluster" in block]
+    example = block("docs/embedded-cluster.md", "rocketmq_cluster")
     (tmp_path / "test_example.py").write_text(example)
     done = run(tmp_path, "-m", "pytest", "-q", *PLUGIN, tmp_path)
     assert done.returncode == 0, done.stdout
 
 
 def test_every_command_of_admin_is_in_the_table() -> None:
-    section = README.partition("## Administration")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("|")]
+    page = (ROOT / "docs" / "admin.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("|")]
     assert sorted(re.findall(r"`(\w+)`", "\n".join(rows))) == sorted(admin.commands)

@@ -1,4 +1,4 @@
-"""The example of the README runs as it stands there, and its lines of JSON are understood."""
+"""The example of docs/proxy.md runs as it stands there, and its lines of JSON are understood."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from staticfire.faults.proxy import Proxy
 from staticfire.harness.cli.proxy.requests import answer
 
 ROOT = Path(__file__).parents[3]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECTION = README.partition("## A proxy in front of any RocketMQ")[2].partition("\n## ")[0]
+PAGE = (ROOT / "docs" / "proxy.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.real
 def test_the_example() -> None:
-    [example] = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+    [example] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
@@ -34,7 +33,7 @@ def test_the_example() -> None:
 
 @pytest.mark.real
 def test_the_lines() -> None:
-    lines = re.findall(r'`?(\{"f": .*?\})', SECTION)
+    lines = re.findall(r'`?(\{"f": .*?\})', PAGE)
     assert len(lines) > 6
 
     async def run() -> None:
