@@ -1,8 +1,9 @@
 """Subscriptions within a group: all members must ask for the same, or messages fall between them.
 
-**subscriptions_differ**: members of one group were told different topics, expressions, models or kinds of listener. The
-finding says in words who asks for what, what became of the messages, and why. Those that were passed over are `lost` or
-`unseen` besides, and queues that no member takes are `queue_unowned`.
+**subscriptions_differ**: two members of one group asked at the same time for different topics, expressions, models or
+kinds of listener. In a group whose filter was changed the last subscriptions of its members count. The finding says who
+asks for what, what became of the messages, and why. Those that were passed over are `lost` or `unseen` besides, and
+queues that no member takes are `queue_unowned`.
 
 Cannot see: members that join a group from outside of the run, and clients that do not say what they were told.
 
@@ -57,21 +58,12 @@ def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
 def _judge(
     columns: Columns, context: Context, group: str, told: Sequence[Subscribed]
 ) -> Iterator[Finding]:
-    said = {one.process for one in context.timeline.subscriptions}
-    silent = [opened for opened in context.timeline.opens if opened.process not in said]
-    silent_ns = {opened.node: opened.time_ns for opened in silent}
-    last = {one.node: one for one in told}
-    # A member that was started anew and did not say what it asks for may ask for anything.
-    wishes = {
-        node: _wish(one)
-        for node, one in last.items()
-        if silent_ns.get(node, one.time_ns) <= one.time_ns
-    }
-    if len(set(wishes.values())) < 2:
+    asked = _asked_at_once(context, group, told)
+    if not asked:
         return
     first = told[0]
     other = next((one for one in told if _wish(one) != _wish(first)), first)
-    who = "; ".join(f"{node} asks for {wish}" for node, wish in sorted(wishes.items()))
+    who = "; ".join(f"{node} asks for {wish}" for node, wish in sorted(asked.items()))
     topics = {one.topic for one in told}
     why = _DIFFERENT_TOPICS if len(topics) > 1 else _DIFFERENT_EXPRESSIONS
     yield Finding(
@@ -82,6 +74,31 @@ def _judge(
         detail=f"{who}. {why} {_what_became(columns, group, sorted(topics))}",
         group=group,
     )
+
+
+def _asked_at_once(context: Context, group: str, told: Sequence[Subscribed]) -> dict[str, str]:
+    """Nodes and their wishes at the first moment at which members of the group differ; empty if they never do.
+
+    Members of a group whose filter was changed are restarted one by one, so they are compared after the last of them.
+    A member that was started anew without a report of its subscription may ask for anything.
+    """
+    reported = {one.process for one in context.timeline.subscriptions}
+    silent = [opened for opened in context.timeline.opens if opened.process not in reported]
+    events = sorted(
+        [
+            *((opened.time_ns, 0, opened.node, "") for opened in silent),
+            *((one.time_ns, 1, one.node, _wish(one)) for one in told),
+        ]
+    )
+    compared_from = len(events) - 1 if group in context.facts.filters_changed_ns else 0
+    wishes: dict[str, str] = {}
+    for at, (_, _, node, wish) in enumerate(events):
+        wishes.pop(node, None)
+        if wish:
+            wishes[node] = wish
+        if at >= compared_from and len(set(wishes.values())) > 1:
+            return wishes
+    return {}
 
 
 _DIFFERENT_TOPICS = (

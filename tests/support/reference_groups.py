@@ -172,26 +172,23 @@ def _too_long(held: Sequence[bool], not_counted: Sequence[bool], bound: _Bound) 
 
 
 def differing_groups(ops: Sequence[Op]) -> set[str]:
-    """Groups two nodes of which were last told different things, and not started since without a word about it."""
-    told: dict[tuple[str, str | None], tuple[Any, ...]] = {}
-    at_ns: dict[tuple[str, str | None], int] = {}
+    """Groups two nodes of which asked for different things at some op, each by its last report."""
     opens = [op for op in ops if op.f == "open" and op.type == "ok"]
     say = {op.process for op in opens if "expression" in op.value}
-    for op in opens:
-        if "expression" in op.value:
-            value = op.value
-            wish = value["topic"], value["expression"], value.get("orderly", False)
-            told[value["group"], op.node] = wish
-            at_ns[value["group"], op.node] = op.time_ns
-    for op in opens:
-        if op.process not in say:
-            for of in [of for of in told if of[1] == op.node and at_ns[of] < op.time_ns]:
-                del told[of]
-    return {
-        group
-        for group, _ in told
-        if len({wish for (of, _), wish in told.items() if of == group}) > 1
-    }
+    groups = {op.value["group"] for op in opens if "expression" in op.value}
+    found: set[str] = set()
+    for group in groups:
+        for end in range(len(opens)):
+            last: dict[str | None, Any] = {}
+            for op in opens[: end + 1]:
+                if op.process not in say:
+                    last[op.node] = None
+                elif op.value.get("group") == group and "expression" in op.value:
+                    value = op.value
+                    last[op.node] = value["topic"], value["expression"], value.get("orderly", False)
+            if len({wish for wish in last.values() if wish is not None}) > 1:
+                found.add(group)
+    return found
 
 
 def answers(ops: Sequence[Op]) -> Found:

@@ -109,9 +109,17 @@ def _is_copied_elsewhere(run: Run, d: Delivery) -> bool:
     return d.topic.startswith("%") and (sent is None or sent.broker != d.broker)
 
 
+LOG_BYTES_MAX = 1 << 40  # of a run; a larger origin is a digest
+
+
 def _with_origin(rest: list[Any], later: Callable[[int], int]) -> list[Any]:
-    """What follows a message's place; its contents name the place of the original of a copy."""
-    if len(rest) > 2 and isinstance(rest[2], list | tuple) and rest[2][-1] is not None:
+    """What follows a message's place; its contents name the place of the original of a copy, or a digest of its id."""
+    if (
+        len(rest) > 2
+        and isinstance(rest[2], list | tuple)
+        and rest[2][-1] is not None
+        and rest[2][-1] < LOG_BYTES_MAX
+    ):
         return [*rest[:2], [*rest[2][:-1], later(rest[2][-1])]]
     return rest
 
