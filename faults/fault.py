@@ -55,7 +55,7 @@ class Fault(ABC):
     needs: ClassVar[tuple[str, ...]]  # attributes of Controls
     affects: ClassVar[
         tuple[str, ...]
-    ]  # what it does to its targets, in words of checkers/fault_effects.py
+    ]  # what it does to its targets, in words of checkers/guarantees/fault_effects.py
     destructive: ClassVar[bool] = False  # may lose data that was not yet durable
     empties: ClassVar[bool] = False  # leaves its targets without any data, to be fetched again
     permanent: ClassVar[bool] = False  # is never healed: the targets are gone for good

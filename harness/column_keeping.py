@@ -12,9 +12,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from staticfire.checkers.columnar.manifest import Lines
-from staticfire.checkers.columnar.recording import ColumnarRecorder
-from staticfire.checkers.history import HistoryError, Op, encode_op
+from staticfire.checkers.formats.columnar.manifest import Lines
+from staticfire.checkers.formats.columnar.recording import ColumnarRecorder
+from staticfire.checkers.model.history import HistoryError, Op, encode_op
 
 FLUSH_S = 30.0  # a crash of the harness costs the columns no more than that
 CHUNK = 1 << 13  # touches at a time: the thread shares the interpreter with the run

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from staticfire.checkers.history import OpType
+from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import ADMIN, Environment
 from staticfire.harness.probing import PROBE_PROCESS

@@ -10,8 +10,8 @@ import asyncio
 from itertools import islice
 from typing import Any
 
-from staticfire.checkers.history import Op
-from staticfire.checkers.stretches import DELIVERIES, SEND_MANY, delivered_keys, of_send
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import DELIVERIES, SEND_MANY, delivered_keys, of_send
 from staticfire.harness.dead_letters import DeadLetters
 from staticfire.harness.environments.environment import ADMIN, Environment
 from staticfire.harness.facts import groups_of

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from staticfire.checkers.history import Op
-from staticfire.checkers.stretches import SEND_MANY, SENDS, messages_in
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import SEND_MANY, SENDS, messages_in
 from staticfire.harness.accounts import GUEST
 from staticfire.harness.clients.port import ONE_WAY
 from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS

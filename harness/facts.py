@@ -7,8 +7,7 @@ from dataclasses import fields, replace
 from functools import reduce
 from typing import Any, cast
 
-from staticfire.checkers.column_values import TOUCH_WIDTH
-from staticfire.checkers.facts import (
+from staticfire.checkers.guarantees.facts import (
     FaultFacts,
     Floors,
     Flush,
@@ -20,7 +19,8 @@ from staticfire.checkers.facts import (
     Struck,
     Timings,
 )
-from staticfire.checkers.history import CLUSTER_GONE, NEMESIS, Op
+from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
+from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
 from staticfire.faults.catalogue import fault_named
 from staticfire.faults.options_change import OptionsChange, option_of
 from staticfire.harness.campaign import EVEN_STRATEGIES, Campaign
@@ -112,7 +112,7 @@ def _measures_resources(campaign: Campaign) -> bool:
 
 
 def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
-    """What a history of this campaign must hold, unless the harness did not look: see checkers/evidence.py."""
+    """What a history of this campaign must hold, unless the harness did not look: see checkers/engine/evidence.py."""
     if lives:  # there is a master to be asked
         yield "look_up"
     if campaign.environment == "simulation":  # its nodes keep their logs through every fault

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from staticfire.checkers.stretches import DELIVERIES
+from staticfire.checkers.model.message_ranges import DELIVERIES
 from staticfire.harness.clients.consumer_kinds import CHOOSING, LITE_PULLS
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.event_counts import count_log, count_sends

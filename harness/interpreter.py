@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from staticfire.checkers.history import OpType
+from staticfire.checkers.model.history import OpType
 from staticfire.harness.accounts import GUEST, GuestRights
 from staticfire.harness.clients.port import ONE_WAY, TO_BE_ASKED, Outcome, Request
 from staticfire.harness.generators.account_sends import ACCOUNT

@@ -6,11 +6,11 @@ memory for all of them.
 
 from __future__ import annotations
 
-from staticfire.checkers.check_files import check_files
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.compose import RunVerdict, check_run
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.formats.chunks.check_files import check_files
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.verdicts.compose import RunVerdict, check_run
 from staticfire.harness.recorder import Recorder
 
 FILES_PAY = 1_000_000  # messages in and out: they take about 500 MB in memory

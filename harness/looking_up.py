@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from staticfire.checkers.columns import UNKNOWN
-from staticfire.checkers.history import Op
-from staticfire.checkers.stretches import SEND_MANY, SENDS, of_send
+from staticfire.checkers.model.columns import UNKNOWN
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import SEND_MANY, SENDS, of_send
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import ADMIN, Environment
 from staticfire.harness.probing import PROBE_PROCESS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from staticfire.checkers.history import NEMESIS, HistoryError, Op
+from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
 from staticfire.faults.capabilities import Controls, Evidence
 from staticfire.faults.catalogue import fault_named
 from staticfire.faults.fault import PlannedFault

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from typing import Any
 
-from staticfire.checkers.history import OpType
+from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import PROBE, Environment
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from staticfire.checkers.columns import Ints, Mask
+from staticfire.checkers.model.columns import Ints, Mask
 
 WITNESSES_MAX = 5
 ENTRY = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tag", ">i8")])

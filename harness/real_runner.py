@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from staticfire.checkers.history import CLUSTER_GONE, NEMESIS
+from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.environments.catalogue import DEFAULTS, make_fleet
 from staticfire.harness.environments.errors import EnvironmentFailed

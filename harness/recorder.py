@@ -12,8 +12,14 @@ from typing import Any, BinaryIO, Protocol
 
 import orjson
 
-from staticfire.checkers.history import Op, OpType, Stamp, encode_op
-from staticfire.checkers.stretches import DELIVERIES, SEND_MANY, SENDS, messages_in, sends_of
+from staticfire.checkers.model.history import Op, OpType, Stamp, encode_op
+from staticfire.checkers.model.message_ranges import (
+    DELIVERIES,
+    SEND_MANY,
+    SENDS,
+    messages_in,
+    sends_of,
+)
 
 Digest = Callable[[bytes], None]
 STORED = frozenset({"physical_offset", "stored_at", "stretches"})  # one of them says where

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from staticfire.checkers.resources import BEGIN, END, growth
+from staticfire.checkers.white_box.resources import BEGIN, END, growth
 from staticfire.harness.environments.environment import ADMIN, Environment
 
 LOOK_AGAIN_S = 2.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columnar.schema import FOLDER
-from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.schema import FOLDER
+from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.harness.facts import run_facts
 from staticfire.harness.nemesis import records_of
 from staticfire.harness.run_folder import CAMPAIGN_FILE, RunFolder

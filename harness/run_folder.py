@@ -17,10 +17,14 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from staticfire.checkers.checksums import verify_checksums, verify_columns, with_checksums
-from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
-from staticfire.checkers.history import HistoryError
-from staticfire.checkers.plain_files import plain_size, read_plain
+from staticfire.checkers.formats.columnar.checksums import (
+    verify_checksums,
+    verify_columns,
+    with_checksums,
+)
+from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.model.plain_files import plain_size, read_plain
 from staticfire.harness.campaign import LATER_OPTIONS, Campaign, CampaignError
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.campaign_file import read_options

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from staticfire.checkers.column_builder import build_columns
-from staticfire.checkers.compose import RunVerdict, check_columns
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.history import NEMESIS, Op
-from staticfire.checkers.history_lines import HistoryLines
-from staticfire.checkers.kernel import Checker
+from staticfire.checkers.engine.kernel import Checker
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.model.history import NEMESIS, Op
+from staticfire.checkers.model.history_lines import HistoryLines
+from staticfire.checkers.verdicts.compose import RunVerdict, check_columns
 
 COLUMNS_PAY = 4_000_000  # bytes of JSON lines: below it they are read as fast as columns
 
@@ -71,8 +71,8 @@ def _noting_events(ops: Iterable[Op], events: list[Op]) -> Iterator[Op]:
 
 
 def _open_columns(folder: Path, jobs: int) -> RunHistory:
-    from staticfire.checkers.check_files import check_files
-    from staticfire.checkers.columnar.reader import ColumnarHistory
+    from staticfire.checkers.formats.chunks.check_files import check_files
+    from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 
     history = ColumnarHistory(folder)
     check = partial(check_files, history, jobs=jobs)
@@ -81,9 +81,9 @@ def _open_columns(folder: Path, jobs: int) -> RunHistory:
 
 def _say_the_same(lines: Path, folder: Path) -> bool:
     """Whether the columns were made of exactly these lines."""
-    from staticfire.checkers.columnar.files import crc_of_file
-    from staticfire.checkers.columnar.manifest import read_manifest
-    from staticfire.checkers.history import HistoryError
+    from staticfire.checkers.formats.columnar.files import crc_of_file
+    from staticfire.checkers.formats.columnar.manifest import read_manifest
+    from staticfire.checkers.model.history import HistoryError
 
     try:
         manifest = read_manifest(folder)

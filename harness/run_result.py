@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.history import Op
-from staticfire.checkers.stretches import SENDS, messages_in
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import SENDS, messages_in
+from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.nemesis import FaultRecord
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from staticfire.checkers.columnar.manifest import Part
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columnar.schema import FOLDER
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.promises import NS_PER_S
-from staticfire.checkers.verdict import Validity, combine
+from staticfire.checkers.formats.columnar.manifest import Part
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.schema import FOLDER
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.guarantees.verdict import Validity, combine
+from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.spark_analysis.compare import Comparison, compare
 from staticfire.spark_analysis.engines import Engine
 from staticfire.spark_analysis.inputs import RunInput

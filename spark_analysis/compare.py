@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.verdicts.compose import RunVerdict
 
 NO_FAULT = "no fault"
 

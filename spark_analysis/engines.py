@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.model.history import HistoryError
 from staticfire.spark_analysis.java import SparkError
 from staticfire.spark_analysis.session import explain
 

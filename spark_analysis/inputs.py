@@ -8,12 +8,12 @@ from pathlib import Path
 
 import orjson
 
-from staticfire.checkers.checksums import CHECKSUMS, verify_checksums
-from staticfire.checkers.columnar.manifest import Manifest, read_manifest
-from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.history import HistoryError
-from staticfire.checkers.plain_files import read_plain
+from staticfire.checkers.formats.columnar.checksums import CHECKSUMS, verify_checksums
+from staticfire.checkers.formats.columnar.manifest import Manifest, read_manifest
+from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.model.plain_files import read_plain
 from staticfire.spark_analysis.raw import RAW_FOLDER, is_raw, read_raw_manifest
 
 FACTS_FILE = "facts.json"

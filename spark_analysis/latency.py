@@ -1,7 +1,7 @@
 """Latency and availability over time, from the time-ordered ops: integer histograms, the same on every engine.
 
-Latencies fall into the buckets of `checkers/histogram.py`: a percentile is at most a sixteenth above the true one. A
-slice of time is one second, or longer where the history has very many.
+Latencies fall into the buckets of `checkers/model/histogram.py`: a percentile is at most a sixteenth above the true
+one. A slice of time is one second, or longer where the history has very many.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from staticfire.checkers.columnar.manifest import Part
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columns import Ints
-from staticfire.checkers.histogram import BUCKETS, buckets_of, percentile_us
-from staticfire.checkers.promises import NS_PER_S
-from staticfire.checkers.stretches import CONSUME_MANY, SEND_MANY
+from staticfire.checkers.formats.columnar.manifest import Part
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.model.columns import Ints
+from staticfire.checkers.model.histogram import BUCKETS, buckets_of, percentile_us
+from staticfire.checkers.model.message_ranges import CONSUME_MANY, SEND_MANY
 
 SLICES_MAX = 2000
 FUNCTIONS = ("send", "consume")

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from staticfire.checkers.columnar.manifest import Manifest, Part, write_manifest
-from staticfire.checkers.columnar.rows import by_queue
-from staticfire.checkers.columnar.schema import EVENTS, MANIFEST, ROW_GROUP, TOUCHES
-from staticfire.checkers.columnar.writer import write_part
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.formats.columnar.manifest import Manifest, Part, write_manifest
+from staticfire.checkers.formats.columnar.rows import by_queue
+from staticfire.checkers.formats.columnar.schema import EVENTS, MANIFEST, ROW_GROUP, TOUCHES
+from staticfire.checkers.formats.columnar.writer import write_part
+from staticfire.checkers.model.history import HistoryError
 from staticfire.spark_analysis.engines import Engine
 from staticfire.spark_analysis.raw import is_raw, read_raw_manifest
 

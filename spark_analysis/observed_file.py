@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from staticfire.checkers.history import HistoryError, read_observations, unread_reason
+from staticfire.checkers.model.history import HistoryError, read_observations, unread_reason
 
 BYTES_A_BYTE = 8  # of the file, in memory
 

@@ -1,6 +1,7 @@
 """What is judged at a time: whole queues of a run, small ones together, and pieces of those that are too long.
 
-Queues with more than WHOLE_ROWS touches are surveyed before, and cut by offset (`checkers/columnar/borders.py`).
+Queues with more than WHOLE_ROWS touches are surveyed before, and cut by offset
+(`checkers/formats/chunks/cut_points.py`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from staticfire.checkers.columnar.borders import broadcasting_groups, cut, orderly_groups, owners_of
-from staticfire.checkers.columnar.manifest import Part
-from staticfire.checkers.columnar.portions import (
+from staticfire.checkers.formats.chunks.cut_points import (
+    broadcasting_groups,
+    cut,
+    orderly_groups,
+    owners_of,
+)
+from staticfire.checkers.formats.chunks.queue_profile import (
+    Grid,
+    Survey,
+    grid_of,
+    is_sparse,
+    span_of,
+    survey_part,
+)
+from staticfire.checkers.formats.chunks.work_units import (
     PARTITION_ROWS,
     PIECES,
     WHOLE_ROWS,
@@ -20,15 +33,8 @@ from staticfire.checkers.columnar.portions import (
     together,
     whole,
 )
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columnar.survey import (
-    Grid,
-    Survey,
-    grid_of,
-    is_sparse,
-    span_of,
-    survey_part,
-)
+from staticfire.checkers.formats.columnar.manifest import Part
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.spark_analysis.engines import Engine
 from staticfire.spark_analysis.inputs import RunInput
 from staticfire.spark_analysis.observed_file import bytes_in_memory

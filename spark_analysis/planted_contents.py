@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from staticfire.checkers.message_contents import CONTENTS, digest_of_properties
+from staticfire.checkers.model.message_contents import CONTENTS, digest_of_properties
 from staticfire.spark_analysis.story import RECORD_BYTES, WALL_EPOCH_MS, Story, StoryPlant
 
 PROPERTIES = {"colour": "red"}

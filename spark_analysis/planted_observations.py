@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.spark_analysis.story import RECORD_BYTES, Story, StoryPlant
 
 ENTRIES = 3  # messages that a broker had when the harness looked into its files

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticfire.checkers.facts import FaultFacts, NodeExit
-from staticfire.checkers.history import OpType
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.model.history import OpType
 from staticfire.spark_analysis.planted_contents import CONTENTS_PLANTS
 from staticfire.spark_analysis.planted_forwarding import FORWARDING_PLANTS
 from staticfire.spark_analysis.planted_observations import OBSERVED_PLANTS, SWITCH_PLANTS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from staticfire.checkers.history import OpType
+from staticfire.checkers.model.history import OpType
 from staticfire.spark_analysis.story import Story
 
 STEP_S = 0.01

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from staticfire.checkers.columns import UNKNOWN, Ints, Outcome
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Outcome
 from staticfire.spark_analysis.shape import Shape
 from staticfire.spark_analysis.synthetic_slots import Redelivery, Slots
 

@@ -6,8 +6,8 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.promises import NS_PER_S
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.spark_analysis.latency import Slice
 
 US_PER_MS = 1000

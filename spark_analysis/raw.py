@@ -14,12 +14,12 @@ from typing import Any, BinaryIO
 import orjson
 import pyarrow as pa
 
-from staticfire.checkers.columnar.files import write_durably
-from staticfire.checkers.columnar.manifest import Dictionaries, Lines, Manifest, Part
-from staticfire.checkers.columnar.schema import EVENTS, FORMAT, MANIFEST
-from staticfire.checkers.columnar.writer import write_part
-from staticfire.checkers.history import HistoryError
-from staticfire.checkers.plain_files import read_plain
+from staticfire.checkers.formats.columnar.files import write_durably
+from staticfire.checkers.formats.columnar.manifest import Dictionaries, Lines, Manifest, Part
+from staticfire.checkers.formats.columnar.schema import EVENTS, FORMAT, MANIFEST
+from staticfire.checkers.formats.columnar.writer import write_part
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.model.plain_files import read_plain
 
 RAW_FOLDER = "raw.parquet"
 RAW_FORMAT = "staticfire-raw-history"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from staticfire.checkers.columns import Ints
+from staticfire.checkers.model.columns import Ints
 
 NS_PER_S = 1_000_000_000
 BATCH_WAITS_S = 1000.0  # how long a group of a synthetic history may wait until a batch is full

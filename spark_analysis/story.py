@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from staticfire.checkers.facts import FaultFacts, NodeExit
-from staticfire.checkers.history import Op, OpType
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.model.history import Op, OpType
 from staticfire.spark_analysis.shape import NS_PER_S
 
 PROCESSES = 16  # of each story

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from staticfire.checkers.columnar.manifest import Dictionaries
-from staticfire.checkers.columnar.op_tables import OpTables
-from staticfire.checkers.columnar.rows import QueueRows, to_table
-from staticfire.checkers.columns import UNKNOWN
-from staticfire.checkers.facts import FaultFacts, NodeExit
+from staticfire.checkers.formats.columnar.manifest import Dictionaries
+from staticfire.checkers.formats.columnar.op_tables import OpTables
+from staticfire.checkers.formats.columnar.rows import QueueRows, to_table
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.spark_analysis.planted_gaps import GAP_PLANTS
 from staticfire.spark_analysis.planted_stories import BREAKING, STORIES
 from staticfire.spark_analysis.shape import NS_PER_S

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from staticfire.checkers.columnar.schema import FOLDER
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.formats.columnar.schema import FOLDER
+from staticfire.checkers.model.history import HistoryError
 from staticfire.spark_analysis.java import SparkError
 from staticfire.spark_analysis.session import explain
 

@@ -19,13 +19,13 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from staticfire.checkers.checksums import FILES, with_checksums
-from staticfire.checkers.columnar.manifest import Dictionaries
-from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
-from staticfire.checkers.columnar.writer import ColumnarWriter
-from staticfire.checkers.columns import QueueKey
-from staticfire.checkers.facts import FaultFacts, Floors, RunFacts, Timings
-from staticfire.checkers.history import NEMESIS, Op, OpType, encode_op
+from staticfire.checkers.formats.columnar.checksums import FILES, with_checksums
+from staticfire.checkers.formats.columnar.manifest import Dictionaries
+from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.formats.columnar.writer import ColumnarWriter
+from staticfire.checkers.guarantees.facts import FaultFacts, Floors, RunFacts, Timings
+from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.history import NEMESIS, Op, OpType, encode_op
 from staticfire.spark_analysis.inputs import FACTS_FILE, OBSERVATIONS_FILE
 from staticfire.spark_analysis.planted_gaps import GAP_MAX_S
 from staticfire.spark_analysis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS

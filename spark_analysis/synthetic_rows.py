@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from staticfire.checkers.columnar.schema import OPS, TOUCHES, Kind, completed
-from staticfire.checkers.columns import UNKNOWN, Ints, Outcome, QueueKey
-from staticfire.checkers.message_contents import NO_PROPERTIES
-from staticfire.checkers.message_ids import key_of
+from staticfire.checkers.formats.columnar.schema import OPS, TOUCHES, Kind, completed
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Outcome, QueueKey
+from staticfire.checkers.model.message_contents import NO_PROPERTIES
+from staticfire.checkers.model.message_ids import key_of
 from staticfire.spark_analysis.plants import Planted
 from staticfire.spark_analysis.shape import NS_PER_S, Shape
 from staticfire.spark_analysis.synthetic_slots import CONSUMERS_FROM, RECORD_BYTES, Progress, Slots

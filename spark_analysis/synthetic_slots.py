@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from staticfire.checkers.columns import UNKNOWN, Ints, Mask, Outcome
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Mask, Outcome
 from staticfire.spark_analysis.shape import NS_PER_S, Shape
 
 SEND_LATENCY_NS = 400_000

@@ -1,7 +1,7 @@
 """Verdicts over runs in columns, whatever their size and wherever they are judged: the same kernels, the same merges.
 
-Two narrow passes over partitions of whole queues (`checkers/engine.py`), of all runs together: nothing is shuffled, and
-the second reads only for the suspects of the first.
+Two narrow passes over partitions of whole queues (`checkers/engine/engine.py`), of all runs together: nothing is
+shuffled, and the second reads only for the suspects of the first.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from staticfire.checkers.columnar.manifest import Part
-from staticfire.checkers.columnar.portions import read_portion
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columns import Columns, Ints
-from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, conclude_run, kernels_of
-from staticfire.checkers.engine import (
+from staticfire.checkers.engine.engine import (
     FirstLook,
     SecondLook,
     conclude,
@@ -27,13 +22,29 @@ from staticfire.checkers.engine import (
     gathered,
     second_look,
 )
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.kernel import Checker, Context, Kernel
-from staticfire.checkers.promises import LossPromises
-from staticfire.checkers.reading import Asked, Read, rows_asked_for, rows_asked_for_again
-from staticfire.checkers.screening import is_among
-from staticfire.checkers.timeline import Timeline
-from staticfire.checkers.timeline_builder import TimelineBuilder
+from staticfire.checkers.engine.kernel import Checker, Context, Kernel
+from staticfire.checkers.engine.row_selection import (
+    Asked,
+    Read,
+    rows_asked_for,
+    rows_asked_for_again,
+)
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.formats.chunks.work_units import read_portion
+from staticfire.checkers.formats.columnar.manifest import Part
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.model.building.timeline_builder import TimelineBuilder
+from staticfire.checkers.model.columns import Columns, Ints
+from staticfire.checkers.model.timeline import Timeline
+from staticfire.checkers.verdicts.compose import (
+    ALL_CHECKERS,
+    RunVerdict,
+    asked_of,
+    conclude_run,
+    kernels_of,
+)
 from staticfire.spark_analysis.engines import Engine
 from staticfire.spark_analysis.inputs import RunInput
 from staticfire.spark_analysis.observed_file import ObservedFile, observed_file

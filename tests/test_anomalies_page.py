@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.checkers.compose import ALL_CHECKERS, check_run
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS, check_run
 from tests.support.history_language import facts, history
 from tests.support.txn_language import txns
 

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
 from staticfire.harness.report.analysis_lines import analysis_lines

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import click
 
-from staticfire.checkers.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict
-from staticfire.checkers.facts import Mode, RunFacts
-from staticfire.checkers.history import HistoryError, Observations, Op, read_observations
+from staticfire.checkers.guarantees.facts import Mode, RunFacts
+from staticfire.checkers.model.history import HistoryError, Observations, Op, read_observations
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict
 from staticfire.harness.campaign import MODES, Campaign
 from staticfire.harness.cli.edn_check import edn_options, is_edn, judge_edn, refuse_facts
 from staticfire.harness.cli.status import BadInput, status_of_validity

@@ -8,11 +8,11 @@ from typing import Any, TypeVar, cast, get_args
 
 import click
 
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.facts import Flush, Replication
-from staticfire.checkers.garbage import collector_paused
-from staticfire.checkers.jepsen.judging import judge_jepsen
-from staticfire.checkers.jepsen.reading import ASSIGNED, GROUP
+from staticfire.checkers.formats.jepsen.judging import judge_jepsen
+from staticfire.checkers.formats.jepsen.reading import ASSIGNED, GROUP
+from staticfire.checkers.guarantees.facts import Flush, Replication
+from staticfire.checkers.model.gc_pause import collector_paused
+from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.cli.history.reading import say
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.histories.sources import EDN, EdnSource

@@ -11,9 +11,15 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from staticfire.checkers.anomaly_rules import RULES
-from staticfire.checkers.facts import Floors, Keeping, Mode, Replication
-from staticfire.checkers.promise_table import ANYTHING, PROFILES, Profile, Promise, promises_of
+from staticfire.checkers.guarantees.anomaly_rules import RULES
+from staticfire.checkers.guarantees.facts import Floors, Keeping, Mode, Replication
+from staticfire.checkers.guarantees.promise_table import (
+    ANYTHING,
+    PROFILES,
+    Profile,
+    Promise,
+    promises_of,
+)
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.report.verdict_lines import WIDTH
 

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.cli.status import BadInput
 from staticfire.spark_analysis.shape import Shape, ShapeError
 from staticfire.spark_analysis.synthesize import MODES, TRUTH_FILE, synthesize

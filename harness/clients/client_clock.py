@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from staticfire.checkers.history import Stamp
+from staticfire.checkers.model.history import Stamp
 
 SAMPLES: Final = 16  # that are remembered
 DRIFT_PPM: Final = 500  # the most that Linux slews a clock by

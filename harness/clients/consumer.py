@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from staticfire.checkers.stretches import CONSUME_MANY, condensed
+from staticfire.checkers.model.message_ranges import CONSUME_MANY, condensed
 from staticfire.harness.clients.consumer_kinds import PUSH
 from staticfire.harness.clients.contents import contents_of
 from staticfire.harness.clients.forwarding import Forwarder, forwarder_config

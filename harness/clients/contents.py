@@ -1,10 +1,14 @@
-"""Reports the contents of a delivered message (`checkers/message_contents.py`): what the message says of itself."""
+"""Reports the contents of a delivered message, as the message states them (`checkers/model/message_contents.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from staticfire.checkers.message_contents import VALUE_MAX, digest_of_properties, digest_of_text
+from staticfire.checkers.model.message_contents import (
+    VALUE_MAX,
+    digest_of_properties,
+    digest_of_text,
+)
 from staticfire.harness.clients.payload import key_of
 from staticfire.system_under_test.client.message_properties import KEYS, ORIGIN_ID, TAGS, UNIQUE_KEY
 from staticfire.system_under_test.protocol.message import parse_offset_message_id

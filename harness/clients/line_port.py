@@ -27,7 +27,7 @@ from staticfire.harness.clients.lines import (
 from staticfire.harness.clients.port import CLOCK, Outcome, PortClosed, Reply, Request
 
 if TYPE_CHECKING:
-    from staticfire.checkers.history import OpType
+    from staticfire.checkers.model.history import OpType
 
 READ_BYTES = 1 << 16
 

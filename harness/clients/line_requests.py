@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from staticfire.checkers.stretches import MANY_MAX, SEND_MANY, is_plain
+from staticfire.checkers.model.message_ranges import MANY_MAX, SEND_MANY, is_plain
 from staticfire.harness.accounts import PLAIN
 from staticfire.harness.clients.line_port import Check
 from staticfire.harness.clients.lines import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from staticfire.checkers.message_contents import check_contents
-from staticfire.checkers.stretches import MANY_MAX, is_plain, nth_key
+from staticfire.checkers.model.message_contents import check_contents
+from staticfire.checkers.model.message_ranges import MANY_MAX, is_plain, nth_key
 from staticfire.harness.clients.lines import (
     FLAG,
     LIST,
@@ -24,7 +24,7 @@ from staticfire.harness.clients.lines import (
 from staticfire.harness.clients.port import Outcome, Request
 
 if TYPE_CHECKING:
-    from staticfire.checkers.history import OpType
+    from staticfire.checkers.model.history import OpType
 
 SCOPE = {"group": TEXT, "topic": TEXT}
 EMITTED: dict[str, dict[str, Kind]] = {

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from staticfire.checkers.stretches import SEND_MANY
+from staticfire.checkers.model.message_ranges import SEND_MANY
 
 if TYPE_CHECKING:  # a client process starts sooner without
-    from staticfire.checkers.history import OpType, Stamp
+    from staticfire.checkers.model.history import OpType, Stamp
 
 
 class Outcome(NamedTuple):

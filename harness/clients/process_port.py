@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
-from staticfire.checkers.history import OpType, Stamp
+from staticfire.checkers.model.history import OpType, Stamp
 from staticfire.harness.clients.client_clock import ClientClock
 from staticfire.harness.clients.line_values import check_emitted, check_result
 from staticfire.harness.clients.lines import (

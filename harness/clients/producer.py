@@ -9,8 +9,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from staticfire.checkers.message_contents import digest_of_text
-from staticfire.checkers.stretches import SEND_MANY, condensed, nth_key
+from staticfire.checkers.model.message_contents import digest_of_text
+from staticfire.checkers.model.message_ranges import SEND_MANY, condensed, nth_key
 from staticfire.harness.accounts import PLAIN
 from staticfire.harness.clients.contents import ANSWERS
 from staticfire.harness.clients.payload import key_of, make_body

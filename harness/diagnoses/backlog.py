@@ -10,10 +10,16 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from staticfire.checkers.history import Op
-from staticfire.checkers.promises import NS_PER_S
-from staticfire.checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, SENDS, messages_in
-from staticfire.checkers.verdict import seconds
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import (
+    CONSUME_MANY,
+    DELIVERIES,
+    SEND_MANY,
+    SENDS,
+    messages_in,
+)
 from staticfire.faults.client_faults import SlowConsumer
 from staticfire.harness.diagnoses.forwarding import Way, forwardings, sentences, way_of
 from staticfire.harness.diagnoses.new_deliveries import NewDeliveries

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from staticfire.checkers.history import Op
-from staticfire.checkers.verdict import seconds
+from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.checkers.model.history import Op
 from staticfire.harness.run_result import RunResult
 
 BUSY = " with code 2: "

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from staticfire.checkers.promises import NS_PER_S
-from staticfire.checkers.verdict import seconds
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.harness.nemesis import FaultRecord
 from staticfire.harness.run_result import RunResult
 

@@ -10,10 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from staticfire.checkers.history import Op
-from staticfire.checkers.promises import NS_PER_S
-from staticfire.checkers.stretches import CONSUME_MANY, DELIVERIES, SEND_MANY, messages_in
-from staticfire.checkers.verdict import seconds
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import (
+    CONSUME_MANY,
+    DELIVERIES,
+    SEND_MANY,
+    messages_in,
+)
 from staticfire.harness.diagnoses.new_deliveries import NewDeliveries
 
 KEPT_UP_SHARE = (

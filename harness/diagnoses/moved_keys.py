@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from staticfire.checkers.history import Op
-from staticfire.checkers.verdict import seconds
+from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.checkers.model.history import Op
 from staticfire.harness.run_result import RunResult
 
 Queue = tuple[str, int]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from staticfire.checkers.history import Op
-from staticfire.checkers.stretches import of_delivery
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import of_delivery
 
 Place = tuple[str, str, int]  # topic, broker, queue
 

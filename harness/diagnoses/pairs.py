@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from staticfire.checkers.verdict import seconds
+from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
 from staticfire.faults.process_faults import Kill
 from staticfire.harness.nemesis import FaultRecord

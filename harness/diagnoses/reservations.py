@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from staticfire.checkers.promises import NS_PER_S
-from staticfire.checkers.verdict import seconds
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.harness.run_result import RunResult
 from staticfire.harness.workloads.reservations import CONFIRMS
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from staticfire.checkers.history import Op
-from staticfire.checkers.promises import NS_PER_S
-from staticfire.checkers.verdict import seconds
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.checkers.model.history import Op
 from staticfire.harness.nemesis import FaultRecord
 from staticfire.harness.run_result import RunResult
 

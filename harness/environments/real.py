@@ -15,7 +15,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from staticfire.checkers.history import NEMESIS, OpType, Stamp
+from staticfire.checkers.model.history import NEMESIS, OpType, Stamp
 from staticfire.faults.catalogue import fault_named
 from staticfire.harness.accounts import GuestRights
 from staticfire.harness.campaign import Campaign

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from random import Random
 from typing import Any
 
-from staticfire.checkers.history import NEMESIS, OpType
+from staticfire.checkers.model.history import NEMESIS, OpType
 from staticfire.harness.accounts import ACCOUNTS, GuestRights
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.clients.admin import serve_admin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from staticfire.checkers.stretches import SEND_MANY
+from staticfire.checkers.model.message_ranges import SEND_MANY
 from staticfire.harness.campaign import Campaign
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from staticfire.checkers.columns import QueueKey
-from staticfire.checkers.history import HistoryError, Op
-from staticfire.checkers.stretches import CONSUME_MANY, SEND_MANY
+from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.checkers.model.message_ranges import CONSUME_MANY, SEND_MANY
 
 Wanted = Callable[[Op], bool]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
 
-from staticfire.checkers.columnar.recording import ColumnarRecorder
-from staticfire.checkers.history import HistoryError, Op, encode_op
-from staticfire.checkers.jepsen.writing import JepsenWriter
+from staticfire.checkers.formats.columnar.recording import ColumnarRecorder
+from staticfire.checkers.formats.jepsen.writing import JepsenWriter
+from staticfire.checkers.model.history import HistoryError, Op, encode_op
 from staticfire.harness.histories.sources import EDN
 
 LINES = ".jsonl"

@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from staticfire.checkers.columnar.manifest import read_manifest
-from staticfire.checkers.columnar.op_reader import read_ops
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
-from staticfire.checkers.history import HistoryError, Op
-from staticfire.checkers.history_lines import HistoryLines
-from staticfire.checkers.jepsen.edn import EdnError, UnfinishedEdn, parse_all
-from staticfire.checkers.jepsen.reading import JepsenReader
-from staticfire.checkers.plain_files import plain_size
+from staticfire.checkers.formats.columnar.manifest import read_manifest
+from staticfire.checkers.formats.columnar.op_reader import read_ops
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.formats.jepsen.edn import EdnError, UnfinishedEdn, parse_all
+from staticfire.checkers.formats.jepsen.reading import JepsenReader
+from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.checkers.model.history_lines import HistoryLines
+from staticfire.checkers.model.plain_files import plain_size
 from staticfire.harness.run_folder import RunFolder
 
 LINES = "history.jsonl"

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 
-from staticfire.checkers.stretches import DELIVERIES, SENDS, messages_in
-from staticfire.checkers.verdict import seconds
+from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.checkers.model.message_ranges import DELIVERIES, SENDS, messages_in
 from staticfire.faults.fault import PlannedFault
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.diagnoses.catalogue import diagnose

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.recovery_times import NEVER_CAUGHT_UP, NEVER_RECOVERED
-from staticfire.checkers.verdict import Finding, Verdict, explain
+from staticfire.checkers.guarantees.verdict import Finding, Verdict, explain
+from staticfire.checkers.measures.recovery_times import NEVER_CAUGHT_UP, NEVER_RECOVERED
+from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.shown import printable
 
 WORDS = {True: "VALID", False: "INVALID", "unknown": "UNKNOWN"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.membership import BROADCASTING, Membership, plain

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from staticfire.faults.draws import pick
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.clients.consumer_kinds import LITE_PULL_ASSIGN, PUSH
 from staticfire.harness.interpreter import Generator

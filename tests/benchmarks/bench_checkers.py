@@ -20,13 +20,19 @@ from typing import Any, TypeVar
 
 import orjson
 
-from staticfire.checkers.column_builder import build_columns
-from staticfire.checkers.compose import ALL_CHECKERS, CORE, KERNELS, check_run
-from staticfire.checkers.engine import judge_columns
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.history import Op, OpType, read_history, read_observations, write_history
-from staticfire.checkers.kernel import Context
-from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.engine.engine import judge_columns
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.model.history import (
+    Op,
+    OpType,
+    read_history,
+    read_observations,
+    write_history,
+)
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS, CORE, KERNELS, check_run
 
 RUNS = 40
 BROKERS, QUEUES_EACH, BATCH, RECORD_SIZE = 4, 4, 8, 300

@@ -16,11 +16,11 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from staticfire.checkers.columnar.op_reader import read_ops
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columnar.recording import ColumnarRecorder
-from staticfire.checkers.history import Op, encode_op
-from staticfire.checkers.history_lines import HistoryLines
+from staticfire.checkers.formats.columnar.op_reader import read_ops
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.recording import ColumnarRecorder
+from staticfire.checkers.model.history import Op, encode_op
+from staticfire.checkers.model.history_lines import HistoryLines
 
 BROKERS, QUEUES_EACH, BATCH, PROCESSES, RECORD_SIZE = 4, 4, 8, 8, 300
 QUEUES = BROKERS * QUEUES_EACH

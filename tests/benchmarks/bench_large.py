@@ -24,18 +24,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from staticfire.checkers.check_files import check_files
-from staticfire.checkers.columnar.manifest import Dictionaries
-from staticfire.checkers.columnar.portions import PARTITION_ROWS, together
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columnar.rows import QueueRows
-from staticfire.checkers.columnar.writer import ColumnarWriter
-from staticfire.checkers.columns import Columns, Ints, Mask
-from staticfire.checkers.compose import CORE, KERNELS
-from staticfire.checkers.engine import FirstLook, first_look
-from staticfire.checkers.kernel import Context, Kernel
-from staticfire.checkers.promises import LossPromises
-from staticfire.checkers.verdict import Tally
+from staticfire.checkers.engine.engine import FirstLook, first_look
+from staticfire.checkers.engine.kernel import Context, Kernel
+from staticfire.checkers.formats.chunks.check_files import check_files
+from staticfire.checkers.formats.chunks.work_units import PARTITION_ROWS, together
+from staticfire.checkers.formats.columnar.manifest import Dictionaries
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.rows import QueueRows
+from staticfire.checkers.formats.columnar.writer import ColumnarWriter
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.guarantees.verdict import Tally
+from staticfire.checkers.model.columns import Columns, Ints, Mask
+from staticfire.checkers.verdicts.compose import CORE, KERNELS
 from tests.benchmarks.made_up_queues import MadeUpQueues
 
 TRIES = 3  # the best counts

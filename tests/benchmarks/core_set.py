@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from staticfire.checkers.compose import CORE
+from staticfire.checkers.verdicts.compose import CORE
 from staticfire.spark_analysis.analysis import laid_out
 from staticfire.spark_analysis.engines import Engine, InProcess, OnSpark
 from staticfire.spark_analysis.inputs import find_runs

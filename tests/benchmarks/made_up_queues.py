@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from staticfire.checkers.column_arrays import names_of
-from staticfire.checkers.columns import Columns, Commits, Ints, Names, Outcome, QueueKey, Touches
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.timeline import Drain, QueueEnd, Timeline
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.building.column_arrays import names_of
+from staticfire.checkers.model.columns import (
+    Columns,
+    Commits,
+    Ints,
+    Names,
+    Outcome,
+    QueueKey,
+    Touches,
+)
+from staticfire.checkers.model.timeline import Drain, QueueEnd, Timeline
 
 TOPIC, BROKERS, PRODUCERS, BATCH = "orders", 4, 8, 2
 COMMITS_EVERY = 1000  # deliveries

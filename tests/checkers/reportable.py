@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 
-from staticfire.checkers.column_builder import build_columns
-from staticfire.checkers.excuses import FOREVER_NS, NS_PER_S, began_ns
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.kernel import Context
-from staticfire.checkers.promises import LossPromises
-from staticfire.checkers.reportable import reportable, share_of
-from staticfire.checkers.spans import Span, joined
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, began_ns
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.measures.reportable import reportable, share_of
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.model.intervals import Span, joined
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.cli.options import given_options
 from staticfire.harness.runner import run_simulated

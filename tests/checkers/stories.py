@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticfire.checkers.compose import check_run
-from staticfire.checkers.history import Op, OpType
-from staticfire.checkers.verdict import Verdict
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.history import Op, OpType
+from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import BROKER, GROUP, TOPIC, facts
 
 NS_PER_S = 1_000_000_000

@@ -10,14 +10,14 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.check_files import check_files
-from staticfire.checkers.column_builder import build_columns
-from staticfire.checkers.compose import check_run
-from staticfire.checkers.forwarding import FORWARDING
-from staticfire.checkers.kernel import Context
-from staticfire.checkers.promises import LossPromises
-from staticfire.checkers.verdict import WITNESSES_MAX, Verdict
-from tests.checkers.columnar.test_round_trip import record
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.features.forwarding import FORWARDING
+from staticfire.checkers.formats.chunks.check_files import check_files
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.guarantees.verdict import WITNESSES_MAX, Verdict
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.verdicts.compose import check_run
+from tests.checkers.formats.columnar.test_round_trip import record
 from tests.support import reference_forwarding
 from tests.support.forwarding_histories import FACTS, forwarding_history
 from tests.support.history_language import facts

@@ -13,9 +13,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.compose import check_run
-from staticfire.checkers.history import Op
-from staticfire.checkers.verdict import Verdict
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.verdicts.compose import check_run
 from tests.support import gap_histories, group_histories, reference_groups, reference_waits
 from tests.support.gap_histories import gap_history
 from tests.support.group_histories import group_history

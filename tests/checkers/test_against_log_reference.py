@@ -10,8 +10,8 @@ import os
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.compose import check_run
-from staticfire.checkers.verdict import Verdict
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts
 from tests.support.log_histories import FACTS, GROUPS, log_history
 from tests.support.reference_log import log_holes

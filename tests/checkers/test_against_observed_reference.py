@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.column_builder import build_columns
-from staticfire.checkers.compose import check_run
-from staticfire.checkers.kernel import Context
-from staticfire.checkers.promises import LossPromises
-from staticfire.checkers.resources import RESOURCES
-from staticfire.checkers.send_status import DURABLE_BEFORE_ACK
-from staticfire.checkers.verdict import WITNESSES_MAX, Finding, Validity, Verdict
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.guarantees.verdict import WITNESSES_MAX, Finding, Validity, Verdict
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.verdicts.compose import check_run
+from staticfire.checkers.white_box.resources import RESOURCES
+from staticfire.checkers.white_box.send_status import DURABLE_BEFORE_ACK
 from tests.support import reference_copies, reference_endings
 from tests.support.history_language import facts
 from tests.support.observed_histories import Observed, observed_history

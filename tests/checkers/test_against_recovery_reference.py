@@ -11,12 +11,12 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.column_builder import build_columns
-from staticfire.checkers.compose import KERNELS, check_run
-from staticfire.checkers.kernel import Context
-from staticfire.checkers.promises import LossPromises
-from staticfire.checkers.routes import ROUTES
-from staticfire.checkers.verdict import Verdict
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.verdicts.compose import KERNELS, check_run
+from staticfire.checkers.white_box.routes import ROUTES
 from tests.support import recovery_histories, reference_recovery, reference_routes
 from tests.support.history_language import facts
 from tests.support.recovery_histories import Recovered, recovery_history

@@ -1,6 +1,6 @@
 """Every kernel against a plain reference, on random histories; and the merge law, for any cut.
 
-`HISTORIES=2000 pytest tests/checkers/test_against_reference.py tests/checkers/test_engine.py` tries more of them.
+`HISTORIES=2000 pytest tests/checkers/test_against_reference.py` tries more of them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.column_builder import build_columns
-from staticfire.checkers.compose import KERNELS
-from staticfire.checkers.history import Op
-from staticfire.checkers.kernel import Context, Kernel
-from staticfire.checkers.promises import LossPromises
-from staticfire.checkers.verdict import Finding, Verdict
+from staticfire.checkers.engine.kernel import Context, Kernel
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.guarantees.verdict import Finding, Verdict
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.verdicts.compose import KERNELS
 from tests.support import reference_checkers as reference
 from tests.support import reference_loss
 from tests.support.history_language import facts, fault

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.compose import check_run
-from staticfire.checkers.histogram import BUCKETS, EDGES_US
-from staticfire.checkers.history import Op
-from staticfire.checkers.verdict import Verdict
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.histogram import BUCKETS, EDGES_US
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_semantics as reference
 from tests.support.history_language import facts
 from tests.support.reference_checkers import inconsistent_offsets

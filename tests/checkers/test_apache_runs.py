@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.guarantees.judgement import Judgement
+from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.cli.check import judge
 from staticfire.harness.run_folder import RunFolder
 

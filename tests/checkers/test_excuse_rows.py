@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers import excuses
-from staticfire.checkers.compose import check_run
-from staticfire.checkers.excuse_table import EXCUSES, Excuse
-from staticfire.checkers.facts import FaultFacts, NodeExit, Timings
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees import excuses
+from staticfire.checkers.guarantees.excuse_table import EXCUSES, Excuse
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, Timings
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.stories import Story
-from tests.checkers.test_replicas import ack
+from tests.checkers.white_box.test_replicas import ack
 from tests.support.history_language import facts, fault, history
 
 PAIR = {"b": ("n0", "n1")}
@@ -435,7 +435,7 @@ def _histories() -> Iterator[Legal]:
         fault("packet_loss", "n1", at_s=-12, healed_s=9),
         took_s=0.5,
     )
-    # sharding.py
+    # ordered_keys.py
     yield moved(
         "a broker was not in the routes that producers saw",
         "key_moved",
@@ -469,7 +469,7 @@ def _histories() -> Iterator[Legal]:
         (190, whole, "n0 n1"),
     )
     yield route("ghost_route", away, (0, whole, "n0 n1"), (20, whole, "n0"), (190, whole, "n0"))
-    # exits.py
+    # node_exits.py
     yield Legal(
         mechanism="its disk failed: a page that could not be written back is noticed at the next fsync",
         anomaly="node_died",

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.checkers.compose import ALL_CHECKERS
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS
 from tests.support.references import OF_FUNCTION, REFERENCES
 
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"
 SHARED = {
-    "staticfire.checkers.facts",
-    "staticfire.checkers.history",
+    "staticfire.checkers.guarantees.facts",
+    "staticfire.checkers.model.history",
 }  # what ops and facts are; no rule of theirs
 
 
@@ -35,7 +35,7 @@ def test_references_share_no_code_with_checkers(module: str) -> None:
 def test_a_random_test_asks_every_reference() -> None:
     """One that imports it and is no list of references itself."""
     asked = set()
-    for path in HERE.glob("test_*.py"):
+    for path in HERE.rglob("test_*.py"):
         text = path.read_text(encoding="utf-8")
         if "@given(" in text:
             names = {

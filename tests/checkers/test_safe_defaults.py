@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.checkers.check_files import check_files
-from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict, check_columns
-from staticfire.checkers.engine import first_look
-from staticfire.checkers.kernel import Context, no_rows
-from staticfire.checkers.promises import LossPromises
-from tests.checkers.columnar.test_round_trip import record
-from tests.checkers.test_engine import ALL_FACTS
+from staticfire.checkers.engine.engine import first_look
+from staticfire.checkers.engine.kernel import Context, no_rows
+from staticfire.checkers.formats.chunks.check_files import check_files
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS, RunVerdict, check_columns
+from tests.checkers.engine.test_engine import ALL_FACTS
+from tests.checkers.formats.columnar.test_round_trip import record
 from tests.support.default_checkers import DEFAULTS, check_rows
 from tests.support.planted_histories import planted_history
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.facts import FaultFacts
-from staticfire.checkers.history import OpType
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.model.history import OpType
 from tests.checkers.stories import DEAD_TOPIC, RETRY_TOPIC, Story
 from tests.support.history_language import GROUP, NODE, fault
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.resources import TABLE_SLACK
+from staticfire.checkers.white_box.resources import TABLE_SLACK
 from staticfire.faults.fault import PlannedFault
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.campaign_draw import draw_campaign

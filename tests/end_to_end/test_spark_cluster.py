@@ -117,7 +117,7 @@ def test_two_workers_one_executor_killed_midway(tmp_path: Path) -> None:
             analyze(history, tmp_path / "one", "--master", cluster.master, "--memory", "512")
             == here
         )
-    from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict
+    from staticfire.checkers.verdicts.compose import ALL_CHECKERS, RunVerdict
 
     planted = {finding["anomaly"] for finding in truth_of(history)["findings"]}
     assert planted == {anomaly for checker in ALL_CHECKERS for anomaly in checker.anomalies}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.compose import ALL_CHECKERS
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS
 from staticfire.faults.defects import (
     DEFECTS,
     HERE,

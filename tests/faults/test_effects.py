@@ -6,7 +6,11 @@ from random import Random
 
 import pytest
 
-from staticfire.checkers.fault_effects import AFFECTED_BY_KIND, ALL_EFFECTS, default_effects
+from staticfire.checkers.guarantees.fault_effects import (
+    AFFECTED_BY_KIND,
+    ALL_EFFECTS,
+    default_effects,
+)
 from staticfire.faults.catalogue import FAULTS, fault_named
 from staticfire.faults.fault import PlannedFault, Situation
 from staticfire.faults.shape import BrokerNode, ClusterShape

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from staticfire.checkers.columnar.op_reader import read_ops
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.history import Op, encode_op, write_history
+from staticfire.checkers.formats.columnar.op_reader import read_ops
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.model.history import Op, encode_op, write_history
 from staticfire.harness.column_keeping import ColumnKeeper, write_columns
 from staticfire.harness.run_history import read_run_history
 from tests.support.history_language import history

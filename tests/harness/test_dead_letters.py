@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from staticfire.harness.campaign import cluster_shape
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.dead_letters import TRIES, DeadLetters

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from staticfire.checkers.history import OpType
+from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.draining import RETRY_BOUND_S, Drain
 from staticfire.harness.environments.environment import Environment

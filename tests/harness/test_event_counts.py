@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from staticfire.checkers.history import NEMESIS, Op, OpType
+from staticfire.checkers.model.history import NEMESIS, Op, OpType
 from staticfire.harness.event_counts import count_log, count_sends
 from staticfire.harness.log_line import LogLine
 from staticfire.harness.probing import PROBE_PROCESS

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from staticfire.checkers.facts import Struck
-from staticfire.checkers.history import NEMESIS, Op
-from staticfire.checkers.promises import DAMAGE_OF_FAULT, STRIKES_LATER, Damage
+from staticfire.checkers.guarantees.facts import Struck
+from staticfire.checkers.guarantees.promises import DAMAGE_OF_FAULT, STRIKES_LATER, Damage
+from staticfire.checkers.model.history import NEMESIS, Op
 from staticfire.faults.catalogue import FAULTS
 from staticfire.faults.fault import PlannedFault
 from staticfire.harness.campaign import Campaign

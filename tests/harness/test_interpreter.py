@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from staticfire.harness.accounts import GUEST, GuestRights
 from staticfire.harness.clients.port import ONE_WAY, Outcome, Request
 from staticfire.harness.interpreter import Interpreter

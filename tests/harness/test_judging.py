@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.checkers.compose import RunVerdict, check_run
-from staticfire.checkers.facts import RunFacts
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.verdicts.compose import RunVerdict, check_run
 from staticfire.harness import judging
 from staticfire.harness.column_keeping import ColumnKeeper
 from staticfire.harness.judging import judge

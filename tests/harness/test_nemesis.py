@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from staticfire.checkers.history import NEMESIS
+from staticfire.checkers.model.history import NEMESIS
 from staticfire.faults.capabilities import Controls, Evidence
 from staticfire.faults.catalogue import FAULTS
 from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike

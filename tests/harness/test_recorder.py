@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from staticfire.checkers.history import Op, decode_history
+from staticfire.checkers.model.history import Op, decode_history
 from staticfire.harness.recorder import Recorder
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.verdict import Verdict
+from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.faults.fault import PlannedFault
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.campaign_file import load_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from staticfire.checkers.compose import check_run
+from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.campaign_file import load_options
 from staticfire.harness.runner import run_simulated

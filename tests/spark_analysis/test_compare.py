@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from staticfire.checkers.facts import FaultFacts
+from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.spark_analysis.analysis import analyse
 from staticfire.spark_analysis.compare import NO_FAULT
 from staticfire.spark_analysis.engines import InProcess

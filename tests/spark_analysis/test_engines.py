@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.model.history import HistoryError
 from staticfire.spark_analysis.engines import RESULT, InProcess, _in_order, packed, run_tasks
 from staticfire.spark_analysis.java import SparkError
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.histogram import buckets_of
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.histogram import buckets_of
 from staticfire.spark_analysis.latency import COLUMNS, Slice, gaps_of, merged, slices_of, tally
 from staticfire.spark_analysis.plot import can_plot, plot_latency
 

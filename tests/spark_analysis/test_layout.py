@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columnar.schema import FOLDER, MANIFEST
-from staticfire.checkers.columns import TOUCH_FIELDS
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.model.columns import TOUCH_FIELDS
+from staticfire.checkers.model.history import HistoryError
 from staticfire.spark_analysis import layout, raw
 from staticfire.spark_analysis.analysis import laid_out
 from staticfire.spark_analysis.engines import InProcess

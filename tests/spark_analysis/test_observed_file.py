@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.checkers import history
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.model import history
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.spark_analysis.engines import InProcess
 from staticfire.spark_analysis.inputs import find_runs
 from staticfire.spark_analysis.observed_file import ObservedFile, bytes_in_memory, observed_file

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.model.history import HistoryError
 from staticfire.spark_analysis import partitioning, raw
 from staticfire.spark_analysis.analysis import analyse, laid_out
 from staticfire.spark_analysis.engines import InProcess, OnSpark

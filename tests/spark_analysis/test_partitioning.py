@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from staticfire.checkers.columns import Commits, Piece, joined
+from staticfire.checkers.model.columns import Commits, Piece, joined
 from staticfire.spark_analysis.engines import InProcess
 from staticfire.spark_analysis.partitioning import (
     BASE_BYTES,

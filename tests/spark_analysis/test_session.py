@@ -93,7 +93,7 @@ def test_errors_are_told_in_a_sentence(text: str, sentence: str) -> None:
 
 def test_the_code_for_executors_can_be_imported_from_the_archive(tmp_path: Path) -> None:
     archive = code_archive(tmp_path)
-    code = "import staticfire.checkers.compose, staticfire.spark_analysis.verdicts as of; print(of.__file__)"
+    code = "import staticfire.checkers.verdicts.compose, staticfire.spark_analysis.verdicts as of; print(of.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(archive), "PATH": os.environ["PATH"]},

@@ -10,9 +10,9 @@ import numpy as np
 import orjson
 import pytest
 
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columns import Outcome
-from staticfire.checkers.compose import ALL_CHECKERS
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.model.columns import Outcome
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS
 from staticfire.spark_analysis.engines import InProcess
 from staticfire.spark_analysis.raw import RAW_FOLDER
 from staticfire.spark_analysis.shape import Shape, ShapeError

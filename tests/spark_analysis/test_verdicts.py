@@ -10,15 +10,21 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.availability_gaps import AVAILABILITY_GAPS
-from staticfire.checkers.columnar.reader import ColumnarHistory
-from staticfire.checkers.columns import Columns
-from staticfire.checkers.compose import ALL_CHECKERS, RunVerdict, asked_of, kernels_of, run_verdict
-from staticfire.checkers.engine import judge_columns
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.history import HistoryError
-from staticfire.checkers.kernel import Checker, Context, no_rows
-from staticfire.checkers.promises import LossPromises
+from staticfire.checkers.availability.availability_gaps import AVAILABILITY_GAPS
+from staticfire.checkers.engine.engine import judge_columns
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.model.columns import Columns
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.verdicts.compose import (
+    ALL_CHECKERS,
+    RunVerdict,
+    asked_of,
+    kernels_of,
+    run_verdict,
+)
 from staticfire.spark_analysis import partitioning, raw, verdicts
 from staticfire.spark_analysis.analysis import analyse, laid_out
 from staticfire.spark_analysis.engines import InProcess, sentence_of
@@ -26,7 +32,7 @@ from staticfire.spark_analysis.inputs import FACTS_FILE, RunInput, find_runs
 from staticfire.spark_analysis.observed_file import observed_file
 from staticfire.spark_analysis.partitioning import partitioned, partitions_of
 from staticfire.spark_analysis.verdicts import CHECKERS, judge_runs
-from tests.checkers.columnar.test_round_trip import record
+from tests.checkers.formats.columnar.test_round_trip import record
 from tests.support.default_checkers import DEFAULTS
 from tests.support.gap_histories import FACTS as GAP_FACTS
 from tests.support.gap_histories import gap_history

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from staticfire.checkers.history import Stamp
+from staticfire.checkers.model.history import Stamp
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.clients.process_port import ProcessPort
 

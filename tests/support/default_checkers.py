@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from staticfire.checkers.columns import Columns, PartitionKey
-from staticfire.checkers.kernel import Checker, Context, Kernel, every_row, nothing_missing
-from staticfire.checkers.verdict import Tally, Verdict
+from staticfire.checkers.engine.kernel import Checker, Context, Kernel, every_row, nothing_missing
+from staticfire.checkers.guarantees.verdict import Tally, Verdict
+from staticfire.checkers.model.columns import Columns, PartitionKey
 
 
 def count_rows(columns: Columns, _context: Context) -> Tally:

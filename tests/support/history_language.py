@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from staticfire.checkers.facts import FaultFacts, RunFacts
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
+from staticfire.checkers.model.history import Op
 
 GROUP, TOPIC, BROKER, NODE = "g", "t", "b", "n0"
 Queue = tuple[str, str, int]

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.history import Op
-from staticfire.checkers.jepsen.edn import parse_edn
-from staticfire.checkers.jepsen.judging import judge_jepsen
-from staticfire.checkers.jepsen.reading import JepsenReader
-from staticfire.checkers.judgement import Judgement
+from staticfire.checkers.formats.jepsen.edn import parse_edn
+from staticfire.checkers.formats.jepsen.judging import judge_jepsen
+from staticfire.checkers.formats.jepsen.reading import JepsenReader
+from staticfire.checkers.guarantees.judgement import Judgement
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.verdicts.compose import RunVerdict
 
 FILE = Path(__file__).parent.parent / "data" / "jepsen-cases.toml"
 CASES: Mapping[str, dict[str, Any]] = {

@@ -10,8 +10,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
-from staticfire.checkers.facts import FaultFacts, NodeExit
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.model.history import Op
 from tests.support.history_language import fault
 from tests.support.told_ops import ToldOps
 

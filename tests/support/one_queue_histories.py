@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import Op
 from tests.support.history_language import facts, fault
 
 MS = 1_000_000

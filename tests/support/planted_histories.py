@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 
 Step = dict[str, Any]  # f, ending, process, value
 GROUPS = {"g": ("t",), "h": ("t", "u")}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 
 Queue = tuple[str, str, int]
 Groups = Mapping[str, tuple[str, ...]]

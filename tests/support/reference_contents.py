@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from tests.support.reference_checkers import Delivery, Send, deliveries_of, sends_of
 
 Found = Counter[tuple[str, str, str]]  # anomaly, key, group

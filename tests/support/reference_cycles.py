@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise, product
 from typing import Any
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 
 LEVELS = ("", "-process", "-realtime")
 PATHS = {

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 
 Found = Counter[tuple[Any, ...]]
 Queue = tuple[str, str, int]

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from staticfire.checkers.facts import FaultFacts
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.model.history import Op
 
 NS_PER_S = 10**9
 S = 10**9

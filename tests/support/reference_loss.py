@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from tests.support.reference_checkers import Send, deliveries_of, sends_of
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from staticfire.checkers.facts import FaultFacts, NodeExit
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.model.history import Op
 
 S = 10**9
 Found = Counter[tuple[Any, ...]]

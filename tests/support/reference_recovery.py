@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from staticfire.checkers.facts import FaultFacts
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.model.history import Op
 from tests.support.reference_checkers import Queue, Send, deliveries_of, sends_of
 from tests.support.reference_semantics import Found, began_ns, ended_ns, value_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from staticfire.checkers.facts import FaultFacts
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.model.history import Op
 
 NS_PER_S = 10**9
 GHOST_S, MISSING_S = 150, 45

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from staticfire.checkers.facts import FaultFacts
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.model.history import Op
 
 S = 10**9
 FORGOTTEN_S = 120  # how long after a fault there is no rest

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from tests.support.reference_checkers import Queue, Send, deliveries_of, sends_of
 
 Place = tuple[Queue, int]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from tests.support.told_ops import ToldOps
 
 GROUPS = {"g": ("t",), "h": ("t", "u"), "all": ("t",)}

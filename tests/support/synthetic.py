@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.judgement import Judgement
-from staticfire.checkers.verdict import WITNESSES_MAX, Finding
+from staticfire.checkers.guarantees.judgement import Judgement
+from staticfire.checkers.guarantees.verdict import WITNESSES_MAX, Finding
+from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.spark_analysis.inputs import RunInput, find_runs
 from staticfire.spark_analysis.shape import Shape
 from staticfire.spark_analysis.synthesize import TRUTH_FILE, synthesize

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 
 
 def txns(*lines: str) -> list[Op]:

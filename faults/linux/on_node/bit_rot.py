@@ -45,7 +45,7 @@ class StoredRecord(NamedTuple):
         return crc32(body) & 0x7FFFFFFF == expected
 
     def told(self, record: bytes) -> dict[str, Any]:
-        """The key of its message and its place in the whole log, as `staticfire.checkers.facts.RottenRecord` has it."""
+        """The key of its message and its place in the whole log, as `RottenRecord` of the checkers' facts has it."""
         place = int.from_bytes(record[28:36], "big")
         topic_at = self.body_end - self.start
         properties_at = topic_at + 1 + record[topic_at] + 2

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from staticfire.checkers.columnar.manifest import read_manifest, write_manifest
-from staticfire.checkers.columnar.schema import FOLDER
-from staticfire.checkers.columns import QueueKey
-from staticfire.checkers.garbage import collector_paused
-from staticfire.checkers.history import HistoryError, Op
+from staticfire.checkers.formats.columnar.manifest import read_manifest, write_manifest
+from staticfire.checkers.formats.columnar.schema import FOLDER
+from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.gc_pause import collector_paused
+from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.cli.history.reading import open_source, say, say_torn, told_errors, watched
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.histories.choice import Choice, chosen

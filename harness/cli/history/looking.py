@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from staticfire.checkers.columnar.statistics import Statistics, of_columns, of_ops
-from staticfire.checkers.columns import UNKNOWN, QueueKey
-from staticfire.checkers.history import OP_TYPES, Op, encode_op
+from staticfire.checkers.formats.columnar.statistics import Statistics, of_columns, of_ops
+from staticfire.checkers.model.columns import UNKNOWN, QueueKey
+from staticfire.checkers.model.history import OP_TYPES, Op, encode_op
 from staticfire.harness.cli.history.reading import open_source, say_torn, told_errors, watched
 from staticfire.harness.histories.sources import columns_at
 from staticfire.harness.shown import printable

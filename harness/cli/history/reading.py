@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from staticfire.checkers.history import HistoryError, Op
+from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.histories.sources import Source, source_at
 

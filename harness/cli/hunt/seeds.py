@@ -114,7 +114,7 @@ def campaign_of(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
 
 
 def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
-    from staticfire.checkers.compose import CLIENT_CHECKERS, check_run
+    from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, check_run
     from staticfire.harness.any_runner import runner_of
     from staticfire.harness.report.console import summary_lines
     from staticfire.harness.report.verdict_lines import verdict_lines

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from staticfire.checkers.coverage import missed
+from staticfire.checkers.measures.coverage import missed
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.shown import printable
 

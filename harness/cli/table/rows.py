@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from staticfire.checkers.history import HistoryError
-from staticfire.checkers.plain_files import read_plain
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.model.plain_files import read_plain
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.shown import shown
 

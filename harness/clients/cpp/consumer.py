@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from staticfire.checkers.message_contents import digest_of_text
+from staticfire.checkers.model.message_contents import digest_of_text
 from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.clients.consumer import ListenerControl
 from staticfire.harness.clients.contents import origin_of

@@ -8,7 +8,7 @@ import os
 import threading
 from typing import Any
 
-from staticfire.checkers.message_contents import digest_of_text
+from staticfire.checkers.model.message_contents import digest_of_text
 from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.clients.cpp.library import (
     LOG_FILE_MIB,

@@ -11,7 +11,7 @@ from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.conformance.failures import NotTriable
 
 if TYPE_CHECKING:
-    from staticfire.checkers.history import OpType
+    from staticfire.checkers.model.history import OpType
     from staticfire.harness.conformance.clients.door import Door
 
 ANSWER_S = 30.0  # for one request, and for the start

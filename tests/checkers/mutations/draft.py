@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.events import (
     BARE,
     Delivery,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from staticfire.checkers.history import Op
-from staticfire.checkers.stretches import is_plain
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import is_plain
 
 CONSUMED = ("consume", "consume_many")
 SENT = ("send", "send_many")

@@ -7,7 +7,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from staticfire.checkers.fault_effects import STOPS
+from staticfire.checkers.guarantees.fault_effects import STOPS
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS

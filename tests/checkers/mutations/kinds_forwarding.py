@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import later_key
 from tests.checkers.mutations.kinds import KINDS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from staticfire.checkers.facts import NodeExit
-from staticfire.checkers.history import Op, OpType
+from staticfire.checkers.guarantees.facts import NodeExit
+from staticfire.checkers.model.history import Op, OpType
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import GROUPED, Run, S, Site, choose

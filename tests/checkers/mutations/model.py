@@ -8,8 +8,8 @@ from functools import cached_property
 from random import Random
 from typing import Any, Literal, TypeVar
 
-from staticfire.checkers.facts import FaultFacts, RunFacts
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
+from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.events import Delivery, Sent, deliveries_of, sends_of
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from staticfire.checkers.facts import FaultFacts
-from staticfire.checkers.history import Op
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS

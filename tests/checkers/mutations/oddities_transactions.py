@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from staticfire.checkers.history import Stamp
+from staticfire.checkers.model.history import Stamp
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import BARE
 from tests.checkers.mutations.kinds import KINDS

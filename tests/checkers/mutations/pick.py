@@ -9,7 +9,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft, at_index
 from tests.checkers.mutations.events import Delivery, Sent
 from tests.checkers.mutations.model import Member, Run, S, Site, Tenure, choose

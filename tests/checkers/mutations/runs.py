@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from staticfire.checkers.column_builder import build_columns
-from staticfire.checkers.compose import ALL_CHECKERS, check_columns
-from staticfire.checkers.facts import RunFacts
-from staticfire.checkers.history import HistoryError, encode_op, read_history
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.model.history import HistoryError, encode_op, read_history
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS, check_columns
 from staticfire.harness.campaign import AVERAGELY
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.runner import run_simulated

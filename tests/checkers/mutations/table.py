@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from staticfire.checkers.compose import ALL_CHECKERS
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS
 from tests.checkers.mutations.catalogue import all_mutations, all_oddities
 from tests.checkers.mutations.model import SITES, Site
 from tests.checkers.mutations.score import Score, Scores

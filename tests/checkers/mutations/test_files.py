@@ -10,7 +10,7 @@ from random import Random
 import orjson
 import pytest
 
-from staticfire.checkers.history import HistoryError, write_history
+from staticfire.checkers.model.history import HistoryError, write_history
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.cli.check import judge
 from staticfire.harness.run_folder import RunFolder

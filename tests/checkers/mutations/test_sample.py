@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from staticfire.checkers.history import decode_history, encode_op
+from staticfire.checkers.model.history import decode_history, encode_op
 from tests.checkers.mutations.catalogue import all_kinds, all_mutations, all_oddities
 from tests.checkers.mutations.model import EVIDENCE, SITES, Kind, Mutation, Oddity, Run, Site
 from tests.checkers.mutations.runs import CLEAN, FAULTS, judged, make_run

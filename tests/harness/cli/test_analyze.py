@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from staticfire.checkers.verdict import Validity
+from staticfire.checkers.guarantees.verdict import Validity
 from staticfire.harness.cli.check import judge
 from staticfire.harness.run_facts_file import facts_of_run
 from staticfire.harness.run_folder import RunFolder

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.columnar.manifest import read_manifest
-from staticfire.checkers.history import read_history
+from staticfire.checkers.formats.columnar.manifest import read_manifest
+from staticfire.checkers.model.history import read_history
 from staticfire.harness.cli.history import looking
 from tests.harness.cli.conftest import Said
 

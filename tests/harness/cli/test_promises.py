@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from staticfire.checkers.anomaly_rules import RULES
-from staticfire.checkers.promise_table import PROFILES
+from staticfire.checkers.guarantees.anomaly_rules import RULES
+from staticfire.checkers.guarantees.promise_table import PROFILES
 from staticfire.harness.cli import status_of
 
 

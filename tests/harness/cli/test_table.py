@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.compose import RunVerdict
-from staticfire.checkers.judgement import Judgement
-from staticfire.checkers.verdict import Finding, Validity, Verdict
+from staticfire.checkers.guarantees.judgement import Judgement
+from staticfire.checkers.guarantees.verdict import Finding, Validity, Verdict
+from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness import runner
 from staticfire.harness.cli.table import command
 from staticfire.harness.cli.table.markdown import markdown_lines

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.checkers.history import Stamp
+from staticfire.checkers.model.history import Stamp
 from staticfire.harness.clients.client_clock import DRIFT_PPM, ClientClock
 
 MS = 1_000_000

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from staticfire.checkers.history import OpType
+from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients import forwarding
 from staticfire.harness.clients.forwarding import Forwarder
 from staticfire.harness.clients.port import ClientPort

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.history import OpType
+from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients.line_values import check_emitted, check_result
 from staticfire.harness.clients.lines import LineError
 from staticfire.harness.clients.port import Outcome

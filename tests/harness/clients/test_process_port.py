@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.history import Stamp
+from staticfire.checkers.model.history import Stamp
 from staticfire.harness.clients import lines
 from staticfire.harness.clients.client_clock import ClientClock
 from staticfire.harness.clients.port import CLOCK, Outcome, Request

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from staticfire.checkers.history import Op, OpType
+from staticfire.checkers.model.history import Op, OpType
 from staticfire.faults.fault import PlannedFault
 from staticfire.harness.diagnoses.atomic_writes import atomic_writes
 from staticfire.harness.diagnoses.backlog import backlog

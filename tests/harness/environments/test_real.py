@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from staticfire.checkers.history import NEMESIS
+from staticfire.checkers.model.history import NEMESIS
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.environments import real
 from staticfire.harness.environments.fleet import Fleet

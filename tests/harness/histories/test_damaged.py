@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.history import HistoryError
+from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.histories.sinks import sink_at
 from staticfire.harness.histories.sources import source_at
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.compose import CLIENT_CHECKERS, RunVerdict, check_run
-from staticfire.checkers.facts import NodeExit
-from staticfire.checkers.history import Op
-from staticfire.checkers.verdict import Verdict
+from staticfire.checkers.guarantees.facts import NodeExit
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, RunVerdict, check_run
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.environments.fleet_options import FleetOptions, SshHost
 from staticfire.harness.nemesis import FaultRecord

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.history import Op
+from staticfire.checkers.model.history import Op
 from staticfire.harness.campaign import CampaignError
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.clients.port import TO_BE_ASKED

@@ -1,0 +1,445 @@
+"""Evidence must agree: what was looked up, drained and observed after a run is held against the history and itself.
+
+No anomaly: two records that cannot both be true say that one of them is wrong, and not which. So the answer is unknown,
+with one sentence. `checkers/agreement/disagreements.py` compares look-ups, drains and observations with each other.
+Here messages are compared with them:
+
+* each acknowledged message (of many sent at once, the first) with the look-ups that were to ask for all of them;
+* its queue with the number of queues that the master says the topic has;
+* the status and the place of an acknowledgement with what the harness saw at that moment: between two faults that may
+  have cost a broker something, its records do not overlap;
+* its place with the end of the log that its broker had recovered before it was sent, in the simulation;
+* the end of a send or of a delivery with its beginning: this harness writes down both, but of the dead letters that it
+  reads itself. What ended as unknown may be an op without an end.
+
+Offsets of a queue are dense. At each place that a complete drain covers lies an acknowledged or delivered message, or
+one of a send that is unclear or was tried again. A group that wants all of a topic, on a broker that has lost nothing,
+was given what it has drained: there no such send explains an empty place. This is asked where `RunFacts.due` names
+something: then this harness has recorded all that was sent.
+
+Cannot see: what was changed everywhere alike.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.agreement.disagreements import (
+    RECOVERIES_DUE,
+    disagreements,
+    is_strange,
+    queue_numbers,
+)
+from staticfire.checkers.engine.kernel import Context, Kernel
+from staticfire.checkers.features.retries import DEAD
+from staticfire.checkers.guarantees.fault_effects import EMPTIES, OFFSETS, QUEUES, ROTS
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Damage
+from staticfire.checkers.guarantees.verdict import Tally
+from staticfire.checkers.model.building.column_builder import WEAK_STATUSES
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
+from staticfire.checkers.model.message_ids import MessageIds
+from staticfire.checkers.model.timeline import LookUp
+from staticfire.checkers.white_box.send_status import sends_seen
+
+RECORD_MIN = 91  # bytes of a record without topic, properties and body (RocketMQ: MessageDecoder)
+COMPRESSED_FROM = 4096  # bytes of a body; a larger one may be stored in fewer
+SETTLED_NS = 30 * NS_PER_S  # after a fault: what was stored before it may still be acknowledged
+UNKNOWN_TRIES = 1 << 20  # of a client that does not say how often it tried
+EXPLAIN_PASSED = frozenset({OFFSETS, QUEUES, ROTS, EMPTIES})
+NOT_LOOKED_UP = "not_looked_up"
+STRANGE_QUEUES = "strange_queues"
+STATUSES_DIFFER = "statuses_differ"
+PLACES_DIFFER = "places_differ"
+BELOW_RECOVERY = "below_recovery"
+EMPTY_PLACES = "empty_places"
+PASSED_PLACES = "passed_places"
+UNPLACED = "unplaced"
+BEGUN = "begun"
+WITHOUT_BEGINNING = "without_beginning"
+REASONS = {
+    NOT_LOOKED_UP: "{} acknowledged messages of brokers that were asked for all of theirs are in no look-up",
+    STRANGE_QUEUES: "{} messages are of queues that their topic does not have, by what its master says",
+    STATUSES_DIFFER: "{} sends have another status than their producers were seen to get",
+    PLACES_DIFFER: "{} acknowledged messages lie within the record of another one, by what disks were seen to hold",
+    BELOW_RECOVERY: "{} messages lie below the end of the log that their broker had recovered before they were sent",
+    PASSED_PLACES: "drains have read {} places of queues at which no message was acknowledged or delivered",
+}
+
+
+def tally_agreement(columns: Columns, context: Context) -> Tally:
+    """Count what does not agree, of whole queues or pieces of them (partition key: queue)."""
+    seen = _seen(columns, context)
+    return Tally(
+        counts={
+            NOT_LOOKED_UP: _not_looked_up(columns, context),
+            STRANGE_QUEUES: _in_strange_queues(columns, context),
+            STATUSES_DIFFER: _with_other_status(columns, seen),
+            PLACES_DIFFER: _misplaced(columns, context, seen),
+            BELOW_RECOVERY: _below_recovery(columns, context),
+            **_beginnings(columns, context),
+            **_places(columns, context),
+        }
+    )
+
+
+def _disagreement(tally: Tally, context: Context) -> str | None:
+    if context.facts.unread:
+        return context.facts.unread
+    counted = (words.format(n) for name, words in REASONS.items() if (n := tally.counts.get(name)))
+    found = next(counted, None) or _never_begun(tally) or _too_many_empty(tally)
+    return found or next(disagreements(context), None)
+
+
+def _never_begun(tally: Tally) -> str | None:
+    """Asked where any op has an invocation."""
+    count = tally.counts.get(WITHOUT_BEGINNING, 0) if tally.counts.get(BEGUN, 0) else 0
+    if not count:
+        return None
+    return f"{count} messages were sent or delivered by an op that ended and has no invocation"
+
+
+def _too_many_empty(tally: Tally) -> str | None:
+    empty, unplaced = tally.counts.get(EMPTY_PLACES, 0), tally.counts.get(UNPLACED, 0)
+    if empty <= unplaced:
+        return None
+    return f"drained queues have {empty} places without any message, and {unplaced} sends may have put one there"
+
+
+class _Asked(NamedTuple):
+    """What was looked up of one topic on one broker; arrays of shape (messages,), by message."""
+
+    since: int  # op index before which a send must have ended to be asked for
+    message: Ints
+    queue: Ints  # its number
+    offset: Ints
+
+
+def _not_looked_up(columns: Columns, context: Context) -> int:
+    sends, names = columns.sends, columns.names
+    if not context.timeline.look_ups or not len(sends):
+        return 0
+    first = np.ones(len(sends), np.bool_)  # row of its op
+    first[1:] = (sends.op_index[1:] != sends.op_index[:-1]) | (sends.queue[1:] != sends.queue[:-1])
+    if columns.piece is not None:  # whose first message may not be the first one of its stretch
+        first &= sends.queue_offset != columns.piece.first_offset
+    placed = (sends.queue != UNKNOWN) & (sends.queue_offset != UNKNOWN)
+    rows = np.flatnonzero(first & placed & (sends.outcome == Outcome.OK))
+    missing = 0
+    for queue in np.unique(sends.queue[rows]).tolist():
+        asked = _asked(columns, context, names.queues[queue])
+        if asked is None:
+            continue
+        mine = rows[(sends.queue[rows] == queue) & (sends.op_index[rows] < asked.since)]
+        missing += int(np.count_nonzero(~_is_asked(asked, columns, mine)))
+    return missing
+
+
+def _is_asked(asked: _Asked, columns: Columns, rows: Ints) -> Mask:
+    if not len(asked.message):
+        return np.zeros(len(rows), np.bool_)
+    sends = columns.sends
+    number = np.array([queue.queue for queue in columns.names.queues], np.int64)
+    at = np.minimum(np.searchsorted(asked.message, sends.message[rows]), len(asked.message) - 1)
+    found: Mask = (
+        (asked.message[at] == sends.message[rows])
+        & (asked.queue[at] == number[sends.queue[rows]])
+        & (asked.offset[at] == sends.queue_offset[rows])
+    )
+    return found
+
+
+def _asked(columns: Columns, context: Context, queue: QueueKey) -> _Asked | None:
+    """None where nothing says that all acknowledged messages were asked for."""
+    of = "asked", queue.topic, queue.broker
+    if of not in context.cache:
+        ids, mine = MessageIds(columns.names.other_keys), _look_ups(context, queue)
+        complete = mine and all(one.asked is not None and one.error is None for one in mine)
+        rows = [(ids[row.key], row.queue, row.queue_offset) for one in mine for row in one.found]
+        rows += [(ids[row.key], row.queue, row.queue_offset) for one in mine for row in one.torn]
+        table = np.array(sorted(rows), np.int64).reshape(-1, 3)
+        context.cache[of] = (
+            _Asked(_begun_after(context, queue.broker), *table.T) if complete else None
+        )
+    known = context.cache[of]
+    assert known is None or isinstance(known, _Asked)
+    return known
+
+
+def _begun_after(context: Context, broker: str) -> int:
+    """The op after which the look-ups of a broker began: a drain, or the last look-up of another broker.
+
+    A look-up has no invocation. What is to be asked of a broker is chosen before its first one, and a message that was
+    on its way for long may be acknowledged in between.
+    """
+    timeline = context.timeline
+    mine = min(one.op_index for one in timeline.look_ups if one.broker == broker)
+    before = [one.op_index for one in timeline.look_ups]
+    before += [drain.op_index for drain in timeline.drains.values()]
+    return max((index for index in before if index < mine), default=mine)
+
+
+def _look_ups(context: Context, queue: QueueKey) -> list[LookUp]:
+    return [
+        one
+        for one in context.timeline.look_ups
+        if (one.topic, one.broker) == (queue.topic, queue.broker)
+    ]
+
+
+def _in_strange_queues(columns: Columns, context: Context) -> int:
+    known = queue_numbers(context)
+    strange = [of for of, queue in enumerate(columns.names.queues) if is_strange(known, queue)]
+    if not strange:
+        return 0
+    touched = (columns.sends.queue, columns.deliveries.queue)
+    return sum(int(np.count_nonzero(np.isin(queues, strange))) for queues in touched)
+
+
+class _Seen(NamedTuple):
+    """What was seen of sends when they were acknowledged; arrays of shape (sights,)."""
+
+    rows: Ints  # of sends
+    status: list[str]
+    broker: list[str]  # of the history
+    broker_seen: list[str]
+    end: Ints  # of the record in the log; UNKNOWN
+
+
+def _seen(columns: Columns, context: Context) -> _Seen:
+    sends = columns.sends
+    stored = np.flatnonzero((sends.outcome <= Outcome.WEAK) & (sends.queue != UNKNOWN))
+    found = list(sends_seen(columns, context, stored))
+    ends = [seen["end_offset"] for _, _, seen in found]
+    return _Seen(
+        np.array([row for _, row, _ in found], np.int64),
+        [seen["status"] for _, _, seen in found],
+        [broker for broker, _, _ in found],
+        [seen["broker_name"] for _, _, seen in found],
+        np.array([UNKNOWN if end is None else end for end in ends], np.int64),
+    )
+
+
+def _with_other_status(columns: Columns, seen: _Seen) -> int:
+    weak = np.array([status in WEAK_STATUSES for status in seen.status], np.bool_)
+    elsewhere = np.array([a != b for a, b in zip(seen.broker, seen.broker_seen, strict=True)], bool)
+    was_weak = columns.sends.outcome[seen.rows] == Outcome.WEAK
+    return int(np.count_nonzero((weak != was_weak) | elsewhere))
+
+
+def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
+    sends, count = columns.sends, 0
+    physical, size = sends.physical_offset[seen.rows], sends.size[seen.rows]
+    least = RECORD_MIN + np.where((size > 0) & (size < COMPRESSED_FROM), size, 0)
+    latest = seen.end - least  # at which the record can begin
+    known = seen.end != UNKNOWN
+    begin = np.where(physical == UNKNOWN, latest, physical)
+    brokers = np.array(seen.broker, object)
+    for broker in set(seen.broker):
+        log = _ends(context, broker)
+        mine = np.flatnonzero(known & (brokers == broker))
+        rows = seen.rows[mine]
+        since, until = log.stretch(sends.invoke_ns[rows]), log.stretch(sends.time_ns[rows])
+        # Near a fault a record may be gone when its answer arrives.
+        quiet = (since == until) & (since >= 0)
+        mine, since = mine[quiet], since[quiet]
+        count += int(np.count_nonzero(begin[mine] > latest[mine]))
+        for at, stretch in zip(mine.tolist(), since.tolist(), strict=True):
+            ends = log.ends.get(stretch, [])
+            place = bisect_left(ends, seen.end[at])
+            twice = place + 1 < len(ends) and ends[place + 1] == seen.end[at]
+            count += int(twice or (place > 0 and ends[place - 1] > begin[at]))
+    return count
+
+
+class _Ends(NamedTuple):
+    """Where the records of a broker end that were seen between faults that may have cost it something."""
+
+    borders: Ints  # beginnings of faults, and the ends of what they may disturb, in turn
+    ends: Mapping[int, list[int]]  # by stretch, ascending; one for each message
+
+    def stretch(self, times_ns: Ints) -> Ints:
+        """The quiet stretch of each time; UNKNOWN in none."""
+        number = np.searchsorted(self.borders, times_ns, side="right")
+        found: Ints = np.where(number % 2 == 0, number, UNKNOWN)
+        return found
+
+
+def _ends(context: Context, broker: str) -> _Ends:
+    of = "ends", broker
+    if of not in context.cache:
+        context.cache[of] = _make_ends(context, broker)
+    known = context.cache[of]
+    assert isinstance(known, _Ends)
+    return known
+
+
+def _make_ends(context: Context, broker: str) -> _Ends:
+    borders: list[int] = []
+    for start_ns, until_ns in sorted(context.promises.hit_times(broker)):
+        end_ns = until_ns + SETTLED_NS
+        if borders and start_ns <= borders[-1]:
+            borders[-1] = max(borders[-1], end_ns)
+        else:
+            borders += [start_ns, end_ns]
+    log = _Ends(np.array(borders, np.int64), {})
+    seen = [
+        of
+        for of in context.observations
+        if of["kind"] == "ack_durability"
+        and of["broker_name"] == broker
+        and of["end_offset"] is not None
+    ]
+    stretches = log.stretch(np.array([of["time_ns"] for of in seen], np.int64)).tolist()
+    once = {
+        (stretch, of["key"], of["end_offset"]) for stretch, of in zip(stretches, seen, strict=True)
+    }
+    ends: dict[int, list[int]] = {}
+    for stretch, _, end in once:
+        ends.setdefault(stretch, []).append(end)
+    return _Ends(log.borders, {stretch: sorted(found) for stretch, found in ends.items()})
+
+
+def _below_recovery(columns: Columns, context: Context) -> int:
+    """Acknowledged sends below the end that their master had recovered last, before they began.
+
+    Asked where every start was written down, by the clock of the run: real nodes stamp their logs with their own.
+    """
+    sends, names, count = columns.sends, columns.names, 0
+    if RECOVERIES_DUE not in context.facts.due:
+        return count
+    placed = (sends.outcome == Outcome.OK) & (sends.physical_offset != UNKNOWN)
+    rows = np.flatnonzero(placed & (sends.queue != UNKNOWN))
+    recovered = _recoveries(context)
+    for broker in np.unique(names.broker_of_queue[sends.queue[rows]]).tolist():
+        nodes = context.facts.brokers.get(names.brokers[broker], ())
+        found = recovered.get(nodes[0] if nodes else "", [])
+        if not found:
+            continue
+        at_ns = np.array([time_ns for time_ns, _ in found], np.int64)
+        ends = np.array([end for _, end in found], np.int64)
+        mine = rows[names.broker_of_queue[sends.queue[rows]] == broker]
+        last = np.searchsorted(at_ns, sends.invoke_ns[mine], side="left") - 1
+        same = (last >= 0) & (last == np.searchsorted(at_ns, sends.time_ns[mine], "right") - 1)
+        count += int(np.count_nonzero(same & (sends.physical_offset[mine] < ends[last])))
+    return count
+
+
+def _beginnings(columns: Columns, context: Context) -> dict[str, int]:
+    """How many messages were sent or delivered by ops that ended, with an invocation and without one."""
+    if not context.facts.due:  # not recorded by this harness: others may report ends alone
+        return {}
+    dead = np.array([topic.startswith(DEAD) for topic in columns.names.topics], np.bool_)
+    begun = alone = 0
+    for touches in (columns.sends, columns.deliveries):
+        has_none = touches.op_index == touches.invoke_index
+        without = np.flatnonzero(has_none & (touches.outcome != Outcome.UNKNOWN))
+        alone += int(np.count_nonzero(~dead[touches.topic[without]]))
+        begun += len(touches) - int(np.count_nonzero(has_none))
+    return {BEGUN: begun, WITHOUT_BEGINNING: alone}
+
+
+def _recoveries(context: Context) -> dict[str, list[tuple[int, int]]]:
+    """By node: when it had recovered its log, and up to where, in the order of time."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for seen in context.observations:
+        if seen["kind"] == "recovery" and "end_offset" in seen:
+            found.setdefault(seen["node"], []).append((seen["time_ns"], seen["end_offset"]))
+    return {node: sorted(starts) for node, starts in found.items()}
+
+
+def _places(columns: Columns, context: Context) -> dict[str, int]:
+    """How many drained offsets hold no known message, and how many messages are stored at offsets no answer gave."""
+    counts = {PASSED_PLACES: 0, EMPTY_PLACES: 0, UNPLACED: _unplaced(columns)}
+    if not context.facts.due:  # not recorded by this harness: others may write, or leave places out
+        return counts
+    names, sends, given = columns.names, columns.sends, columns.deliveries
+    ends = _drained_ends(context)
+    for number in np.union1d(np.unique(sends.queue), np.unique(given.queue)).tolist():
+        if number == UNKNOWN or names.internal_topic[names.topic_of_queue[number]]:
+            continue
+        queue = names.queues[number]
+        low, high = ends.get(queue, (0, 0))
+        if columns.piece is not None:
+            low = max(low, columns.piece.first_offset)
+            high = min(high, columns.piece.last_offset + 1)
+        if low < high:
+            stored = _of_queue(sends.queue, number), _of_queue(given.queue, number)
+            placed = sends.outcome[stored[0]] <= Outcome.WEAK
+            seen = sends.queue_offset[stored[0]][placed], given.queue_offset[stored[1]]
+            empty = high - low - _different(np.concatenate(seen), low, high)
+            counts[PASSED_PLACES if _all_is_delivered(context, queue) else EMPTY_PLACES] += empty
+    return counts
+
+
+def _of_queue(queues: Ints, number: int) -> slice:
+    """The rows of a queue; rows are sorted by it."""
+    return slice(*np.searchsorted(queues, [number, number + 1]).tolist())
+
+
+def _different(offsets: Ints, low: int, high: int) -> int:
+    """How many of the offsets from `low` to before `high` occur."""
+    within = offsets[(offsets >= low) & (offsets < high)] - low
+    if high - low > 4 * len(offsets) + 1024:  # a table would be mostly air
+        return len(np.unique(within))
+    occurs = np.zeros(high - low, np.bool_)
+    occurs[within] = True
+    return int(np.count_nonzero(occurs))
+
+
+def _unplaced(columns: Columns) -> int:
+    """Sends that may have stored a message, or one more, at a place that no answer named."""
+    sends = columns.sends
+    may_be_stored = sends.outcome != Outcome.FAILED
+    named = (sends.outcome <= Outcome.WEAK) & (sends.queue_offset != UNKNOWN)
+    again = np.where(sends.tries > 0, sends.tries - 1, UNKNOWN_TRIES)
+    return int(np.sum(np.where(may_be_stored, again + ~named, 0)))
+
+
+def _drained_ends(context: Context) -> Mapping[QueueKey, tuple[int, int]]:
+    """First offset and end of each queue, by the last complete drain that saw it."""
+    drains = sorted(context.timeline.drains.values(), key=lambda drain: drain.op_index)
+    return {
+        queue: (end.min_offset, end.max_offset)
+        for drain in drains
+        if drain.complete
+        for queue, end in drain.ends.items()
+    }
+
+
+def _all_is_delivered(context: Context, queue: QueueKey) -> bool:
+    """Whether some group was given everything that ever lay at a drained place of a queue."""
+    facts = context.facts
+    moved = any(EXPLAIN_PASSED & set(fault.effects) for fault in facts.faults)
+    lost = context.promises.damaged(
+        queue.broker, at_least=Damage.WRITE_ERROR, since_ns=0, until_ns=FOREVER_NS
+    )
+    return (
+        facts.mode == "hardened"
+        and not moved
+        and not lost
+        and any(
+            queue.topic in topics
+            and group not in facts.wanted_tags
+            and group not in facts.assigned
+            and _is_drained(context, group, queue.topic)
+            for group, topics in facts.groups.items()
+        )
+    )
+
+
+def _is_drained(context: Context, group: str, topic: str) -> bool:
+    drain = context.timeline.drains_of(group, topic)
+    return drain is not None and drain.complete
+
+
+AGREEMENT = Kernel(
+    name="agreement",
+    partition_by="queue",
+    anomalies=(),
+    partial=tally_agreement,
+    unknown_reason=_disagreement,
+)

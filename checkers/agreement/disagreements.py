@@ -1,0 +1,259 @@
+"""Evidence of a run that contradicts itself: what was looked up, drained and observed after it.
+
+`disagreements` yields a sentence for each contradiction; `checkers/agreement/agreement.py` makes an answer of them.
+
+* A node was asked for messages that are in their queues, and for none of them by time.
+* A drained queue begins further up than what the node asked after that still has of it.
+* Queues are used that their topic does not have, by what its master says, where no fault changed how many there are;
+  or a drain leaves out a number (queues of a topic on a broker are 0, 1, 2, ...), or a queue that a member had.
+* Two replicas differ at other places than the first one.
+* Two nodes have equal logs and an entry for each message of them, and not as many entries; or a master has fewer than
+  the drained queues of its broker.
+* A fault stopped a node, and nothing says that its broker opened its store again; or a broker did, and neither a fault
+  that struck its node nor an exit says why.
+* A client stamped an event with a time at which the harness had long read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count, pairwise
+from typing import Any
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.fault_effects import QUEUES, STOPS
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.intervals import Span
+from staticfire.checkers.model.timeline import Found, LookUp
+
+# After the end of what stopped a broker: it may end more than once on its way up.
+STARTED_WITHIN_NS = 60 * NS_PER_S
+RECOVERIES_DUE = "recovery"  # in RunFacts.due: every start of a broker was to be written down
+
+
+def disagreements(context: Context) -> Iterator[str]:
+    """Yield a sentence for each thing in which the evidence of a run contradicts itself."""
+    yield from _unsearched(context)
+    yield from _raised_drains(context)
+    yield from _strange_queues(context)
+    yield from _left_out(context)
+    yield from _replicas(context)
+    yield from _entries(context)
+    yield from _unrecovered(context)
+    yield from _opened_for_no_reason(context)
+    yield from _future_stamps(context)
+
+
+def _first_look_ups(context: Context) -> list[LookUp]:
+    """Of each topic on each broker, the look-up of the node that was asked for everything."""
+    first: dict[tuple[str, str], LookUp] = {}
+    for one in context.timeline.look_ups:
+        first.setdefault((one.topic, one.broker), one)
+    return list(first.values())
+
+
+def _unsearched(context: Context) -> Iterator[str]:
+    for one in _first_look_ups(context):
+        if one.asked is None or one.error or one.search_error is not None:
+            continue
+        if one.searched or one.refused:
+            continue
+        if context.facts.due and any(found.in_queue for found in _searchable(one)):
+            yield f"{one.broker} was asked for messages of {one.topic}, and for none of them by time"
+
+
+def _searchable(one: LookUp) -> Iterator[Found]:
+    """The last message of each queue: it is searched for."""
+    last: dict[int, Found] = {}
+    for found in one.found:
+        if found.queue not in last or found.queue_offset > last[found.queue].queue_offset:
+            last[found.queue] = found
+    torn = {of.queue for of in one.torn}
+    return (found for found in last.values() if found.queue not in torn)
+
+
+def _raised_drains(context: Context) -> Iterator[str]:
+    look_ups = {(one.topic, one.broker): one for one in _first_look_ups(context)}
+    for (group, _topic), drain in sorted(context.timeline.drains.items()):
+        for queue, end in drain.ends.items():
+            one = look_ups.get((queue.topic, queue.broker))
+            if end.min_offset <= 0 or one is None or one.op_index < drain.op_index:
+                continue
+            below = (
+                found.queue_offset
+                for found in one.found
+                if found.in_queue
+                if found.queue == queue.queue and found.queue_offset < end.min_offset
+            )
+            offset = min(below, default=None)
+            if offset is not None:
+                yield (
+                    f"the drain of {group} says that queue {queue.queue} of {queue.broker} begins at {end.min_offset}, "
+                    f"and {one.node or one.broker} had offset {offset} after that"
+                )
+
+
+def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
+    """How many queues a topic has on a broker, by its master; none where that may have changed."""
+    if any(QUEUES in fault.effects for fault in context.facts.faults):
+        return {}
+    known: dict[tuple[str, str], int] = {}
+    for seen in context.observations:
+        told = seen.get("master") if seen["kind"] == "topic_route" else None
+        if isinstance(told, list) and len(told) == 3:
+            place = seen["topic"], seen["broker_name"]
+            known[place] = max(known.get(place, 0), told[0], told[1])
+    return known
+
+
+def is_strange(known: Mapping[tuple[str, str], int], queue: QueueKey) -> bool:
+    numbers = known.get((queue.topic, queue.broker))
+    return numbers is not None and queue.queue >= numbers
+
+
+def _strange_queues(context: Context) -> Iterator[str]:
+    known, timeline = queue_numbers(context), context.timeline
+    named = {queue for drain in timeline.drains.values() for queue in drain.ends}
+    for queue in sorted(named | {queue for _, queue in timeline.ownership}):
+        if is_strange(known, queue):
+            yield (
+                f"the history has queue {queue.queue} of {queue.topic} on {queue.broker}, whose master says that there "
+                f"are {known[queue.topic, queue.broker]}"
+            )
+
+
+def _left_out(context: Context) -> Iterator[str]:
+    facts = context.facts
+    if not facts.due:  # not recorded by this harness: a queue may have any number
+        return
+    fixed = facts.topics_everywhere and not any(QUEUES in fault.effects for fault in facts.faults)
+    owned = {queue for _, queue in context.timeline.ownership} if fixed else set[QueueKey]()
+    for (group, topic), drain in sorted(context.timeline.drains.items()):
+        numbers: dict[str, set[int]] = {}
+        for queue in drain.ends:
+            numbers.setdefault(queue.broker, set()).add(queue.queue)
+        for queue in sorted(owned - drain.ends.keys()):
+            if queue.topic == topic and queue.broker in numbers:
+                yield (
+                    f"a member had queue {queue.queue} of {topic} on {queue.broker}, and the drain of {group} leaves "
+                    "it out"
+                )
+        for broker, found in sorted(numbers.items()):
+            absent = next(number for number in count() if number not in found)
+            if absent < max(found):
+                yield (
+                    f"the drain of {group} has queue {max(found)} of {topic} on {broker}, and no queue {absent}"
+                )
+
+
+def _unrecovered(context: Context) -> Iterator[str]:
+    if RECOVERIES_DUE not in context.facts.due:
+        return
+    facts, last_ns = context.facts, dict[str, int]()
+    for seen in context.observations:
+        if seen["kind"] == "recovery":
+            last_ns[seen["node"]] = max(seen["time_ns"], last_ns.get(seen["node"], 0))
+    nodes = sorted(node for of_broker in facts.brokers.values() for node in of_broker)
+    for node in nodes:
+        if node not in last_ns:
+            yield f"nothing says that {node} ever opened its store"
+    for fault in chain.from_iterable(map(by_target, facts.faults)):
+        healed = fault.bitten_ns is not None and fault.healed_ns is not None
+        if not healed or fault.permanent or fault.error or STOPS not in fault.effects:
+            continue
+        for node in fault.targets:
+            if node in last_ns and last_ns[node] < (fault.fired_ns or 0):
+                yield (
+                    f"fault {fault.fault_id} ({fault.kind}) stopped {node}, and nothing says that it opened its store "
+                    "again"
+                )
+
+
+def _future_stamps(context: Context) -> Iterator[str]:
+    for seen in context.observations:
+        if seen["kind"] == "future_stamp":
+            ahead = f"{seen['ahead_ms'] / 1000:g} s after the harness had read it"
+            yield f"{seen['node']} says that an event happened {ahead}: its stamps prove nothing"
+
+
+def _opened_for_no_reason(context: Context) -> Iterator[str]:
+    """Starts of brokers that no fault and no exit explains: a server ended, and the harness did not notice."""
+    facts, started_ns = context.facts, dict[str, list[int]]()
+    if RECOVERIES_DUE not in facts.due:
+        return
+    for seen in context.observations:
+        if seen["kind"] == "recovery":
+            started_ns.setdefault(seen["node"], []).append(seen["time_ns"])
+    for node, times in sorted(started_ns.items()):
+        why = [
+            Span(began_ns(fault), healed_ns(fault))
+            for fault in facts.faults
+            if _may_stop(fault, node)
+        ]
+        why += [Span(one.time_ns, one.time_ns) for one in facts.exits if one.node == node]
+        for before_ns, again_ns in pairwise(sorted(times)):
+            if not any(
+                of.start_ns <= again_ns and before_ns <= of.end_ns + STARTED_WITHIN_NS for of in why
+            ):
+                yield f"{node} opened its store again at {again_ns / NS_PER_S:.3f} s, and no fault or exit says why"
+
+
+def _may_stop(fault: FaultFacts, node: str) -> bool:
+    nodes = {*fault.targets, *(one.node for one in fault.struck)}
+    return fault.fired_ns is not None and (not nodes or node in nodes)
+
+
+def _last_replicas(context: Context) -> Sequence[Mapping[str, Any]]:
+    last = {
+        (seen["broker_name"], seen["master"], seen["slave"]): seen
+        for seen in context.observations
+        if seen["kind"] == "replica"
+    }
+    return list(last.values())
+
+
+def _replicas(context: Context) -> Iterator[str]:
+    for seen in _last_replicas(context):
+        first, listed = seen["first_difference"], seen.get("differences")
+        if isinstance(listed, list) and listed[:1] != ([] if first is None else [first]):
+            told = "none" if first is None else f"{first}"
+            yield (
+                f"{seen['slave']} differs from {seen['master']} at {len(listed)} listed places, and the first "
+                f"difference is {told}"
+            )
+
+
+def _entries(context: Context) -> Iterator[str]:
+    last = {seen["node"]: seen for seen in context.observations if seen["kind"] == "queue_entries"}
+    whole = {node: seen["entries"] for node, seen in last.items() if seen["missing"] == 0}
+    for seen in _last_replicas(context):
+        pair = seen["master"], seen["slave"]
+        equal = seen["first_difference"] is None and seen["master_end"] == seen["slave_end"]
+        if not equal or not all(node in whole for node in pair):
+            continue
+        ours, theirs = (whole[node] for node in pair)
+        if ours != theirs and seen["master_end"] > max(
+            ours, theirs
+        ):  # a record is more than a byte
+            yield f"{pair[0]} and {pair[1]} have the same log, and {ours} and {theirs} queue entries"
+    for name in context.facts.living_brokers:
+        nodes = context.facts.brokers.get(name, ())
+        drained = _drained(context, name)
+        if nodes and whole.get(nodes[0], drained) < drained:
+            yield (
+                f"{nodes[0]} has {whole[nodes[0]]} queue entries, and the drained queues of {name} hold "
+                f"{drained} messages"
+            )
+
+
+def _drained(context: Context, broker: str) -> int:
+    """How many messages the drained queues of a broker held."""
+    held: dict[QueueKey, int] = {}
+    for drain in context.timeline.drains.values():
+        for queue, end in drain.ends.items():
+            if queue.broker == broker:
+                held[queue] = max(end.max_offset - end.min_offset, 0)
+    return sum(held.values())

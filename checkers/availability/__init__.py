@@ -1,0 +1,1 @@
+"""Rules about availability: sends and deliveries resume after a fault, and nodes stay up."""

@@ -1,0 +1,161 @@
+"""Which rows tell the gaps of a history of any size: so few that `availability_gaps` says of them what it says of all.
+
+Whole queues at a time, twice. The first time (`first_rows`): every send of a producer that was not acknowledged, the
+last send that began (the end of the load), and deliveries in other queues than those where their message was
+acknowledged. Then (`decisive_rows`), knowing those of all queues: after each failed send the next acknowledgement here,
+sends that were slow by themselves, the slowest of each life of a producer, and the message of each queue that waited
+longest for each group, with its deliveries.
+
+Memory: sends that failed or were too slow, and deliveries of retries and copies; not the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.derived.client_lifetimes import lives, load_end_ns, sends_by
+from staticfire.checkers.derived.first_deliveries import first_consumed_ns
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, joined
+
+
+def first_rows(columns: Columns, context: Context) -> Columns:
+    """What other queues may need of these."""
+    return _chosen(columns, _failed_or_last(columns, context), _elsewhere(columns))
+
+
+def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Columns:
+    """What decides, of these queues; `gathered` are the `first_rows` of all queues, in their order."""
+    sends, delivered = columns.sends, columns.deliveries
+    end_ns = load_end_ns(gathered.sends, context)
+    wanted = _failed_or_last(columns, context)
+    for node in context.facts.producers:
+        rows = sends_by(sends, context, (node,))
+        acked = rows[sends.outcome[rows] == Outcome.OK]
+        wanted[_next_acked(sends, acked, _failed_ns(gathered.sends, context, node))] = True
+        for slow in _slow(sends, acked, context, node, end_ns):
+            wanted[slow] = True
+    wanted[list(_longest_waits(columns, context, gathered.deliveries, end_ns))] = True
+    messages = np.unique(sends.message[wanted])
+    told = (delivered.outcome == Outcome.OK) & is_among(delivered.message, messages)
+    return _chosen(columns, wanted, told | _elsewhere(columns))
+
+
+def unacknowledged(sends: Touches, context: Context) -> Mask:
+    """The sends of producers that were not acknowledged with SEND_OK."""
+    rows = sends_by(sends, context, context.facts.producers)
+    wanted = np.zeros(len(sends), np.bool_)
+    wanted[rows] = sends.outcome[rows] != Outcome.OK
+    return wanted
+
+
+def next_acked(sends: Touches, gathered: Touches, context: Context, node: str) -> Ints:
+    """Rows of the next acknowledged send of a producer behind each of `gathered` that was not acknowledged."""
+    rows = sends_by(sends, context, (node,))
+    acked = rows[sends.outcome[rows] == Outcome.OK]
+    return _next_acked(sends, acked, _failed_ns(gathered, context, node))
+
+
+def only_sends(columns: Columns, sends: Mask) -> Columns:
+    return _chosen(columns, sends, np.zeros(len(columns.deliveries), np.bool_))
+
+
+def _chosen(columns: Columns, sends: Mask, deliveries: Mask) -> Columns:
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(np.flatnonzero(sends)),
+        deliveries=columns.deliveries.where(np.flatnonzero(deliveries)),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
+    )
+
+
+def _failed_or_last(columns: Columns, context: Context) -> Mask:
+    sends = columns.sends
+    wanted = unacknowledged(sends, context)
+    wanted[sends_by(sends, context, context.facts.producers)[-1:]] = True
+    return wanted
+
+
+def _elsewhere(columns: Columns) -> Mask:
+    """Deliveries of messages that were not acknowledged in these queues."""
+    sends, delivered = columns.sends, columns.deliveries
+    here = np.unique(sends.message[sends.outcome == Outcome.OK])
+    known = (delivered.outcome == Outcome.OK) & (delivered.message != UNKNOWN)
+    found: Mask = known & ~is_among(delivered.message, here)
+    return found
+
+
+def _failed_ns(sends: Touches, context: Context, node: str) -> Ints:
+    """When the sends of a node began that were not acknowledged, ascending."""
+    rows = sends_by(sends, context, (node,))
+    begun_ns: Ints = sends.invoke_ns[rows[sends.outcome[rows] != Outcome.OK]]
+    return begun_ns
+
+
+def _next_acked(sends: Touches, acked: Ints, failed_ns: Ints) -> Ints:
+    """Rows of the first acknowledged send that began after each failed one, and of all that began with one.
+
+    `acked` are rows in the order in which they began.
+    """
+    begun_ns = sends.invoke_ns[acked]
+    after = np.searchsorted(begun_ns, failed_ns, side="right")
+    together = np.flatnonzero(is_among(begun_ns, np.unique(failed_ns)))
+    return acked[np.union1d(after[after < len(acked)], together)]
+
+
+def _slow(
+    sends: Touches, acked: Ints, context: Context, node: str, load_end_ns: int
+) -> Iterator[Ints]:
+    """Rows of sends that were a gap by themselves, and of the slowest one of each life."""
+    assert context.facts.gap_max_s is not None
+    took_ns = sends.time_ns[acked] - sends.invoke_ns[acked]
+    yield acked[took_ns > int(context.facts.gap_max_s * NS_PER_S)]
+    begun_ns = sends.invoke_ns[acked]
+    for start_ns, end_ns in lives(context, node, load_end_ns):
+        first, last = np.searchsorted(begun_ns, (start_ns, end_ns)).tolist()
+        if first < last:
+            slowest = first + int(np.argmax(took_ns[first:last]))
+            yield acked[slowest : slowest + 1]
+
+
+def _longest_waits(
+    columns: Columns, context: Context, elsewhere: Touches, load_end_ns: int
+) -> Iterator[int]:
+    """The row of the acknowledged send of each queue that waited longest for each group."""
+    mine = np.unique(columns.sends.message[columns.sends.outcome == Outcome.OK])
+    of_mine = elsewhere.where(is_among(elsewhere.message, mine))
+    together = Columns(
+        names=columns.names,
+        sends=columns.sends,
+        deliveries=joined(Touches, [columns.deliveries, of_mine])
+        if len(of_mine)
+        else columns.deliveries,
+        commits=columns.commits,
+    )
+    for group in sorted(context.facts.groups):
+        for row, _waited_ns in longest_waits(together, context, group, load_end_ns):
+            yield row
+
+
+def longest_waits(
+    columns: Columns, context: Context, group: str, load_end_ns: int
+) -> Iterator[tuple[int, int]]:
+    """Of each queue that `group` reads: the row of the acknowledged send that waited longest for it, and how long (ns).
+
+    A message that no consumer got waits until the load ends.
+    """
+    sends = columns.sends
+    topics = context.facts.groups[group]
+    of_group = np.array([topic in topics for topic in columns.names.topics], np.bool_)
+    acked = (sends.outcome == Outcome.OK) & (sends.time_ns < load_end_ns)
+    rows = np.flatnonzero(acked & of_group[sends.topic])
+    delivered_ns = np.minimum(first_consumed_ns(columns, group), load_end_ns)
+    waited_ns = delivered_ns[rows] - sends.time_ns[rows]
+    for queue in np.unique(sends.queue[rows]):
+        of_queue = np.flatnonzero(sends.queue[rows] == queue)
+        worst = of_queue[np.argmax(waited_ns[of_queue])]
+        yield int(rows[worst]), int(waited_ns[worst])

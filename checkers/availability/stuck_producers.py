@@ -1,0 +1,185 @@
+"""Producers that stay broken: what a fault did to one must be over soon after the fault is.
+
+**producer_stuck**: a producer sent again and again (`SENDS_MIN` requests at least) for `REQUESTS` times as long as a
+request may take, and nothing was acknowledged with SEND_OK, although no fault was in the way of the producer to some
+broker (excuse_table.py: a fault is in the way until the cluster must have recovered from it). Where a fault is in the
+way to another broker, those sends count that were tried as often as there are brokers: each attempt goes to another
+broker, and one alone may have gone to the wrong one every time. A broker that has lost its master takes none. A half
+message that is stored counts as acknowledged, whatever becomes of its transaction, and so does a request without a
+reply.
+
+So what a fault leaves dead is found where the load goes on behind it for long enough: campaigns with a quiet end
+(`quiet_s`), or a long time between two faults.
+
+**refused_at_rest**: sends of a producer were refused, or had no answer for as long as a request may take, in
+`SECONDS_MIN` different seconds of a minute, while the cluster was at rest (rest.py): brokers that are well store what
+they are sent. A broker that is busy for a moment may refuse what comes in that moment. Sends that must be refused have
+no attempts, which are asked for here, and a transaction may be rolled back, so its send is not counted.
+
+Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
+that are rarer, and sends of which nothing is known although the time of a request was not over (one-way sends end so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+
+from staticfire.checkers.availability.gap_rows import next_acked, only_sends, unacknowledged
+from staticfire.checkers.derived.client_lifetimes import sends_by
+from staticfire.checkers.derived.rest import spans_at_rest
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at
+from staticfire.checkers.engine.observed import observed_verdict
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    Outcome,
+    Touches,
+    Transaction,
+)
+from staticfire.checkers.model.intervals import Span, joined, without
+
+STUCK, REFUSED = "producer_stuck", "refused_at_rest"
+REQUESTS = 4  # in a row that had their whole time, and a broker that was well
+SENDS_MIN = 4
+SECONDS_MIN, WITHIN_S = 10, 60  # seconds with a refusal, and in how many
+
+
+def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
+    """Look for the first stretch of each producer in which nothing got through, and for refusals at rest."""
+    findings = [
+        finding
+        for node in context.facts.producers
+        for judged in (_stuck, _refused_at_rest)
+        if (finding := judged(columns, context, node)) is not None
+    ]
+    counts = {"producers": len(context.facts.producers)}
+    return observed_verdict("stuck_producers", findings, counts, None)
+
+
+def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
+    sends = columns.sends
+    rows = sends_by(sends, context, (node,))
+    through = _got_through(sends)[rows]
+    brokers, living = sorted(context.facts.brokers), context.facts.living_brokers
+    hindered = {broker: context.excuses.spans(STUCK, broker, (node,)) for broker in brokers}
+    anywhere = joined(chain.from_iterable(hindered.values()))
+    everywhere = sends.tries[rows] >= len(brokers)
+    serving = [broker for broker in brokers if broker in living]
+    judged = [(broker, anywhere, np.full(len(rows), True)) for broker in serving[:1]]
+    judged += [(broker, hindered[broker], everywhere) for broker in serving]
+    for broker, spans, counts in judged:
+        for free in without([Span(0, FOREVER_NS)], spans):
+            for failed in _stretches(sends, rows, through, counts, free):
+                if _is_long(sends, failed, context):
+                    return _finding(columns, context, node, broker, failed)
+    return None
+
+
+def _got_through(sends: Touches) -> Mask:
+    """Sends that a broker has stored as safely as asked: acknowledged, or kept back in their place."""
+    kept = (sends.queue != UNKNOWN) & (sends.outcome != Outcome.WEAK)
+    through: Mask = (sends.outcome == Outcome.OK) | kept
+    return through
+
+
+def _stretches(
+    sends: Touches, rows: Ints, through: Mask, counts: Mask, free: Span
+) -> Iterator[Ints]:
+    """Rows of sends that count, began and ended in `free`, one behind the other, and did not get through."""
+    begun_ns, ended_ns = sends.invoke_ns[rows], sends.time_ns[rows]
+    inside = (begun_ns >= free.start_ns) & (begun_ns < free.end_ns)
+    rows, through = rows[inside], through[inside]
+    counted = ~through & counts[inside] & (ended_ns[inside] <= free.end_ns)
+    for stretch in np.split(np.arange(len(rows)), np.flatnonzero(through)):
+        failed = stretch[counted[stretch]]
+        if len(failed):
+            yield rows[failed]
+
+
+def _is_long(sends: Touches, failed: Ints, context: Context) -> bool:
+    lasted_ns = int(sends.time_ns[failed].max() - sends.invoke_ns[failed[0]])
+    bound_ns = int(REQUESTS * context.facts.timings.request_s * NS_PER_S)
+    return lasted_ns > bound_ns and len(np.unique(sends.invoke_ns[failed])) >= SENDS_MIN
+
+
+def _finding(columns: Columns, context: Context, node: str, broker: str, failed: Ints) -> Finding:
+    sends = columns.sends
+    since_ns = int(sends.invoke_ns[failed[0]])
+    lasted = seconds(int(sends.time_ns[failed].max()) - since_ns)
+    count = len(np.unique(sends.invoke_ns[failed]))
+    return finding_at(
+        columns,
+        sends,
+        int(failed[0]),
+        anomaly=STUCK,
+        judgement=judge(context.facts.mode, STUCK),
+        detail=f"{node} got no SEND_OK for {lasted}, in {count} sends, and no fault was in its way to {broker}",
+        at_invocation=True,
+    )
+
+
+def _refused_at_rest(columns: Columns, context: Context, node: str) -> Finding | None:
+    sends = columns.sends
+    rows = sends_by(sends, context, (node,))
+    rows = rows[_unserved(sends, context)[rows]]
+    if len(rows) < SECONDS_MIN:
+        return None
+    for rest in spans_at_rest(context):
+        inside = rows[
+            (sends.invoke_ns[rows] >= rest.start_ns) & (sends.time_ns[rows] <= rest.end_ns)
+        ]
+        at_s, first = np.unique(sends.invoke_ns[inside] // NS_PER_S, return_index=True)
+        together = np.flatnonzero(at_s[SECONDS_MIN - 1 :] - at_s[: 1 - SECONDS_MIN] < WITHIN_S)
+        if len(together):
+            since = int(together[0])
+            count = int(np.searchsorted(at_s, at_s[since] + WITHIN_S)) - since
+            return finding_at(
+                columns,
+                sends,
+                int(inside[first[since]]),
+                anomaly=REFUSED,
+                judgement=judge(context.facts.mode, REFUSED),
+                detail=f"sends of {node} were refused, or not answered, in {count} seconds of the next {WITHIN_S}, "
+                "and no fault was near",
+                at_invocation=True,
+            )
+    return None
+
+
+def _unserved(sends: Touches, context: Context) -> Mask:
+    """Legal sends, but for transactions, that were refused, or not answered in the time of a request."""
+    waited = sends.time_ns - sends.invoke_ns >= int(context.facts.timings.request_s * NS_PER_S)
+    silent = (sends.outcome == Outcome.UNKNOWN) & waited & (sends.queue == UNKNOWN)
+    tried = (sends.tries > 0) & (sends.transaction == Transaction.NONE)
+    found: Mask = tried & ((sends.outcome == Outcome.FAILED) | silent)
+    return found
+
+
+def first_rows(columns: Columns, context: Context) -> Columns:
+    """The sends of producers that were not acknowledged."""
+    return only_sends(columns, unacknowledged(columns.sends, context))
+
+
+def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns:
+    """The same, and behind each of them, of any queue, the next one that was acknowledged here."""
+    wanted = unacknowledged(columns.sends, context)
+    for node in context.facts.producers:
+        wanted[next_acked(columns.sends, gathered.sends, context, node)] = True
+    return only_sends(columns, wanted)
+
+
+STUCK_PRODUCERS = Checker(
+    name="stuck_producers",
+    anomalies=(STUCK, REFUSED),
+    check=check_stuck_producers,
+    rows=first_rows,
+    rows_again=rows_again,
+    applies=lambda context: bool(context.facts.producers),
+)

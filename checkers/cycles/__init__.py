@@ -1,0 +1,1 @@
+"""Rules about transactions of several ops: aborted reads, lost writes, cycles."""

@@ -1,0 +1,134 @@
+"""Who must come before whom: the edges between transactions, and the few of them that may lie on a cycle.
+
+Transactions are numbered in the order of their completions. An edge between data is *ww* (sent to neighbouring places
+of a log), *wr* (sent what the other polled) or *rw* (polled up to a place, and not what the other sent to the next
+one). Edges of a process or of real time always lead forward in this numbering, so a cycle needs an edge between data
+that leads *back*. Each such edge spans the numbers between its ends; merged, these spans are disjoint segments, and
+every strongly connected component lies inside one. Everything outside is never looked at: a graph of a million
+transactions is cut to the few that ran at the same time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Literal, NamedTuple
+
+from staticfire.checkers.cycles.txn_log import TxnLog, Value, reads_of
+
+Kind = Literal["ww", "wr", "rw", "process", "realtime"]
+
+
+class Edge(NamedTuple):
+    """`before` must come before `after`; both are numbers of transactions. The rest says why."""
+
+    before: int
+    after: int
+    kind: Kind
+    key: str = ""
+    value: Value = ""
+    next_value: Value = ""
+
+
+class Segment(NamedTuple):
+    """Neighbouring transactions that may lie on cycles, from `first` to `last`, and the data edges among them."""
+
+    first: int
+    last: int
+    edges: Sequence[Edge]
+
+
+def data_edges(log: TxnLog) -> Iterator[Edge]:
+    """ww, wr and rw between different committed transactions."""
+    readers = _readers(log)
+    for key, value, next_value in log.neighbours():
+        after = log.writer_of.get((key, next_value))
+        if after is None or not log.committed[after]:
+            continue
+        before = log.writer_of.get((key, value))
+        if before is not None and before != after and log.committed[before]:
+            yield Edge(before, after, "ww", key, value, next_value)
+        for reader in readers.last.get((key, value), ()):
+            if reader != after:
+                yield Edge(reader, after, "rw", key, value, next_value)
+    for (key, value), everybody in readers.all.items():
+        writer = log.writer_of.get((key, value))
+        if writer is not None and log.committed[writer]:
+            yield from (Edge(writer, r, "wr", key, value) for r in everybody if r != writer)
+
+
+class _Readers(NamedTuple):
+    """Successful transactions by what they polled, and by the furthest message of a key that they polled."""
+
+    all: dict[tuple[str, Value], list[int]]
+    last: dict[tuple[str, Value], list[int]]
+
+
+def _readers(log: TxnLog) -> _Readers:
+    readers = _Readers({}, {})
+    for number, txn in enumerate(log.txns):
+        if txn.type != "ok":
+            continue
+        furthest: dict[str, tuple[int, Value]] = {}
+        for key, _, value in reads_of(txn):
+            of_message = readers.all.setdefault((key, value), [])
+            if not of_message or of_message[-1] != number:
+                of_message.append(number)
+            offset = log.offset_of.get((key, value))
+            if offset is not None and (key not in furthest or offset > furthest[key][0]):
+                furthest[key] = (offset, value)
+        for key, (_, value) in furthest.items():
+            readers.last.setdefault((key, value), []).append(number)
+    return readers
+
+
+def segments(edges: Iterable[Edge]) -> list[Segment]:
+    """Cut the graph: only what lies between the ends of edges that lead back can be on a cycle."""
+    edges = list(edges)
+    spans: list[tuple[int, int]] = []
+    for first, last in sorted((e.after, e.before) for e in edges if e.after < e.before):
+        if spans and first <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(last, spans[-1][1]))
+        else:
+            spans.append((first, last))
+    starts = [first for first, _ in spans]
+    inside: list[list[Edge]] = [[] for _ in spans]
+    for edge in edges:
+        low, high = min(edge[:2]), max(edge[:2])
+        at = bisect_left(starts, low + 1) - 1
+        if at >= 0 and high <= spans[at][1]:
+            inside[at].append(edge)
+    return [Segment(*span, sorted(set(of))) for span, of in zip(spans, inside, strict=True)]
+
+
+def process_edges(log: TxnLog, segment: Segment) -> Iterator[Edge]:
+    """From each successful transaction to the next committed one of its process."""
+    last: dict[int, int] = {}
+    for number in _committed(log, segment):
+        process = log.txns[number].process
+        if process in last:
+            yield Edge(last[process], number, "process")
+        if log.txns[number].type == "ok":
+            last[process] = number
+
+
+def realtime_edges(log: TxnLog, segment: Segment) -> Iterator[Edge]:
+    """From each successful transaction to the committed ones that began after it had ended.
+
+    Without what follows from others. An unclear transaction may happen at any time after its beginning.
+    """
+    ended = [number for number in _committed(log, segment) if log.txns[number].type == "ok"]
+    ends = [log.txns[number].op_index for number in ended]
+    latest_begin = list(accumulate((log.txns[n].invoke_index for n in ended), max))
+    for number in _committed(log, segment):
+        before = bisect_left(ends, log.txns[number].invoke_index)  # how many had ended
+        for at in range(before - 1, -1, -1):
+            if ends[at] < latest_begin[before - 1]:
+                break  # a transaction that began after that, and has ended, stands between
+            yield Edge(ended[at], number, "realtime")
+
+
+def _committed(log: TxnLog, segment: Segment) -> Iterator[int]:
+    numbers = range(segment.first, segment.last + 1)
+    return (number for number in numbers if log.committed[number])

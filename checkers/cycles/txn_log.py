@@ -1,0 +1,103 @@
+"""What a transactional history says of its logs: who sent what, where it lies, who polled it.
+
+Jepsen's inferences: an unclear transaction has committed if any of its sends was polled by a successful one (all or
+nothing). Where a message lies is known from sends of committed transactions and from every poll, however it ended. Of
+two messages at one place the first one known counts, and a message that lies at two places counts at the lower one:
+both are anomalies of their own (`txn_inconsistent_offsets`, `txn_duplicate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from staticfire.checkers.model.timeline import Polled, Sent, Txn
+
+Value = int | str
+Message = tuple[str, Value]  # key and value: values are unique in a key
+
+
+class Next(NamedTuple):
+    """Two neighbours in the log of a key."""
+
+    key: str
+    value: Value
+    next_value: Value
+
+
+def sends_of(txn: Txn) -> Iterator[Sent]:
+    return (mop for mop in txn.mops if isinstance(mop, Sent))
+
+
+def reads_of(txn: Txn) -> Iterator[tuple[str, int, Value]]:
+    """(key, offset, value) of everything that it polled, in the order in which it came."""
+    for mop in txn.mops:
+        if isinstance(mop, Polled):
+            for key, messages in mop.messages.items():
+                for offset, value in messages:
+                    yield key, offset, value
+
+
+class TxnLog:
+    """The transactions of a history, numbered in the order of their completions."""
+
+    def __init__(self, txns: Sequence[Txn]) -> None:
+        self.txns = sorted(txns, key=lambda txn: txn.op_index)
+
+    @cached_property
+    def writer_of(self) -> dict[Message, int]:
+        """Who sent a message, whatever became of it."""
+        return {
+            (sent.key, sent.value): number
+            for number, txn in enumerate(self.txns)
+            for sent in sends_of(txn)
+        }
+
+    @cached_property
+    def committed(self) -> list[bool]:
+        """Which transactions have happened for certain."""
+        happened = [txn.type == "ok" for txn in self.txns]
+        for txn in self.txns:
+            if txn.type == "ok":
+                for key, _, value in reads_of(txn):
+                    writer = self.writer_of.get((key, value))
+                    if writer is not None and self.txns[writer].type == "info":
+                        happened[writer] = True
+        return happened
+
+    def sightings(self) -> Iterator[tuple[int, str, int, Value]]:
+        """(number of the transaction, key, offset, value): committed sends and all polls, in their order."""
+        for number, txn in enumerate(self.txns):
+            if self.committed[number]:
+                for sent in sends_of(txn):
+                    if sent.offset is not None:
+                        yield number, sent.key, sent.offset, sent.value
+            for key, offset, value in reads_of(txn):
+                yield number, key, offset, value
+
+    @cached_property
+    def logs(self) -> dict[str, list[tuple[int, Value]]]:
+        """The known messages of each key as (offset, value), ascending."""
+        places: dict[str, dict[int, Value]] = {}
+        for _, key, offset, value in self.sightings():
+            places.setdefault(key, {}).setdefault(offset, value)
+        return {key: _each_once(sorted(held.items())) for key, held in sorted(places.items())}
+
+    @cached_property
+    def offset_of(self) -> dict[Message, int]:
+        return {(key, value): offset for key, held in self.logs.items() for offset, value in held}
+
+    def neighbours(self) -> Iterator[Next]:
+        """All pairs of neighbours in all logs; what lies between (markers of transactions) is nothing."""
+        for key, held in self.logs.items():
+            for (_, value), (_, next_value) in pairwise(held):
+                yield Next(key, value, next_value)
+
+
+def _each_once(held: list[tuple[int, Value]]) -> list[tuple[int, Value]]:
+    lowest: dict[Value, int] = {}
+    for offset, value in held:
+        lowest.setdefault(value, offset)
+    return [(offset, value) for offset, value in held if lowest[value] == offset]

@@ -1,0 +1,51 @@
+"""Who was under load, and when: for questions about how long a client had to do without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses import began_ns
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.fault_effects import STOPS
+from staticfire.checkers.guarantees.promises import FOREVER_NS
+from staticfire.checkers.model.columns import Ints, Touches
+
+
+def load_end_ns(sends: Touches, context: Context) -> int:
+    """When the last send began that a producer under load made; 0 if there was none."""
+    begun = sends.invoke_ns[sends_by(sends, context, context.facts.producers)]
+    return int(begun.max()) if len(begun) else 0
+
+
+def sends_by(sends: Touches, context: Context, nodes: tuple[str, ...]) -> Ints:
+    """Rows of the sends of these nodes, in the order in which they began."""
+    node_of = context.timeline.nodes
+    processes = [process for process, node in node_of.items() if node in nodes]
+    rows = np.flatnonzero(np.isin(sends.process, processes))
+    return rows[np.argsort(sends.invoke_ns[rows], kind="stable")]
+
+
+def lives(context: Context, node: str, load_end_ns: int) -> Iterator[tuple[int, int]]:
+    """When the node should have run: from its first start to the end of the load, without the plan's crashes."""
+    opened = (opened.time_ns for opened in context.timeline.opens if opened.node == node)
+    start_ns = next(opened, None)
+    if start_ns is None:
+        return
+    for fired_ns, healed_ns in _crashes(context.facts, node):
+        end_ns = min(fired_ns, load_end_ns)
+        if start_ns < end_ns:
+            yield start_ns, end_ns
+        start_ns = max(start_ns, healed_ns)
+    if start_ns < load_end_ns:
+        yield start_ns, load_end_ns
+
+
+def _crashes(facts: RunFacts, node: str) -> list[tuple[int, int]]:
+    return sorted(
+        (began_ns(fault), FOREVER_NS if fault.healed_ns is None else fault.healed_ns)
+        for fault in facts.faults
+        if STOPS in fault.effects and fault.bitten_ns is not None and node in fault.targets
+    )

@@ -1,0 +1,377 @@
+"""What a group had surely committed when a member took a queue: the member must not begin below it.
+
+A committed offset is a register, and where a member begins is a read of it. A client may say what it read and which
+broker answered (`begin`), which broker it sends commits to, and whether earlier ones have arrived there (`commit_to`).
+The master knows every commit that reached it, so a commit before its answer counts unless the master ended before it
+had written the commit down (`offset_lost` in the table of excuses). One that is not known to have arrived may be lost
+on its way (`offset_on_its_way`), one that is not known to have been sent to the master may be with a slave
+(`offset_at_slave`), and one that is known to have been sent to a slave is there for as long as the member that sent it
+need not know the master (`offset_sent_to_slave`). A slave copies offsets of the master now and then, so what it may not
+have yet does not count either, nor what another slave was sent while the master was away or after it was gone for good.
+Neither does a commit that brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any
+replica that may not have written or copied it yet, or between the replicas and the two members. Where a client does not
+say who answered, a slave is thought of near such faults alone. No commit counts across a disk that was emptied or a
+reset of offsets. What was committed after the last one that counts may have taken its place. So may an earlier one that
+was on its way when a network or a broker failed, or that no broker has confirmed (`commit`, info): what a closed
+connection had still to send arrives later, behind what its member commits on the next one. And so may what another
+member pulls with: each pull commits how far its member is, and one that gained the queue before the commit arrived
+began below it. One that began below it for a reason of its own, such as a slave's answer, commits that, too; its own
+begin is judged.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.derived.process_ends import ended_ns
+from staticfire.checkers.derived.rebalances import master_lost_ns, starts_ns, stops_ns
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuse_table import ON_ITS_WAY_S, Since
+from staticfire.checkers.guarantees.excuses import FOREVER_NS, Window, began_ns
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.model.columns import Columns, Commits, Ints, Mask, QueueKey
+from staticfire.checkers.model.intervals import Span, joined, shared, without
+from staticfire.checkers.model.timeline import Begun, CommitTo, Ownership
+
+# The time of the witness is that of the commit.
+LOST = "offset_lost"  # by the master, who answered
+ON_ITS_WAY = "offset_on_its_way"  # the same, unless the commit is known to have arrived there
+AT_SLAVE = "offset_at_slave"  # the same, unless the commit is known to have been sent there
+SENT_TO_SLAVE = "offset_sent_to_slave"  # the same, if the commit is known to have been sent to one
+FORGOTTEN = "offset_forgotten"  # by any broker
+REPLACED = "offset_replaced"  # the time of the witness is that from the commit to its question
+ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # and until a member has asked where to begin
+# Linux sends again what a closed connection still had to send, for about 100 s (tcp_orphan_retries).
+LATE_NS = 120 * NS_PER_S
+MASTER_ID = 0
+
+
+def surely_committed(
+    columns: Columns, context: Context, stream: tuple[int, int], gain: Ownership
+) -> int:
+    """The offset that a group had surely committed when the queue was gained; 0 if nothing is sure.
+
+    `stream`: the numbers of the queue and of the group.
+    """
+    known = columns.cache.setdefault("surely committed", {})
+    assert isinstance(known, dict)
+    key = (*stream, gain.op_index, gain.process)
+    if key not in known:
+        commits = commits_of(columns, context, stream, gain.process)
+        pair = columns.names.groups[stream[1]], columns.names.queues[stream[0]]
+        known[key] = least_offset(context, commits, pair, gain)
+    found: int = known[key]
+    return found
+
+
+def least_offset(
+    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+) -> int:
+    """The same from the commits of one stream, sorted by op; `pair` is its group and its queue."""
+    earlier = commits.where(np.flatnonzero(commits.op_index < gain.op_index))
+    arrived = earlier.time_ns + ON_ITS_WAY_NS <= gain.time_ns
+    unsure, on_its_way = _forgotten(context, earlier, pair, gain)
+    pulled = _pulled_below(context, earlier, pair, gain) | _begun_below(
+        context, earlier, pair, gain
+    )
+    sure = np.flatnonzero(arrived & ~unsure & ~pulled)
+    if not len(sure):
+        return 0
+    late = on_its_way & (earlier.time_ns > gain.time_ns - LATE_NS)
+    unclear = context.timeline.unclear_commits.get(pair, ())
+    offsets = (
+        *earlier.offset[sure[-1] :].tolist(),
+        *earlier.offset[late].tolist(),
+        *(of.offset for of in unclear if gain.time_ns - LATE_NS < of.time_ns < gain.time_ns),
+    )
+    return int(min(offsets))
+
+
+def commits_of(
+    columns: Columns, context: Context, stream: tuple[int, int], process: int
+) -> Commits:
+    """What a group committed for a queue, sorted by op; in a broadcasting group only what the process's node did."""
+    known = columns.cache.setdefault("commits of streams", {})
+    assert isinstance(known, dict)
+    queue, group = stream
+    reader = reader_of(context, columns.names.groups[group], process)
+    if (stream, reader) not in known:
+        commits = columns.commits
+        mine = commits.where(np.flatnonzero((commits.queue == queue) & (commits.group == group)))
+        if reader is not None:
+            nodes = context.timeline.nodes
+            theirs = [p for p in np.unique(mine.process).tolist() if nodes.get(p, "") == reader]
+            mine = mine.where(np.flatnonzero(np.isin(mine.process, theirs)))
+        known[stream, reader] = mine.where(np.argsort(mine.op_index, kind="stable"))
+    found: Commits = known[stream, reader]
+    return found
+
+
+def reader_of(context: Context, group: str, process: int) -> str | None:
+    """Whose offsets a process goes by: those of its node in a broadcasting group, else those of the group (None)."""
+    if group not in context.facts.broadcasting:
+        return None
+    return context.timeline.nodes.get(process, "")
+
+
+def answer_to(context: Context, pair: tuple[str, QueueKey], gain: Ownership) -> Begun | None:
+    """What a broker told a member when it had gained a queue; None: not known."""
+    begins = context.timeline.begins.get(pair, ())
+    first = bisect_right(begins, gain.op_index, key=lambda begun: begun.op_index)
+    changes = context.timeline.ownership_between(*pair, gain.op_index, FOREVER_NS)
+    lost = next((of.op_index for of in changes if of.process == gain.process), FOREVER_NS)
+    for begun in begins[first:]:
+        if begun.op_index > lost:
+            break
+        if begun.process == gain.process:
+            return begun
+    return None
+
+
+def names_brokers(context: Context, group: str) -> bool:
+    """Whether members of the group say which broker told them where to begin."""
+    return any(
+        begun.broker_id is not None
+        for (name, _), begins in context.timeline.begins.items()
+        if name == group
+        for begun in begins
+    )
+
+
+def forgotten_spans(context: Context, group: str, broker: str, node: str | None) -> list[Span]:
+    """When a member on a node committed what may not be known later.
+
+    It is asked of the master, if members of the group say which broker told them where to begin, and of any replica
+    where members do not say so or committed to a slave. Of each moment asked is the commit that the member sent next.
+    """
+    by_any = _by_any_spans(context, broker, (node,))
+    if not names_brokers(context, group):
+        return by_any
+    key = "forgotten spans", group, broker, node
+    if key not in context.cache:
+        lost_spans = partial(_lost_spans, context, broker, node)
+        lost_ns = master_lost_ns(context, broker)
+        to_slave, sent, arrived = _destinations(context, group, broker, node)
+        by_master = joined(
+            [
+                *lost_spans(LOST, FOREVER_NS),
+                *without(lost_spans(ON_ITS_WAY, FOREVER_NS), arrived),
+                *without(lost_spans(AT_SLAVE, FOREVER_NS), sent),
+                *shared(lost_spans(SENT_TO_SLAVE, FOREVER_NS), to_slave),
+            ]
+        )
+        elsewhere = [] if _has_one_slave(context, broker) else [Span(lost_ns, FOREVER_NS)]
+        context.cache[key] = joined(
+            [
+                *shared([Span(0, lost_ns)], by_master),
+                *shared([*elsewhere, *by_any], to_slave),
+            ]
+        )
+    found = context.cache[key]
+    assert isinstance(found, list)
+    return found
+
+
+def _by_any_spans(context: Context, broker: str, nodes: tuple[str | None, ...]) -> list[Span]:
+    """When a commit of a member may have been forgotten by whichever replica is asked later, by the table of excuses.
+
+    A slave that is the only one left is sent all that is committed and is asked for it: that the master is gone for
+    good excuses nothing from then on.
+    """
+    lost_ns = master_lost_ns(context, broker)
+    if lost_ns == FOREVER_NS or not _has_one_slave(context, broker):
+        return context.excuses.spans(FORGOTTEN, broker, nodes)
+    return joined(
+        Span(of.start_ns, min(of.end_ns, lost_ns) if began_ns(of.fault) == lost_ns else of.end_ns)
+        for of in context.excuses.windows(FORGOTTEN, broker, nodes)
+    )
+
+
+def _has_one_slave(context: Context, broker: str) -> bool:
+    return len(context.facts.brokers.get(broker, ())) == 2
+
+
+def _lost_spans(
+    context: Context, broker: str, node: str | None, anomaly: str, until_ns: int
+) -> list[Span]:
+    """When a member on this node committed what the master may have lost by then, by the rows of one name."""
+    key = anomaly, broker, node
+    if key not in context.cache:
+        windows = context.excuses.windows(anomaly, broker, (node,))
+        spans = ((began_ns(of.fault), _since(context, broker, of, node)) for of in windows)
+        context.cache[key] = [(at_ns, span) for at_ns, span in spans if span is not None]
+    found = context.cache[key]
+    assert isinstance(found, list)
+    return [span for at_ns, span in found if at_ns <= until_ns]
+
+
+def _destinations(
+    context: Context, group: str, broker: str, node: str | None
+) -> tuple[list[Span], list[Span], list[Span]]:
+    """The times that end with commits which members on this node sent to a slave, and to the master.
+
+    The third: with those of which it is known that they arrived at the master.
+    """
+    to_slave: list[Span] = []
+    sent: list[Span] = []
+    arrived: list[Span] = []
+    commit_ns = int(context.facts.timings.commit_s * NS_PER_S)
+    for (name, broker_name, process), told in context.timeline.commits_to.items():
+        if (name, broker_name, context.timeline.nodes.get(process)) != (group, broker, node):
+            continue
+        since_ns = told[0].time_ns - commit_ns
+        for one, following in zip_longest(told, told[1:]):
+            span = Span(since_ns, one.time_ns)
+            since_ns = one.time_ns
+            if one.broker_id != MASTER_ID:
+                to_slave.append(span)
+                continue
+            sent.append(span)
+            if following is not None and following.earlier_arrived:
+                arrived.append(span)
+    return joined(to_slave), joined(sent), joined(arrived)
+
+
+def _since(context: Context, broker: str, window: Window, node: str | None) -> Span | None:
+    """The part of a window in which its row counts."""
+    start_ns, end_ns = window.start_ns, window.end_ns
+    match window.excuse.since:
+        case Since.MASTER_ENDS:
+            master = frozenset(context.facts.brokers.get(broker, ())[:1])
+            ends = any(start_ns <= at <= end_ns for at in stops_ns(context, master))
+            return Span(start_ns, end_ns) if ends else None
+        case Since.MEMBER_STARTS if node is not None:
+            starts = starts_ns(context, frozenset({node}))
+            first = min((at for at in starts if start_ns <= at <= end_ns), default=None)
+            return None if first is None else Span(first, end_ns)
+        case _:
+            return Span(start_ns, end_ns)
+
+
+def _forgotten(
+    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+) -> tuple[Mask, Mask]:
+    """Which commits may not be known where the queue is gained, and which may reach the master later; (commits,)."""
+    nodes, timings = context.timeline.nodes, context.facts.timings
+    taker = nodes.get(gain.process)
+    forgotten = np.zeros(len(commits), np.bool_)
+    late = np.zeros(len(commits), np.bool_)
+    answer = answer_to(context, pair, gain)
+    asked = None if answer is None else answer.broker_id
+    broker = pair[1].broker
+    for process in np.unique(commits.process).tolist():
+        mine = np.flatnonzero(commits.process == process)
+        node, time_ns = nodes.get(process), commits.time_ns[mine]
+        told = context.timeline.commits_to.get((pair[0], broker, process), ())
+        known = _known_destinations(told, commits.op_index[mine], gain.op_index)
+        if answer is None or asked != MASTER_ID:
+            spans = _by_any_spans(context, broker, (node, taker))
+            forgotten[mine] = _in_any(time_ns, spans)
+            if asked is not None:
+                away = _lost_spans(context, broker, node, SENT_TO_SLAVE, FOREVER_NS)
+                away.append(Span(master_lost_ns(context, broker), FOREVER_NS))
+                elsewhere = (known.slave != MASTER_ID) & (known.slave != asked)
+                forgotten[mine] |= elsewhere & _in_any(time_ns, away)
+            continue
+        lost, on_its_way, at_slave, sent_to_slave = (
+            _in_any(time_ns, _lost_spans(context, broker, node, name, answer.time_ns))
+            for name in (LOST, ON_ITS_WAY, AT_SLAVE, SENT_TO_SLAVE)
+        )
+        late[mine] = on_its_way & ~known.arrived
+        forgotten[mine] = (
+            lost
+            | late[mine]
+            | (at_slave & ~known.at_master)
+            | (sent_to_slave & (known.slave != MASTER_ID))
+        )
+    if asked is not None and asked != MASTER_ID:
+        copied_s = timings.slave_sync_s + 2 * timings.request_s
+        forgotten |= commits.time_ns > gain.time_ns - int(copied_s * NS_PER_S)
+    since = context.excuses.windows(REPLACED, broker)
+    for window in since:
+        if window.start_ns <= gain.time_ns:
+            forgotten |= commits.time_ns <= window.end_ns
+    return forgotten, late
+
+
+class _Known(NamedTuple):
+    """What is known of the commits of one process, each of shape (commits,)."""
+
+    at_master: Mask  # sent to the master
+    arrived: Mask  # and there
+    slave: Ints  # the id of the slave that it was sent to, or MASTER_ID
+
+
+def _known_destinations(told: Sequence[CommitTo], op_index: Ints, until_index: int) -> _Known:
+    """Where one process's commits were surely sent, and which have arrived at the master by an op.
+
+    `told`: what the process said of these commits and their broker name.
+    """
+    told = [one for one in told if one.op_index < until_index]
+    arrived = [
+        one.broker_id == MASTER_ID and after.earlier_arrived for one, after in pairwise(told)
+    ]
+    sent = [one.broker_id == MASTER_ID for one in told]
+    last = np.searchsorted([one.op_index for one in told], op_index)  # 0: nothing was told
+    return _Known(
+        at_master=np.array([False, *sent])[last],
+        arrived=np.array([False, *arrived, False])[: len(told) + 1][last],
+        slave=np.array([MASTER_ID, *(one.broker_id for one in told)])[last],
+    )
+
+
+def _pulled_below(
+    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+) -> Mask:
+    """Which commits came when another member had the queue already, and may have begun before them."""
+    below = np.zeros(len(commits), np.bool_)
+    gained: dict[int, int] = {}
+    changes = (of for of in context.timeline.ownership[pair] if of.op_index < gain.op_index)
+    for change in changes:
+        if change.change == "gained":
+            gained[change.process] = change.time_ns
+        elif change.process in gained:
+            since_ns = gained.pop(change.process)
+            below |= _while(commits, change.process, since_ns, change.time_ns)
+    for process, since_ns in gained.items():  # a process that has ended pulls no more
+        until_ns = min(gain.time_ns, ended_ns(context, process))
+        below |= _while(commits, process, since_ns, until_ns)
+    return below
+
+
+def _begun_below(
+    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+) -> Mask:
+    """Which commits another member began below, before the queue was gained or answered for."""
+    below = np.zeros(len(commits), np.bool_)
+    if pair[0] in context.facts.broadcasting:
+        return below
+    answer = answer_to(context, pair, gain)
+    until_index = gain.op_index if answer is None else answer.op_index
+    for begun in context.timeline.begins.get(pair, ()):
+        if begun.broker_id is None or begun.process == gain.process:
+            continue
+        if begun.op_index < until_index:
+            offset = begun.offset or 0  # none: that broker knew of no commit
+            below |= (commits.op_index < begun.op_index) & (commits.offset > offset)
+    return below
+
+
+def _while(commits: Commits, process: int, since_ns: int, until_ns: int) -> Mask:
+    """Which commits of others came between two times, or were on their way at the first."""
+    within = (commits.time_ns >= since_ns - ON_ITS_WAY_NS) & (commits.time_ns <= until_ns)
+    found: Mask = within & (commits.process != process)
+    return found
+
+
+def _in_any(time_ns: Ints, spans: Iterable[Span]) -> Mask:
+    within = np.zeros(len(time_ns), np.bool_)
+    for span in spans:
+        within |= (time_ns >= span.start_ns) & (time_ns <= span.end_ns)
+    return within

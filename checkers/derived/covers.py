@@ -1,0 +1,48 @@
+"""Stretches of time that many short ones make up together, and few of these that make up the same.
+
+Each message is evidence for one short stretch of time. A checker that joins the stretches gets the same result from
+few of the messages, so that it need not hold the others (`Checker.rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.model.columns import Ints
+from staticfire.checkers.model.intervals import Span
+
+
+def covering(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> Iterator[Ints]:
+    """For each stretch that the spans (start, end) make up: the positions of few that make it up, in order of time.
+
+    Spans less than `apart_ns` apart belong to one stretch. The positions of a stretch begin with the span that it
+    begins with, and end with the one that it ends with.
+    """
+    if not len(starts_ns):
+        return
+    order = np.argsort(starts_ns, kind="stable")
+    starts_ns, ends_ns = starts_ns[order], ends_ns[order]
+    is_highest = ends_ns == np.maximum.accumulate(ends_ns)
+    furthest = np.maximum.accumulate(np.where(is_highest, np.arange(len(order)), 0))
+    chosen = [0]
+    while True:
+        end_ns = ends_ns[chosen[-1]]
+        reached = int(np.searchsorted(starts_ns, end_ns + apart_ns))
+        best = int(furthest[reached - 1])
+        if ends_ns[best] > end_ns:
+            chosen.append(best)
+            continue
+        yield order[chosen]
+        if reached == len(order):
+            return
+        chosen = [reached]
+
+
+def stretches(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> list[Span]:
+    """The stretches that the spans (start, end) make up, those less than `apart_ns` apart being joined."""
+    return [
+        Span(int(starts_ns[chosen[0]]), int(ends_ns[chosen[-1]]))
+        for chosen in covering(starts_ns, ends_ns, apart_ns)
+    ]

@@ -1,0 +1,74 @@
+"""When a group was first given what was sent: a join by place; and when it first consumed it: by message."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from staticfire.checkers.engine.position_index import index_of
+from staticfire.checkers.guarantees.promises import FOREVER_NS
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome
+from staticfire.checkers.model.message_ids import dense_numbers
+
+NEVER_NS: Final = FOREVER_NS
+
+
+def first_deliveries(columns: Columns, group: str) -> Ints:
+    """When the group's listener was first called with each sent message, at the place where it lies; shape (sends,).
+
+    NEVER_NS where it never was, and where the place is not known or holds another message, too. Queues must be whole.
+    """
+    name = f"first deliveries to {group}"
+    found = columns.cache.get(name)
+    if found is None:
+        found = columns.cache[name] = _first_deliveries(columns, group)
+    assert isinstance(found, np.ndarray)
+    return found
+
+
+def _first_deliveries(columns: Columns, group: str) -> Ints:
+    sends, delivered = columns.sends, columns.deliveries
+    if group not in columns.names.groups:
+        return np.full(len(sends), NEVER_NS, np.int64)
+    index = index_of(columns)
+    known = delivered.group == columns.names.groups.index(group)
+    known[index.strange_deliveries] = False
+    first_ns = np.full(index.size + 1, NEVER_NS, np.int64)
+    if len(index.streams.back):
+        np.minimum.at(first_ns, index.delivery_place[known], delivered.invoke_ns[known])
+    else:  # no group got anything twice
+        first_ns[index.delivery_place[known]] = delivered.invoke_ns[known]
+    placed = index.placed.copy()
+    placed[index.strange_sends] = False
+    return first_ns[np.where(placed, index.send_place, index.size)]
+
+
+def first_calls(columns: Columns, group: str, rows: Ints) -> Ints:
+    """When the group's listener was first called with some sends, anywhere in their queue; NEVER_NS if never."""
+    delivered, groups = columns.deliveries, columns.names.groups
+    if group not in groups:
+        return np.full(len(rows), NEVER_NS, np.int64)
+    sends = columns.sends.where(rows)
+    mine = np.flatnonzero(delivered.group == groups.index(group))
+    size, (sent, got) = dense_numbers(sends.message, delivered.message[mine])
+    queue_of = np.full(size + 1, UNKNOWN, np.int64)
+    queue_of[sent] = sends.queue
+    there = (got != UNKNOWN) & (queue_of[got] == delivered.queue[mine])
+    first_ns = np.full(size + 1, NEVER_NS, np.int64)
+    np.minimum.at(first_ns, got[there], delivered.invoke_ns[mine[there]])
+    of_sent: Ints = first_ns[sent]
+    return of_sent
+
+
+def first_consumed_ns(columns: Columns, group: str) -> Ints:
+    """When `group` first consumed each sent message, in any of these queues; NEVER_NS if never; shape (sends,)."""
+    delivered, names = columns.deliveries, columns.names
+    size, (sent, got) = dense_numbers(columns.sends.message, delivered.message)
+    first_ns = np.full(size + 1, NEVER_NS, np.int64)
+    if group in names.groups:
+        mine = delivered.group == names.groups.index(group)
+        rows = np.flatnonzero(mine & (delivered.outcome == Outcome.OK) & (got >= 0))
+        np.minimum.at(first_ns, got[rows], delivered.time_ns[rows])
+    of_sent: Ints = first_ns[sent]
+    return of_sent

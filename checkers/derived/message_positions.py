@@ -1,0 +1,81 @@
+"""Which message was seen at which place: (message queue, queue offset) -> message.
+
+A place is known from an acknowledgement (SEND_OK or a weaker one) and from every delivery, however it
+ended. Cost grows with the number of touches, never with the size of offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placements:
+    """Every sighting of a message at a place; arrays of shape (sightings,), sends first."""
+
+    queue: Ints
+    offset: Ints
+    message: Ints
+    row: Ints  # in columns.sends or columns.deliveries
+    from_send: Mask
+
+
+def placements_of(columns: Columns, sent: Ints, delivered: Ints) -> Placements:
+    """The sightings among some rows of sends and of deliveries."""
+    sends, deliveries = columns.sends, columns.deliveries
+    known = (sends.queue[sent] != UNKNOWN) & (sends.queue_offset[sent] != UNKNOWN)
+    placed = sent[known]
+    # An unreadable body names no message.
+    read = delivered[deliveries.message[delivered] != UNKNOWN]
+    return Placements(
+        queue=np.concatenate((sends.queue[placed], deliveries.queue[read])),
+        offset=np.concatenate((sends.queue_offset[placed], deliveries.queue_offset[read])),
+        message=np.concatenate((sends.message[placed], deliveries.message[read])),
+        row=np.concatenate((placed, read)),
+        from_send=np.repeat([True, False], [len(placed), len(read)]),
+    )
+
+
+def place_ids(queue: Ints, offset: Ints) -> Ints:
+    """Number the places of sightings, shape (sightings,); equal places get equal numbers.
+
+    The numbers are small enough to index a table with.
+    """
+    size = len(queue)
+    if not size:
+        return queue
+    low = int(offset.min())
+    span = int(offset.max()) - low + 1
+    table_size = (int(queue.max()) + 1) * span
+    if table_size <= 4 * size + 1024:
+        return queue * span + (offset - low)
+    # A table would be mostly air: number the offsets that occur, then the places.
+    distinct, rank = np.unique(offset, return_inverse=True)
+    ids: Ints
+    _, ids = np.unique(queue * len(distinct) + rank, return_inverse=True)
+    return ids
+
+
+def first_at(ids: Ints) -> Ints:
+    """Return for each sighting the first sighting with the same id, shape (sightings,)."""
+    size = len(ids)
+    table = np.empty(int(ids.max()) + 1 if size else 0, np.int64)
+    table[ids[::-1]] = np.arange(size - 1, -1, -1)  # the last write wins: the first sighting
+    return table[ids]
+
+
+def conflicting(places: Placements) -> tuple[Ints, Ints]:
+    """Return pairs of sightings (first, other) of two messages at one place.
+
+    One pair a place: its first sighting, and the first sighting there of another message.
+    """
+    ids = place_ids(places.queue, places.offset)
+    first = first_at(ids)
+    others = np.flatnonzero(places.message != places.message[first])
+    _, once = np.unique(ids[others], return_index=True)
+    others = others[once]
+    return first[others], others

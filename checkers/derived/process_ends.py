@@ -1,0 +1,41 @@
+"""When the process of a client had ended, as far as starts, exits and faults of its node tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
+
+# How long a process may go on after the fault that ends it was fired: a signal on its way, or a graceful end.
+ENDED_WITHIN_NS = {
+    "client_crash": 2 * NS_PER_S,
+    "group_and_broker_crash": 2 * NS_PER_S,
+    "member_leaves": 10 * NS_PER_S,
+}
+EXIT_NOTICED_NS = 2 * NS_PER_S
+
+
+def ended_ns(context: Context, process: int) -> int:
+    """From when on `process` cannot have run any more; FOREVER_NS where nothing says so."""
+    node = context.timeline.nodes.get(process)
+    started = [one.time_ns for one in context.timeline.opens if one.process == process]
+    if node is None or not started:
+        return FOREVER_NS
+    return min(_ends(context, process, node, started[-1]), default=FOREVER_NS)
+
+
+def _ends(context: Context, process: int, node: str, started_ns: int) -> Iterator[int]:
+    for opened in context.timeline.opens:
+        if opened.node == node and opened.process != process and opened.time_ns > started_ns:
+            yield opened.time_ns
+    for ended in context.facts.exits:
+        if ended.node == node and ended.time_ns > started_ns:
+            yield ended.time_ns + EXIT_NOTICED_NS
+    for fault in context.facts.faults:
+        within_ns = ENDED_WITHIN_NS.get(fault.kind)
+        struck_ns = fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
+        if within_ns is None or struck_ns is None or fault.bitten_ns is None:
+            continue
+        if node in fault.targets and struck_ns > started_ns:
+            yield struck_ns + within_ns

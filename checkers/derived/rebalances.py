@@ -1,0 +1,239 @@
+"""When a group shares its queues out anew, and for how long faults may keep its members from agreeing.
+
+A window of the table of excuses (`excuse_table.py`) lasts as long as its fault. Members that agree go on agreeing
+whatever is cut: so a window of a row that says `since` counts only from an event of that kind on, and not at all
+without one. `groups.py` judges by these spans, and `reportable.py` counts them.
+
+Source: RebalanceImpl (each member computes its share from the route and from one broker's list of members),
+ConsumerManager (a list changes when a member comes, goes or is silent for too long) and RouteInfoManager (a name server
+learns the queues of a broker from its master) of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuse_table import Since
+from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, Window, began_ns, healed_ns
+from staticfire.checkers.guarantees.facts import FaultFacts, Timings
+from staticfire.checkers.guarantees.fault_effects import (
+    ADMIN,
+    CUTS,
+    EMPTIES,
+    IN_TURN,
+    LISTENER,
+    OFFSETS,
+    QUEUES,
+    ROTS,
+    STOPS,
+)
+from staticfire.checkers.model.intervals import Span, joined
+
+UNLOCKED = "queue_unlocked"  # what else excuses `queue_unowned` in a group whose members need locks
+REBALANCES = 1.5  # members look at regular intervals, and once more if they disagreed for a moment
+_HARMLESS = frozenset({ADMIN, LISTENER, OFFSETS, ROTS})  # for who has which queue
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The members of a group, and when it had to share its queues out anew."""
+
+    members: frozenset[str]  # nodes
+    changes_ns: tuple[int, ...]  # a member came or went, or the topic got queues; sorted
+    is_known: bool  # all members say when they started
+
+
+def excused_spans(
+    context: Context, anomaly: str, group: str, broker: str, nodes: Iterable[str | None]
+) -> list[Span]:
+    """When faults excuse that a queue of this broker name has no owner, or that these nodes both have it."""
+    members = frozenset(node for node in nodes if node is not None)
+    key = "excused spans", anomaly, group, broker, members
+    if key not in context.cache:
+        windows = context.excuses.windows(anomaly, broker, members)
+        if anomaly == "queue_unowned" and group in context.facts.orderly:
+            windows = (*windows, *context.excuses.windows(UNLOCKED, broker, members))
+        spans = (_since(context, _group(context, group), members, window) for window in windows)
+        context.cache[key] = joined(chain.from_iterable(spans))
+    found = context.cache[key]
+    assert isinstance(found, list)
+    return found
+
+
+def _since(
+    context: Context, group: _Group, members: frozenset[str], window: Window
+) -> Iterator[Span]:
+    """The part of a window from the first event on that its row waits for."""
+    timings = context.facts.timings
+    since, start_ns, end_ns = window.excuse.since, window.start_ns, window.end_ns
+    # What changed shortly before may not have been noticed yet.
+    noticed_s = {Since.SHARED_ANEW: timings.rebalance_s, Since.ROUTES_FORGOTTEN: timings.register_s}
+    before_ns = start_ns - int(noticed_s.get(since, 0) * NS_PER_S)
+    match since:
+        case Since.FAULT:
+            events = [start_ns]
+        case Since.ROUTES_FORGOTTEN:
+            events = list(_restarts_of_name_servers(context))
+        case _ if not group.is_known:
+            events = [start_ns]
+        case Since.MEMBER_STARTS:
+            events = list(starts_ns(context, members))
+        case Since.SHARED_ANEW:
+            expired_ns = start_ns + int(timings.channel_expiry_s * NS_PER_S)
+            events = [*group.changes_ns, expired_ns]
+            if not _strikes_alike(context, window.fault, members):
+                events += stops_ns(context, _brokers(context))
+    first = min((at for at in events if before_ns <= at <= end_ns), default=None)
+    if first is not None:
+        yield Span(max(start_ns, first), end_ns)
+
+
+def _group(context: Context, name: str) -> _Group:
+    key = "group", name
+    if key not in context.cache:
+        starting = {one.node for one in context.timeline.subscriptions if one.group == name}
+        members = context.timeline.members(name) | starting
+        changes = {*starts_ns(context, members), *stops_ns(context, members)}
+        for fault in context.facts.faults:
+            if QUEUES in fault.effects and fault.bitten_ns is not None:
+                changes |= {began_ns(fault), healed_ns(fault)}
+        nodes = context.timeline.nodes
+        is_known = all(
+            change.process in nodes
+            for pair, of_queue in context.timeline.ownership.items()
+            if pair[0] == name
+            for change in of_queue
+        )
+        context.cache[key] = _Group(members, tuple(sorted(changes)), is_known)
+    found = context.cache[key]
+    assert isinstance(found, _Group)
+    return found
+
+
+def starts_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
+    """When a client on one of the nodes was ready."""
+    return (opened.time_ns for opened in context.timeline.opens if opened.node in nodes)
+
+
+def stops_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
+    """When one of the nodes ended, or came back."""
+    for fault in context.facts.faults:
+        stops = STOPS in fault.effects and fault.bitten_ns is not None
+        if stops and not nodes.isdisjoint(fault.targets):
+            yield began_ns(fault)
+            yield healed_ns(fault)
+    for ended in context.facts.exits:
+        if ended.node in nodes:
+            yield ended.time_ns
+
+
+def master_lost_ns(context: Context, broker: str) -> int:
+    """When the master of a broker name lost its disk for good; FOREVER_NS: it did not."""
+    master = context.facts.brokers.get(broker, ())[:1]
+    lost = (
+        began_ns(fault)
+        for fault in context.facts.faults
+        if fault.permanent and EMPTIES in fault.effects and fault.bitten_ns is not None
+        if set(master) & set(fault.targets)
+    )
+    return min(lost, default=FOREVER_NS)
+
+
+def _restarts_of_name_servers(context: Context) -> Iterator[int]:
+    """When one of them may have forgotten what it knew."""
+    servers = frozenset(context.facts.name_servers)
+    for fault in context.facts.faults:
+        # Those that strike in turn restart brokers alone.
+        restarts = STOPS in fault.effects and fault.kind not in IN_TURN
+        if restarts and fault.bitten_ns is not None and not servers.isdisjoint(fault.targets):
+            yield healed_ns(fault)
+    for ended in context.facts.exits:
+        if ended.node in servers:
+            yield ended.time_ns
+
+
+def _brokers(context: Context) -> frozenset[str]:
+    return frozenset(node for of_name in context.facts.brokers.values() for node in of_name)
+
+
+def _strikes_alike(context: Context, fault: FaultFacts, members: frozenset[str]) -> bool:
+    """Whether a fault keeps all these members from the same servers, so that they go on asking the same broker."""
+    if not members.isdisjoint(fault.targets):
+        return False
+    if CUTS not in fault.effects:
+        return True
+    servers = _brokers(context) | set(context.facts.name_servers)
+    cut_off = {
+        frozenset(
+            (is_sender, far)
+            for link in fault.links
+            for is_sender, near, far in ((True, *link), (False, *reversed(link)))
+            if near == member and far in servers
+        )
+        for member in members
+    }
+    return bool(fault.links) and len(cut_off) == 1
+
+
+def rebalanced_ns(timings: Timings) -> int:
+    """How long members may disagree about who has what, at the most."""
+    return int(timings.rebalance_s * REBALANCES * NS_PER_S)
+
+
+def bound_ns(context: Context, group: str, span: Span) -> int:
+    """How long members may disagree about who has a queue, when they did from the start of this span to its end.
+
+    Each looks when it hears of a change, and once in a rebalance: a rebalance and a request after the last change all
+    of them have looked. Near a fault, or when a change came meanwhile, they may have to look once more.
+
+    A member looks at once when a member comes or goes or a broker starts again, and the broker that it asks may not
+    know all the others yet. Brokers that notify members tell it when they do. Of others it hears in the next round, a
+    rebalance after the last such change that came while they disagreed.
+    """
+    timings, known = context.facts.timings, _group(context, group)
+    request_ns = int(timings.request_s * NS_PER_S)
+    looked_ns = int(timings.rebalance_s * NS_PER_S) + request_ns
+    meanwhile = [at for at in known.changes_ns if span.start_ns + request_ns < at < span.end_ns]
+    near_ns = span.start_ns - int(timings.rebalance_s * NS_PER_S)
+    at_rest = known.is_known and not meanwhile
+    if at_rest and not _is_near_a_fault(context, known.members, near_ns, span.end_ns):
+        return looked_ns
+    until_ns = span.start_ns + rebalanced_ns(timings)
+    if not timings.members_notified:
+        restarts_ns = stops_ns(context, _brokers(context))
+        for change_ns in sorted({*meanwhile, *restarts_ns}):
+            if span.start_ns < change_ns <= until_ns:
+                until_ns = max(until_ns, change_ns + looked_ns)
+    return until_ns - span.start_ns
+
+
+def locked_ns(context: Context, group: str, span: Span) -> int:
+    """How much longer an orderly group may leave a queue alone: a member that had no chance to unlock it has ended.
+
+    Its lock expires. Without a fault every member that gives a queue up unlocks it.
+    """
+    if group not in context.facts.orderly:
+        return 0
+    life_ns, known = int(context.facts.timings.lock_life_s * NS_PER_S), _group(context, group)
+    near = _is_near_a_fault(context, known.members, span.start_ns - life_ns, span.end_ns)
+    return life_ns if near or not known.is_known else 0
+
+
+def _is_near_a_fault(context: Context, members: frozenset[str], start_ns: int, end_ns: int) -> bool:
+    """Whether a fault of a member or of any server bit, or lasted on, between these times.
+
+    One that begins where the time ends has kept none of them from agreeing. An exit is noticed after it happened.
+    """
+    facts = context.facts
+    involved = {*members, *_brokers(context), *facts.name_servers}
+    if any(start_ns <= one.time_ns <= end_ns and one.node in involved for one in facts.exits):
+        return True
+    return any(
+        began_ns(fault) < end_ns and healed_ns(fault) >= start_ns
+        for fault in facts.faults
+        if fault.bitten_ns is not None and not set(fault.effects) <= _HARMLESS
+        if not fault.targets or not involved.isdisjoint(fault.targets)
+    )

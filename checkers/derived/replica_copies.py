@@ -1,0 +1,102 @@
+"""Replica copies: which nodes hold a message after the run, according to the nodes that were asked (`look_up`).
+
+The first living node of a broker name is asked for every acknowledged message, the others for what that one lacks. A
+history in which only one node was asked may have the observation `queue_entries` of another: a node that holds more
+entries than the node that was asked may hold the message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from staticfire.checkers.engine.kernel import Context, queue_of
+from staticfire.checkers.guarantees.promises import LossRule
+from staticfire.checkers.model.columns import Columns, Ints, Touches
+
+_Place = tuple[str, str, int, int, str | None]  # topic, broker, queue, queue offset, key
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What is known of the copies of one message."""
+
+    held_by: tuple[str, ...] = ()
+    absent_from: tuple[str, ...] = ()
+    maybe_on: str = ""  # a node that was not asked, and has more entries than those that were
+    text: str = ""  # where to look for it
+
+    @property
+    def survive(self) -> bool:
+        """Whether a node holds the message, or may."""
+        return bool(self.held_by or self.maybe_on)
+
+
+class ReplicaCopies:
+    """Answers where the messages with some keys are."""
+
+    def __init__(self, columns: Columns, context: Context, messages: Ints) -> None:
+        """`messages`: their ids."""
+        self._asked: dict[_Place, dict[str, bool]] = {}
+        wanted = set(map(columns.names.key, messages.tolist()))
+        for look_up in context.timeline.look_ups:
+            for found in look_up.found:
+                if found.key in wanted:
+                    place = (
+                        look_up.topic,
+                        look_up.broker,
+                        found.queue,
+                        found.queue_offset,
+                        found.key,
+                    )
+                    self._asked.setdefault(place, {})[look_up.node] = found.in_queue
+        self._entries: dict[str, dict[str, int]] = {}  # by broker name and node
+        for seen in context.observations:
+            if seen["kind"] == "queue_entries":
+                self._entries.setdefault(seen["broker_name"], {})[seen["node"]] = seen["entries"]
+
+    def of(self, columns: Columns, sends: Touches, row: int) -> Copies:
+        """Return the copies of a placed send."""
+        queue = queue_of(columns, sends, row)
+        if queue is None:
+            return Copies()
+        asked = self._asked.get(
+            (*queue, int(sends.queue_offset[row]), columns.names.key(int(sends.message[row]))), {}
+        )
+        held_by = tuple(node for node, in_queue in asked.items() if in_queue)
+        absent_from = tuple(node for node, in_queue in asked.items() if not in_queue)
+        if held_by:
+            return Copies(held_by, absent_from, text=f"{', '.join(held_by)} holds it in its queue")
+        return self._unless_fuller(queue.broker, absent_from)
+
+    def _unless_fuller(self, broker: str, absent_from: tuple[str, ...]) -> Copies:
+        entries = self._entries.get(broker, {})
+        if not absent_from or not all(node in entries for node in absent_from):
+            return Copies((), absent_from)
+        most = max(absent_from, key=entries.__getitem__)
+        fuller = max(
+            (node for node in entries if node not in absent_from),
+            key=entries.__getitem__,
+            default=most,
+        )
+        if entries[fuller] <= entries[most]:
+            return Copies((), absent_from)
+        text = f"{most} has {entries[most]} queue entries, {fuller} has {entries[fuller]} and may hold it"
+        return Copies((), absent_from, fuller, text)
+
+
+def judge_lost(
+    columns: Columns, context: Context, sends: Touches, row: int, copies: Copies
+) -> LossRule:
+    """Return what the loss of one acknowledged, placed message means, given its copies."""
+    queue = queue_of(columns, sends, row)
+    assert queue is not None  # build_columns refuses an acknowledged send without one
+    sent_ns = int(sends.invoke_ns[row])
+    promises = context.promises
+    rule = promises.rule(queue.broker, sent_ns, key=columns.names.key(int(sends.message[row])))
+    return promises.explained(rule, queue.broker, sent_ns, copies.held_by, copies.absent_from)
+
+
+def loss_text(context: Context, rule: LossRule, copies: Copies) -> str:
+    """Return the promise, what explains its breach, and where the message is, in a reader's words."""
+    text = context.promises.text(rule)
+    return f"{text}; {copies.text}" if copies.text else text

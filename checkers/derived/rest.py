@@ -1,0 +1,34 @@
+"""When a cluster was at rest: no fault was on, and none had been for long enough that everything is known again."""
+
+from __future__ import annotations
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses import began_ns, healed_ns
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
+from staticfire.checkers.model.intervals import Span, joined, without
+
+
+def spans_at_rest(context: Context) -> list[Span]:
+    """The time without any fault that was fired, whatever it struck, and without what needs time behind it.
+
+    That is how long brokers take to register again and clients to learn of it, and how long a silent client or broker
+    is remembered. A node that ended by itself counts like a fault that was over at once.
+    """
+    if "at rest" not in context.cache:
+        context.cache["at rest"] = _spans_at_rest(context)
+    found = context.cache["at rest"]
+    assert isinstance(found, list)
+    return found
+
+
+def _spans_at_rest(context: Context) -> list[Span]:
+    facts, timings = context.facts, context.facts.timings
+    after_s = max(timings.register_s + timings.route_refresh_s, timings.channel_expiry_s)
+    after_ns = int(after_s * NS_PER_S)
+    near = [
+        Span(began_ns(fault), min(healed_ns(fault) + after_ns, FOREVER_NS))
+        for fault in facts.faults
+        if fault.fired_ns is not None or fault.bitten_ns is not None
+    ]
+    near += [Span(one.time_ns, one.time_ns + after_ns) for one in facts.exits]
+    return without([Span(0, FOREVER_NS)], joined(near))

@@ -1,0 +1,107 @@
+"""Settled messages: those that their master goes on showing, whatever happens to the cluster.
+
+A slave may show what its master does not show yet, or no longer. A consumer that read there may later be set back by
+the master, so this explains a duplicate (`excuse_table.py`). It never explains a duplicate of a settled message: one
+that was acknowledged with SEND_OK by a broker all of whose replicas had it then, and that no fault may have destroyed.
+
+Source: HAService and PullMessageProcessor of Apache RocketMQ 4.9; `promises.py` for what a fault may destroy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
+from staticfire.checkers.model.intervals import Span, joined
+
+# A client gives an offset up after more than one answer of the master, seconds after the message was delivered.
+SET_BACK_AFTER_NS = NS_PER_S
+# What is excused where an owner may have been set back.
+SET_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
+NOWHERE = np.iinfo(np.int64).min  # below all offsets
+
+
+class SettledPlaces:
+    """Where the settled messages of some queues are, and since when each is settled."""
+
+    def __init__(self, columns: Columns, context: Context) -> None:
+        sends = columns.sends
+        acknowledged = (sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN)
+        plain = (sends.due_ns == UNKNOWN) & (sends.transaction == Transaction.NONE)
+        rows = np.flatnonzero(acknowledged & plain & (sends.queue != UNKNOWN))
+        rows = rows[_survives(columns, context, rows)]
+        rows = rows[np.lexsort((sends.time_ns[rows], sends.queue_offset[rows], sends.queue[rows]))]
+        self._queue, self._offset = sends.queue[rows], sends.queue_offset[rows]
+        self._since_ns = sends.time_ns[rows]
+
+    def has(self, queue: int, offset: int, at_ns: int) -> bool:
+        """Whether a message at this offset was settled by then."""
+        return self.highest_below(queue, offset + 1, at_ns) == offset
+
+    def highest_below(self, queue: int, offset: int, at_ns: int) -> int:
+        """The highest place of a message, below an offset, that was settled by then; NOWHERE if there is none."""
+        start, stop = np.searchsorted(self._queue, (queue, queue + 1))
+        stop = start + np.searchsorted(self._offset[start:stop], offset)
+        found = np.flatnonzero(self._since_ns[start:stop] <= at_ns)
+        return int(self._offset[start + found[-1]]) if len(found) else int(NOWHERE)
+
+
+def settled_places(columns: Columns, context: Context) -> SettledPlaces:
+    """The settled messages among the sends of these columns, found once."""
+    known = columns.cache.get("settled places")
+    if known is None:
+        known = columns.cache["settled places"] = SettledPlaces(columns, context)
+    assert isinstance(known, SettledPlaces)
+    return known
+
+
+def set_back(
+    columns: Columns,
+    context: Context,
+    group: str,
+    place: tuple[int, int],
+    given_ns: int,
+    anomaly: str,
+) -> str:
+    """Return the anomaly whose excuses count for a message that was given to an owner, and then once more.
+
+    `place`: the number of its queue, and its offset there. A settled message comes again only where an operator sent
+    the group back. Where members do not say what they own, the one that has a queue may have lost it in between.
+    """
+    if (group, columns.names.queues[place[0]]) not in context.timeline.ownership:
+        return anomaly
+    is_settled = settled_places(columns, context).has(*place, given_ns + SET_BACK_AFTER_NS)
+    return "sent_back" if is_settled else anomaly
+
+
+def settled_spans(context: Context, broker: str) -> list[Span]:
+    """When messages were sent that are settled once a broker has acknowledged them."""
+    if not all_replicas_hold_acknowledged(context.facts, broker):
+        return []
+    ends = [until_ns for _, until_ns in context.promises.hit_times(broker)]
+    borders = [0, *sorted(end + 1 for end in ends if end < FOREVER_NS), FOREVER_NS]
+    sent_ns = np.array(borders[:-1], np.int64)
+    survives = context.promises.must_survive(broker, sent_ns).tolist()
+    spans = map(Span, borders[:-1], borders[1:])
+    return joined(span for span, settled in zip(spans, survives, strict=True) if settled)
+
+
+def all_replicas_hold_acknowledged(facts: RunFacts, broker: str) -> bool:
+    """Whether SEND_OK of a broker promises a copy on each of its replicas."""
+    replicas = len(facts.brokers.get(broker, ()))
+    return replicas == 1 or (replicas == 2 and facts.replication == "sync")
+
+
+def _survives(columns: Columns, context: Context, rows: Ints) -> Mask:
+    """Which of some acknowledged sends every replica holds, and no fault may have destroyed, shape (rows,)."""
+    sends, names = columns.sends, columns.names
+    found = np.zeros(len(rows), np.bool_)
+    of_broker = names.broker_of_queue[sends.queue[rows]]
+    for number, broker in enumerate(names.brokers):
+        if all_replicas_hold_acknowledged(context.facts, broker):
+            mine = np.flatnonzero(of_broker == number)
+            found[mine] = context.promises.must_survive(broker, sends.invoke_ns[rows[mine]])
+    return found

@@ -1,0 +1,78 @@
+"""How far slaves may have been behind when a broker stored a message: SLAVE_NOT_AVAILABLE may be true because of it.
+
+A broker does not wait for slaves that lack haSlaveFallbehindMax bytes of its log or more. What they had at that moment
+no observer saw. But they had, and the broker knew it, what it had acknowledged with SEND_OK before the send began, as
+far as the promised copies were seen; of what it acknowledged weaker it knows after REPORTED_NS. From the furthest end
+of these to the end of what was stored: slaves were not further behind than that.
+
+Source: HAService.isSlaveOK of Apache RocketMQ 4.9; a slave reports at least every haSendHeartbeatInterval, 5 s.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.model.columns import Touches
+
+NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+REPORTED_NS = 10 * NS_PER_S
+
+Seen = Mapping[str, Any]
+
+
+class KnownCopies:
+    """How far each broker knew its log to be held as SEND_OK promises, and since when."""
+
+    def __init__(self, held: Iterable[Seen]) -> None:
+        """`held`: what was seen of messages that as many nodes held as SEND_OK promises."""
+        known: dict[str, list[tuple[int, int]]] = {}
+        for seen in held:
+            if seen["end_offset"] is not None:
+                since_ns = seen["time_ns"] + (0 if seen["status"] == "SEND_OK" else REPORTED_NS)
+                known.setdefault(seen["broker_name"], []).append((since_ns, seen["end_offset"]))
+        self._since_ns: dict[str, list[int]] = {}
+        self._furthest: dict[str, list[int]] = {}
+        for broker, ends in known.items():
+            ends.sort()
+            self._since_ns[broker] = [since_ns for since_ns, _ in ends]
+            self._furthest[broker] = list(accumulate((end for _, end in ends), max))
+
+    def end_at(self, broker: str, time_ns: int) -> int | None:
+        """The physical offset up to which copies were known, None if of nothing."""
+        number = bisect_right(self._since_ns.get(broker, ()), time_ns)
+        return self._furthest[broker][number - 1] if number else None
+
+
+def rows_left_behind(
+    sends: Touches,
+    observed: Sequence[tuple[str, int, Seen]],
+    held: Iterable[Seen],
+    behind_max_bytes: int,
+) -> set[int]:
+    """Rows of sends that slaves may have been too far behind for.
+
+    `observed`: broker name, row, what was seen; `held`: what was seen of messages that as many nodes held as SEND_OK
+    promises.
+    """
+    refused = [
+        ((broker, int(sends.process[row]), int(sends.invoke_ns[row])), row, seen["end_offset"])
+        for broker, row, seen in observed
+        if seen["status"] == NOT_AVAILABLE and seen["end_offset"] is not None
+    ]
+    if max((end for _, _, end in refused), default=0) < behind_max_bytes:
+        return set()  # not even a slave that has nothing
+    known = KnownCopies(held)
+    ends: dict[tuple[str, int, int], int] = {}  # a batch is stored at once
+    for put, _, end in refused:
+        ends[put] = max(end, ends.get(put, 0))
+    behind = set()
+    for put, row, _ in refused:
+        broker, _, began_ns = put
+        copied = known.end_at(broker, began_ns)
+        if copied is not None and ends[put] - copied >= behind_max_bytes:
+            behind.add(row)
+    return behind

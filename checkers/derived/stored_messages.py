@@ -1,0 +1,105 @@
+"""The messages that were in a queue, by place: what was acknowledged there, and what any group was given from there."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.engine.position_index import index_of, number_runs
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Outcome,
+    Touches,
+    Transaction,
+    joined,
+)
+
+
+class StoredMessages:
+    """Stored messages of whole queues, numbered 0, 1, 2, ... in the order of queue and offset.
+
+    Not among them: sends that brokers keep elsewhere at first (delayed, transactional), until a group is given them.
+    """
+
+    def __init__(self, columns: Columns, context: Context) -> None:
+        self._columns, self._context = columns, context
+
+    @cached_property
+    def _rows(self) -> tuple[Ints, Ints]:
+        """The row and the place of each message; from the number of sends on, rows are those of deliveries."""
+        columns, index = self._columns, index_of(self._columns)
+        sends, deliveries = columns.sends, columns.deliveries
+        visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
+        rows = np.flatnonzero(visible & (sends.due_ns == UNKNOWN) & index.placed)
+        place = index.send_place[rows]
+        unproven = index.delivered_at.copy()
+        unproven[place] = False
+        given = np.flatnonzero(unproven[index.delivery_place])
+        if len(given):
+            of_given = index.delivery_place[given]
+            order = np.lexsort((deliveries.invoke_index[given], of_given))
+            firsts = given[order[number_runs(of_given[order])[1][:-1]]]
+            rows = np.concatenate((rows, firsts + len(sends)))
+            place = np.concatenate((place, index.delivery_place[firsts]))
+        order = np.argsort(place, kind="stable")
+        return rows[order], place[order]
+
+    @property
+    def place(self) -> Ints:
+        """The number of the place of each message (`place_index`), ascending."""
+        return self._rows[1]
+
+    @cached_property
+    def queue(self) -> Ints:
+        return self._column("queue")
+
+    @cached_property
+    def offset(self) -> Ints:
+        return self._column("queue_offset")
+
+    def _column(self, name: str) -> Ints:
+        rows, sends = self._rows[0], self._columns.sends
+        values: Ints = getattr(sends, name)
+        if np.any(rows >= len(sends)):
+            values = np.concatenate((values, getattr(self._columns.deliveries, name)))
+        found: Ints = values[rows]
+        return found
+
+    def due(self, row: int, first_offset: int) -> Ints:
+        """Messages from an offset on and below a delivery (its row) that its group must see."""
+        deliveries, names = self._columns.deliveries, self._columns.names
+        group, topic = names.groups[deliveries.group[row]], names.topics[deliveries.topic[row]]
+        if topic not in self._context.facts.groups.get(group, ()):
+            return np.zeros(0, np.int64)
+        queue = int(deliveries.queue[row])
+        drain = self._context.timeline.drains_of(group, topic)
+        end = None if drain is None else drain.ends.get(names.queues[queue])
+        if end is not None:
+            first_offset = max(first_offset, end.min_offset)
+        start = int(np.searchsorted(self.queue, queue))
+        stop = int(np.searchsorted(self.queue, queue, side="right"))
+        bounds = (first_offset, deliveries.queue_offset[row])
+        first, last = start + np.searchsorted(self.offset[start:stop], bounds)
+        return self.matching(np.arange(first, last), group)
+
+    def matching(self, found: Ints, group: str) -> Ints:
+        """Those of some messages that the filter of a group lets through, as far as their sends say so."""
+        if not len(found) or group not in self._context.facts.wanted_tags:
+            return found
+        found = found[self._rows[0][found] < len(self._columns.sends)]
+        sends = self._columns.sends.where(self._rows[0][found])
+        return found[self._context.matches(self._columns, sends, group)]
+
+    def touches(self, found: Ints) -> Touches:
+        """The evidence of some messages, in their order: their acknowledged sends, else their first deliveries."""
+        rows, sends = self._rows[0][found], self._columns.sends
+        acked = rows < len(sends)
+        if np.all(acked):
+            return sends.where(rows)
+        given = self._columns.deliveries.where(rows[~acked] - len(sends))
+        both = joined(Touches, [sends.where(rows[acked]), given])
+        return both.where(np.argsort(np.concatenate((found[acked], found[~acked]))))

@@ -1,0 +1,354 @@
+"""The kernels over a history in partitions of whole queues, however large: one rule for every engine.
+
+1. `first_look` at each partition: kernels by queue judge it; the screening clears nearly all messages, and names the
+   suspects among them.
+2. `second_look` at each partition: fetch what is there of the suspects of all partitions; what the first look had
+   counted of them is taken back.
+3. `conclude`: the other kernels judge the suspects, tallies merge, each kernel finishes.
+
+Everything that goes from one step to the next is small, mergeable and can be pickled. In one process this is
+`judge_partitions`; on Spark the first two are jobs over the same functions. Partitions must come in the order of their
+queues. Memory: one partition, and all rows of all suspects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import Any, TypeVar
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context, Innocent, Kernel
+from staticfire.checkers.engine.screening import innocent_of, is_among, suspects_of, widened
+from staticfire.checkers.guarantees.verdict import Tally, Validity, Verdict
+from staticfire.checkers.model.building.column_arrays import touch_order
+from staticfire.checkers.model.columns import (
+    Columns,
+    Commits,
+    Ints,
+    Mask,
+    Names,
+    Outcome,
+    Touches,
+    joined,
+)
+
+NO_SUSPECTS: Ints = np.zeros(0, np.int64)
+Rows = tuple[Touches, Touches, Commits]
+R = TypeVar("R", Touches, Commits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstLook:
+    """What one partition tells by itself."""
+
+    tallies: Mapping[str, Tally] = field(default_factory=dict)  # by name of the kernel
+    suspects: Ints = field(
+        default_factory=lambda: NO_SUSPECTS
+    )  # ids of messages, sorted, each once
+    totals: Mapping[str, int] = field(default_factory=dict)  # sends by outcome, deliveries
+    failed: Mapping[str, str] = field(default_factory=dict)  # kernel -> why it could not judge
+    states: Mapping[tuple[str, int], Any] = field(default_factory=dict)  # of queues in pieces
+
+    def merge(self, other: FirstLook) -> FirstLook:
+        """Associative; FirstLook() is the identity."""
+        totals = Tally(counts=self.totals).merge(Tally(counts=other.totals)).counts
+        return FirstLook(
+            tallies=merged(self.tallies, other.tallies),
+            suspects=np.union1d(self.suspects, other.suspects),
+            totals=totals,
+            failed={**other.failed, **self.failed},
+            states=_merged_states(self.states, other.states),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondLook:
+    """What one partition holds of all suspects."""
+
+    sends: Touches
+    deliveries: Touches
+    commits: Commits  # of queues in which a suspect was delivered
+    taken_back: Mapping[str, Tally]  # what the first look had counted of them
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) -> FirstLook:
+    """Judge whole queues, or a piece of one, as far as they tell by themselves. A kernel that raises is in `failed`."""
+    results = _Results()
+    piece = columns.piece
+    states = {}
+    for kernel in kernels:
+        if piece is not None and kernel.split is not None:
+            try:
+                states[kernel.name, piece.queue] = kernel.split.look(columns, context, piece)
+            except Exception as error:
+                results.failed[kernel.name] = failure(error)
+        elif kernel.partition_by == "queue":
+            results.keep(kernel, lambda of: of.partial(columns, context))
+    others = [kernel for kernel in kernels if _is_screened(kernel)]
+    suspects = NO_SUSPECTS
+    if others:
+        innocent, suspects = _screened(columns, context, others, results.failed)
+        for kernel in others:
+            results.keep(kernel, lambda of: Tally(counts=dict(of.counts_of_innocent(innocent))))
+    return FirstLook(
+        tallies=results.tallies,
+        suspects=suspects,
+        totals=totals_of(columns),
+        failed=results.failed,
+        states=states,
+    )
+
+
+def second_look(
+    columns: Columns, suspects: Ints, own: Ints, context: Context, kernels: Sequence[Kernel]
+) -> SecondLook:
+    """Fetch all rows of `suspects`, which are those of all partitions; `own` are this partition's.
+
+    A kernel that is not screened needs every row there is.
+    """
+    found = of_messages(columns, suspects)
+    results = _Results()
+    if len(own) < len(suspects):
+        counted = of_messages(found, np.setdiff1d(suspects, own, assume_unique=True))
+        for kernel in kernels:
+            if _is_screened(kernel):
+                results.keep(kernel, lambda of: _negative(of.partial(counted, context)))
+    if reads_every_row(kernels):
+        found = columns
+    return SecondLook(
+        sends=found.sends,
+        deliveries=found.deliveries,
+        commits=found.commits,
+        taken_back=results.tallies,
+        failed=results.failed,
+    )
+
+
+def conclude(
+    first: FirstLook,
+    second: Sequence[SecondLook],
+    names: Names,
+    context: Context,
+    kernels: Sequence[Kernel],
+) -> dict[str, Verdict]:
+    """Judge the suspects and finish: the verdict of each kernel by its name."""
+    columns = columns_of_rows(
+        names, [(look.sends, look.deliveries, look.commits) for look in second]
+    )
+    results = _Results(failed=dict(first.failed))
+    for look in second:
+        results.failed.update(look.failed)
+    screened = of_messages(columns, first.suspects) if reads_every_row(kernels) else columns
+    for kernel in kernels:
+        if kernel.partition_by != "queue":
+            read = screened if kernel.screened else columns
+            results.keep(kernel, partial(_partial, read, context))
+    tallies = reduce(
+        merged, (look.taken_back for look in second), merged(first.tallies, results.tallies)
+    )
+    for kernel in kernels:
+        tallies = merged(tallies, _of_pieces(kernel, first, columns, context, results))
+    return {
+        kernel.name: _finished(kernel, tallies.get(kernel.name, Tally()), results, context)
+        for kernel in kernels
+    }
+
+
+def reads_every_row(kernels: Sequence[Kernel]) -> bool:
+    """Whether one of the kernels must see all rows at once, so that the second look is at every partition."""
+    return any(kernel.partition_by != "queue" and not kernel.screened for kernel in kernels)
+
+
+def _is_screened(kernel: Kernel) -> bool:
+    return kernel.partition_by != "queue" and kernel.screened
+
+
+def _partial(columns: Columns, context: Context, kernel: Kernel) -> Tally:
+    return kernel.partial(columns, context)
+
+
+def _of_pieces(
+    kernel: Kernel, first: FirstLook, columns: Columns, context: Context, results: _Results
+) -> dict[str, Tally]:
+    """What a kernel says of queues that were judged in pieces."""
+    states = [state for (name, _), state in sorted(first.states.items()) if name == kernel.name]
+    if kernel.split is None or not states:
+        return {}
+    conclude_queue, own = kernel.split.conclude, _Results(failed=results.failed)
+    own.keep(
+        kernel,
+        lambda _: reduce(Tally.merge, (conclude_queue(of, columns, context) for of in states)),
+    )
+    return own.tallies
+
+
+def gathered(looks: Iterable[FirstLook]) -> tuple[FirstLook, list[Ints]]:
+    """All looks as one, and the suspects of each; of looks that are made one by one only the sum is held."""
+    total, own = FirstLook(), [NO_SUSPECTS]
+    for look in looks:
+        own.append(look.suspects)
+        total = total.merge(replace(look, suspects=NO_SUSPECTS))
+    return replace(total, suspects=np.unique(np.concatenate(own))), own[1:]
+
+
+def judge_partitions(
+    partitions: Sequence[Callable[[], Columns]],
+    names: Names,
+    context: Context,
+    kernels: Sequence[Kernel],
+) -> tuple[dict[str, Verdict], FirstLook]:
+    """Judge a history that is read partition by partition, in the order of queues; once more where suspects are."""
+    first, own = gathered(first_look(read(), context, kernels) for read in partitions)
+    second: list[SecondLook] = []
+    if len(first.suspects) or reads_every_row(kernels):
+        for read, suspects in zip(partitions, own, strict=True):
+            second.append(second_look(read(), first.suspects, suspects, context, kernels))
+    return conclude(first, second, names, context, kernels), first
+
+
+def judge_columns(
+    columns: Columns, context: Context, kernels: Sequence[Kernel]
+) -> tuple[dict[str, Verdict], FirstLook]:
+    """Judge a history that is in memory, as one partition."""
+    return judge_partitions([lambda: columns], columns.names, context, kernels)
+
+
+def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
+    """Rows of all partitions in the order of Columns: pieces of a queue, one after the other, overlap in time."""
+    return Columns(
+        names=names,
+        sends=_in_order(joined(Touches, [part[0] for part in parts])),
+        deliveries=_in_order(joined(Touches, [part[1] for part in parts])),
+        commits=_in_order(joined(Commits, [part[2] for part in parts])),
+    )
+
+
+def _in_order(rows: R) -> R:
+    order = touch_order(rows.queue, rows.op_index)
+    return rows if order is None else rows.where(order)
+
+
+def of_messages(columns: Columns, messages: Ints) -> Columns:
+    """The touches of some messages (ids, sorted), and the commits of the queues where they were delivered.
+
+    Of a piece all commits to its offsets: what was delivered in another piece is not known here.
+    """
+    sends = np.flatnonzero(is_among(columns.sends.message, messages))
+    deliveries = np.flatnonzero(is_among(columns.deliveries.message, messages))
+    queues = np.unique(columns.deliveries.queue[deliveries])
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(sends),
+        deliveries=columns.deliveries.where(deliveries),
+        commits=columns.commits
+        if columns.piece is not None
+        else columns.commits.where(is_among(columns.commits.queue, queues)),
+    )
+
+
+def _merged_states(
+    one: Mapping[tuple[str, int], Any], other: Mapping[tuple[str, int], Any]
+) -> Mapping[tuple[str, int], Any]:
+    if not one or not other:
+        return one or other
+    both = dict(one)
+    for key, state in other.items():
+        both[key] = both[key].merge(state) if key in both else state
+    return both
+
+
+def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Tally]:
+    """Merge tallies kernel by kernel."""
+    if not one or not other:
+        return dict(one or other)
+    names = dict.fromkeys((*one, *other))
+    return {name: one.get(name, Tally()).merge(other.get(name, Tally())) for name in names}
+
+
+def totals_of(columns: Columns) -> dict[str, int]:
+    """How many sends there are, by outcome, and how many deliveries."""
+    sends = columns.sends
+    by_outcome = np.bincount(sends.outcome, minlength=len(Outcome)).tolist()
+    names = {outcome.name.lower(): by_outcome[outcome] for outcome in Outcome}
+    acked = names.pop("ok")
+    return {"sends": len(sends), "acked": acked, **names, "deliveries": len(columns.deliveries)}
+
+
+def _screened(
+    columns: Columns, context: Context, kernels: Sequence[Kernel], failed: dict[str, str]
+) -> tuple[Innocent, Ints]:
+    """Who was cleared, and who is suspect. Should the screening fail, everybody is."""
+    try:
+        suspicion = suspects_of(columns, context)
+        suspicion = widened(columns, suspicion, NO_SUSPECTS)
+        cleared = ~suspicion.of_sends(columns)
+        more = list(_more_suspects(columns, context, kernels, cleared, failed))
+        if more:
+            suspicion = widened(columns, suspicion, np.unique(np.concatenate(more)))
+        return innocent_of(columns, suspicion), suspicion.messages
+    except Exception:  # a hostile history may hold what no one thought of: then nothing is cleared
+        none_cleared = Innocent(
+            sends=np.zeros(len(Outcome), np.int64),
+            deliveries=0,
+            identified=0,
+            delivered=0,
+            pending=0,
+        )
+        touched = np.concatenate((columns.sends.message, columns.deliveries.message))
+        return none_cleared, np.unique(touched)
+
+
+def _more_suspects(
+    columns: Columns,
+    context: Context,
+    kernels: Sequence[Kernel],
+    cleared: Mask,
+    failed: dict[str, str],
+) -> Iterator[Ints]:
+    for kernel in kernels:
+        try:
+            found = kernel.more_suspects(columns, context, cleared)
+        except Exception as error:
+            failed[kernel.name] = failure(error)
+        else:
+            if len(found):
+                yield found
+
+
+@dataclass(slots=True)
+class _Results:
+    """Tallies by kernel, and why a kernel made none: one kernel's failure is its own."""
+
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def keep(self, kernel: Kernel, action: Callable[[Kernel], Tally]) -> None:
+        try:
+            self.tallies[kernel.name] = action(kernel)
+        except Exception as error:
+            self.failed[kernel.name] = failure(error)
+
+
+def failure(error: Exception) -> str:
+    return f"the checker failed: {type(error).__name__}: {error}"
+
+
+def _negative(tally: Tally) -> Tally:
+    assert not tally.findings, "a message that was cleared has no findings in its own queue"
+    return Tally(counts={name: -count for name, count in tally.counts.items()})
+
+
+def _finished(kernel: Kernel, tally: Tally, results: _Results, context: Context) -> Verdict:
+    """A kernel that failed somewhere proves nothing, and what it found elsewhere stays found."""
+    try:
+        verdict = kernel.finish(tally, context)
+    except Exception as error:
+        return Verdict(checker=kernel.name, valid="unknown", reason=failure(error))
+    if kernel.name not in results.failed:
+        return verdict
+    valid: Validity = False if verdict.valid is False else "unknown"
+    return replace(verdict, valid=valid, reason=results.failed[kernel.name])

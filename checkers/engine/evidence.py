@@ -1,0 +1,57 @@
+"""Evidence that a run set out to record: where none of it is in the history, who reads it cannot say that all is well.
+
+`RunFacts.due` names the kinds of op. Observations have facts of their own (`disks_observed`, `routes_observed`,
+`files_observed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from staticfire.checkers.engine.kernel import Checker, Context
+from staticfire.checkers.engine.observed import NOT_OBSERVED
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.timeline import Timeline
+
+CONTENTS = "contents"  # of deliveries
+TRY_READ = "try_read"
+# Which op each checker needs, or what of its fields.
+NEEDS = {
+    "look_ups": "look_up",
+    "recovery": "look_up",
+    "groups": "assign",
+    "subscriptions": "open",
+    "requests": "answer",
+    "transactions": "check_back",
+    "offsets": "commit",
+    "contents": CONTENTS,
+    "readability": TRY_READ,
+}
+_COUNTED = {"commit": "commits", CONTENTS: "identified"}  # by which count of the verdict it is seen
+_SEEN: dict[str, Callable[[Timeline], object]] = {
+    "look_up": lambda timeline: timeline.look_ups,
+    "assign": lambda timeline: timeline.ownership,
+    "open": lambda timeline: timeline.subscriptions,
+    "answer": lambda timeline: timeline.answers,
+    "check_back": lambda timeline: timeline.check_backs,
+    TRY_READ: lambda timeline: timeline.tried_reads,
+}
+
+
+def lacks_evidence(checker: Checker, context: Context) -> bool:
+    """Whether the history holds nothing of what this checker needs, although the run set out to record it."""
+    needed = NEEDS.get(checker.name)
+    seen = _SEEN.get(needed or "")
+    return needed in context.facts.due and seen is not None and not seen(context.timeline)
+
+
+def with_evidence(verdict: Verdict, checker: Checker, context: Context) -> Verdict:
+    """The verdict, unknown if it rests on nothing."""
+    needed = NEEDS.get(checker.name)
+    counted = _COUNTED.get(needed or "")
+    nothing = counted is not None and not verdict.counts.get(counted, 0)
+    absent = lacks_evidence(checker, context) or (needed in context.facts.due and nothing)
+    if not absent or verdict.valid is not True:
+        return verdict
+    return replace(verdict, valid="unknown", reason=f"{NOT_OBSERVED}: the history has no {needed}")

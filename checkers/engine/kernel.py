@@ -1,0 +1,346 @@
+"""What a checker is: a kernel over columns, or a rule over the run's few other facts.
+
+A kernel maps columns that hold whole partitions (of its own partition key) to a Tally; tallies merge;
+`finish` makes the verdict. So the same kernel runs over everything at once, over one queue at a time,
+or in many processes, and a test holds that every cut gives the same verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from staticfire.checkers.guarantees.excuses import Excuses
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, LossPromises
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Validity, Verdict
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    PartitionKey,
+    Piece,
+    QueueKey,
+    Touches,
+)
+from staticfire.checkers.model.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What every partition needs besides its columns: small, the same for all."""
+
+    facts: RunFacts
+    timeline: Timeline
+    promises: LossPromises
+    observations: Sequence[Mapping[str, Any]] = ()
+    excuses: Excuses = field(init=False, repr=False, compare=False)
+    # What checkers have found out of the above and want to know again.
+    cache: dict[Hashable, object] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "excuses", Excuses(self.facts))
+
+    def wants(self, columns: Columns, sends: Touches, group: str) -> Mask:
+        """Which sends `group` is to consume, by topic and by tag, shape (sends,)."""
+        topics = self.facts.groups[group]
+        subscribed = np.array([topic in topics for topic in columns.names.topics], np.bool_)
+        wanted: Mask = subscribed[sends.topic]
+        if group in self.facts.wanted_tags:
+            wanted &= self.matches(columns, sends, group)
+        if group in self.facts.late_groups:
+            low, *_ = _drain_columns(columns, self.timeline, group)
+            wanted &= (sends.queue == UNKNOWN) | (sends.queue_offset >= low[sends.queue])
+        return wanted
+
+    def matches(self, columns: Columns, sends: Touches, group: str) -> Mask:
+        """Which sends the filter of `group` lets through, whenever they are consumed; shape (sends,).
+
+        A message that was sent before all members had changed their filter may have met either of the two.
+        """
+        now, before = self._filters(columns, sends, group)
+        return now & before
+
+    def may_match(self, columns: Columns, sends: Touches, group: str) -> Mask:
+        """Which sends a filter of `group` may have let through, shape (sends,)."""
+        now, before = self._filters(columns, sends, group)
+        return now | before
+
+    def _filters(self, columns: Columns, sends: Touches, group: str) -> tuple[Mask, Mask]:
+        """What lets the filter through that holds at last, and what the first one that a send may have met."""
+        now = _tagged(columns, sends, self.facts.wanted_tags.get(group))
+        changed_ns = self.facts.filters_changed_ns.get(group)
+        if changed_ns is None:
+            return now, now
+        before = _tagged(columns, sends, self.facts.wanted_before.get(group))
+        return now, np.where(sends.invoke_ns < changed_ns, before, now)
+
+    def resolved(self, columns: Columns, sends: Touches, group: str) -> Mask:
+        """Which sends `group` must have consumed by now, shape (sends,).
+
+        A send is open while it lies at or above the committed offset of a queue that was not read to
+        its end, when it was acknowledged after the drain, or when it was old enough to be deleted unread.
+        """
+        low, end, committed, drained_at, drained_ns = _drain_columns(columns, self.timeline, group)
+        queue, offset = sends.queue, sends.queue_offset
+        # What lies at an unknown offset is passed with the last message of its queue.
+        read = np.where(offset == UNKNOWN, (committed >= end)[queue], offset < committed[queue])
+        passed = read | (offset >= end[queue])
+        young = drained_ns[queue] - sends.time_ns < self.facts.reserved_s * NS_PER_S
+        kept = young | (offset >= low[queue]) | (offset == UNKNOWN)
+        found: Mask = passed & kept & (sends.op_index < drained_at[queue])
+        return found
+
+
+def _tagged(columns: Columns, sends: Touches, tags: tuple[str, ...] | None) -> Mask:
+    """Which sends have one of the tags; all for None."""
+    if tags is None:
+        return np.ones(len(sends), np.bool_)
+    named = np.array([tag in tags for tag in columns.names.tags] + [False], np.bool_)
+    found: Mask = named[sends.tag]  # UNKNOWN is -1: the last place, no tag
+    return found
+
+
+def _drain_columns(columns: Columns, timeline: Timeline, group: str) -> tuple[Ints, ...]:
+    """Columns of shape (queues,): min, max and committed offset at the drain; its op index and time."""
+    queues = columns.names.queues
+    table = np.zeros((5, len(queues)), np.int64)
+    for row, queue in enumerate(queues):
+        drain = timeline.drains_of(group, queue.topic)
+        if drain is None:
+            continue
+        end = drain.ends.get(queue)
+        if end is not None:
+            table[:, row] = (*end, drain.op_index, drain.time_ns)
+        elif drain.complete:
+            # Nothing is left to read, and this queue is not there: it was lost with all it held.
+            table[:, row] = (0, 0, 0, drain.op_index, drain.time_ns)
+    return tuple(table)
+
+
+Rows = Callable[[Columns, Context], Columns]
+
+
+def every_row(columns: Columns, _context: Context) -> Columns:
+    """`Checker.rows` of a checker that reads every row of the history; all of a large one is held in memory."""
+    return columns
+
+
+def no_rows(columns: Columns, _context: Context) -> Columns:
+    """`Checker.rows` of a checker that reads only facts, timeline and observations."""
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(slice(0)),
+        deliveries=columns.deliveries.where(slice(0)),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
+    )
+
+
+def always(_context: Context) -> bool:
+    """`Checker.applies` of a checker that has a question to every run."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checker:
+    """One question to a run. `check` may raise: the composition turns that into unknown.
+
+    `rows` says what `check` is given of a history that is too large to be held: every_row, no_rows, or a function that
+    picks rows of some whole queues. It has no default, because a checker that is given too little finds nothing.
+    """
+
+    name: str
+    anomalies: tuple[str, ...]  # every name that its findings may have, violations or not
+    check: Callable[[Columns, Context], Verdict]
+    rows: Rows
+    applies: Callable[[Context], bool] = always
+    needs_observations: bool = False
+    kernel: Kernel | None = None  # how it runs in pieces, if it can
+    # What it reads instead once it has the `rows` of all queues (third argument, joined in their order).
+    rows_again: Callable[[Columns, Context, Columns], Columns] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Innocent:
+    """How many the first look at some queues has cleared (`checkers/engine/screening.py`)."""
+
+    sends: Ints  # by Outcome
+    deliveries: int
+    identified: int  # deliveries with a message id, as far as clients report it
+    delivered: int  # messages
+    pending: int  # messages that a group has not come to yet
+
+
+def sends_only(columns: Columns, rows: Ints) -> Columns:
+    """Some of the sends, and no deliveries or commits."""
+    nothing = np.zeros(0, np.int64)
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(rows),
+        deliveries=columns.deliveries.where(nothing),
+        commits=columns.commits.where(nothing),
+    )
+
+
+def not_counted(_innocent: Innocent) -> Mapping[str, int]:
+    """For kernels that count only what they find."""
+    return {}
+
+
+def no_more_suspects(_columns: Columns, _context: Context, _cleared: Mask) -> Ints:
+    """For kernels that have nothing to say about a message that was cleared."""
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a kernel by queue judges one queue in pieces (`Columns.piece`), when it needs more than the piece.
+
+    `look` makes a state of each piece, states have `merge` (associative, in any order), `conclude` makes a tally of
+    all; of its columns only the names are looked at.
+    """
+
+    look: Callable[[Columns, Context, Piece], Any]
+    conclude: Callable[[Any, Columns, Context], Tally]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A checker that can run in pieces.
+
+    `partial` gets columns that hold whole partitions. `unknown_reason` says why a tally without any
+    violation still proves nothing; None when it does.
+
+    A kernel by queue sees all rows of its queues. Any other sees all rows of the history, unless it opts in to
+    screening with `screened`. A screened kernel sees only the rows of messages that the screening pass did not clear
+    (`checkers/engine/screening.py`), in all queues; so it must say the same of them whichever others are there. It
+    counts the cleared ones with `counts_of_innocent`, and `more_suspects` names cleared messages that it wants to see
+    (it is given which sends were cleared). Both see whole queues.
+    """
+
+    name: str
+    partition_by: PartitionKey
+    anomalies: tuple[str, ...]
+    partial: Callable[[Columns, Context], Tally]
+    unknown_reason: Callable[[Tally, Context], str | None]
+    screened: bool = False
+    counts_of_innocent: Callable[[Innocent], Mapping[str, int]] = not_counted
+    more_suspects: Callable[[Columns, Context, Mask], Ints] = no_more_suspects
+    finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
+    split: Split | None = (
+        None  # of a kernel by queue; None: `partial` tells of a piece all there is to tell
+    )
+
+    def finish(self, tally: Tally, context: Context) -> Verdict:
+        if self.finished is not None:
+            return self.finished(tally, context)
+        violated = any(tally.counts.get(anomaly, 0) for anomaly in self.anomalies)
+        reason = self.unknown_reason(tally, context)
+        valid: Validity = True if reason is None else "unknown"
+        return Verdict(
+            checker=self.name,
+            valid=False if violated else valid,
+            counts=tally.counts,
+            findings=tally.findings,
+            reason=reason,
+        )
+
+    def check(self, columns: Columns, context: Context) -> Verdict:
+        return self.finish(self.partial(columns, context), context)
+
+    def check_pieces(self, columns: Columns, context: Context, pieces: int) -> Verdict:
+        """Give the verdict of `check`, computed in pieces of whole partitions."""
+        parts = columns.partitions(self.partition_by, pieces)
+        tallies = (self.partial(part, context) for part in parts)
+        return self.finish(reduce(Tally.merge, tallies, Tally()), context)
+
+    def as_checker(self) -> Checker:
+        return Checker(
+            name=self.name,
+            anomalies=self.anomalies,
+            check=self.check,
+            rows=no_rows,  # the engine gives its kernel what it needs
+            kernel=self,
+        )
+
+
+def nothing_missing(_tally: Tally, _context: Context) -> str | None:
+    """For kernels whose clean tally is an answer: the anomaly did not occur in this history."""
+    return None
+
+
+def unless_unread(_tally: Tally, context: Context) -> str | None:
+    """For kernels that look at observations, if there are any."""
+    return context.facts.unread or None
+
+
+def undrained(context: Context) -> str | None:
+    """Say which groups have not read their topics to the end; None when all have."""
+    missing = [
+        f"group {group} on {topic}: {_drain_state(context.timeline, group, topic)}"
+        for group, topics in sorted(context.facts.groups.items())
+        for topic in topics
+        if not ((drain := context.timeline.drains_of(group, topic)) and drain.complete)
+    ]
+    return "; ".join(missing) if missing else None
+
+
+def _drain_state(timeline: Timeline, group: str, topic: str) -> str:
+    drain = timeline.drains_of(group, topic)
+    return "never drained" if drain is None else f"not drained, lag {drain.lag}"
+
+
+def finding_at(
+    columns: Columns,
+    touches: Touches,
+    row: int,
+    *,
+    anomaly: str,
+    judgement: Judgement,
+    detail: str,
+    group: str | None = None,
+    at_invocation: bool = False,
+) -> Finding:
+    """Make a finding from a row of touches. Deliveries happen when the listener is called."""
+    queue = queue_of(columns, touches, row)
+    time_ns = touches.invoke_ns[row] if at_invocation else touches.time_ns[row]
+    return Finding(
+        anomaly=anomaly,
+        judgement=judgement,
+        op_index=int(touches.op_index[row]),
+        time_ns=int(time_ns),
+        detail=detail,
+        key=columns.names.key(int(touches.message[row])),
+        topic=columns.names.topics[touches.topic[row]],
+        broker=None if queue is None else queue.broker,
+        queue=None if queue is None else queue.queue,
+        queue_offset=_known(touches.queue_offset[row]),
+        physical_offset=_known(touches.physical_offset[row]),
+        group=group,
+    )
+
+
+def queue_of(columns: Columns, touches: Touches, row: int) -> QueueKey | None:
+    queue = int(touches.queue[row])
+    return None if queue == UNKNOWN else columns.names.queues[queue]
+
+
+def _known(value: np.int64) -> int | None:
+    return None if value == UNKNOWN else int(value)
+
+
+def rows_by_id(ids: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield (ids, rows) of each id, ids ascending, rows in row order; both of shape (rows of the id,)."""
+    if not len(ids):
+        return
+    order = np.argsort(ids, kind="stable")
+    cuts = np.flatnonzero(np.diff(ids[order])) + 1
+    for rows in np.split(order, cuts):
+        yield ids[rows], rows

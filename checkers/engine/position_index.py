@@ -1,0 +1,249 @@
+"""Where everything lies: an index of touches by place (queue, offset) and by call, made once, shared by the kernels.
+
+A *place* gets a small number, so that a table replaces a search; equal places have equal numbers, and numbers ascend
+with queue and offset. Memory grows with the touches, never with the size of offsets: offsets that are far apart are
+ranked. A *stream* is what one group got from one queue. Every part is made when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Commits, Ints, Mask, Touches
+
+EMPTY = -2  # at a place: no message was seen there; -1 is a message without a readable key
+
+
+class PlaceIndex:
+    """What kernels ask of columns that hold whole queues (rows by queue, then by op)."""
+
+    def __init__(self, columns: Columns) -> None:
+        # Not the columns themselves: they hold the index, and a cycle would keep a partition in memory for long.
+        self._sends, self._deliveries = columns.sends, columns.deliveries
+        self._groups = len(columns.names.groups)
+
+    @cached_property
+    def _numbered(self) -> tuple[int, Ints, Ints]:
+        sends, deliveries = self._sends, self._deliveries
+        size, (send_place, delivery_place) = number_places(
+            (sends.queue, sends.queue_offset), (deliveries.queue, deliveries.queue_offset)
+        )
+        return size, send_place, delivery_place
+
+    @property
+    def size(self) -> int:
+        """One more than the highest number of a place."""
+        return self._numbered[0]
+
+    @property
+    def send_place(self) -> Ints:
+        return self._numbered[1]
+
+    @property
+    def delivery_place(self) -> Ints:
+        return self._numbered[2]
+
+    @cached_property
+    def placed(self) -> Mask:
+        """Which sends say where the message is, shape (sends,)."""
+        sends = self._sends
+        known: Mask = (sends.queue != UNKNOWN) & (sends.queue_offset != UNKNOWN)
+        return known
+
+    @cached_property
+    def message_at(self) -> Ints:
+        """A message seen at each place (a sent one, if any was sent there), or EMPTY; shape (size,)."""
+        sends, deliveries = self._sends, self._deliveries
+        table = np.full(self.size, EMPTY, np.int64)
+        table[self.delivery_place] = deliveries.message
+        table[self.send_place[self.placed]] = sends.message[self.placed]
+        return table
+
+    @cached_property
+    def strange_deliveries(self) -> Ints:
+        """Rows of deliveries of another message than the one in `message_at`."""
+        deliveries = self._deliveries
+        return np.flatnonzero(self.message_at[self.delivery_place] != deliveries.message)
+
+    @cached_property
+    def strange_sends(self) -> Ints:
+        """Rows of placed sends of another message than the one in `message_at`."""
+        sends = self._sends
+        other = self.message_at[self.send_place] != sends.message
+        return np.flatnonzero(other & self.placed)
+
+    @cached_property
+    def delivered_at(self) -> Mask:
+        """At which places something was delivered, shape (size,)."""
+        flags = np.zeros(self.size, np.bool_)
+        flags[self.delivery_place] = True
+        return flags
+
+    @cached_property
+    def streams(self) -> Streams:
+        return Streams(self._deliveries, self._groups, self.size, self.delivery_place)
+
+
+class Streams:
+    """Deliveries by stream (queue, then group), in the order of calls."""
+
+    def __init__(self, deliveries: Touches, groups: int, places: int, place: Ints) -> None:
+        self._deliveries, self._places, self._place = deliveries, places, place
+        stream_of = _stream_ids(groups, deliveries)
+        # Rows by stream, then by completion; None: as they are.
+        self.by_end = stable_order(stream_of)
+        ordered = taken(stream_of, self.by_end)
+        self.number, self.starts = number_runs(ordered)
+        self.ids = ordered[self.starts[:-1]]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def ended(self, stream: int) -> slice | Ints:
+        """The rows of deliveries of one stream (its id), by completion."""
+        at = int(np.searchsorted(self.ids, stream))
+        if at == len(self.ids) or self.ids[at] != stream:
+            return slice(0)
+        within = slice(int(self.starts[at]), int(self.starts[at + 1]))
+        return within if self.by_end is None else self.by_end[within]
+
+    @cached_property
+    def rows(self) -> Ints | None:
+        """Rows of deliveries by stream, then by call; None: as they are."""
+        called = taken(self._deliveries.invoke_index, self.by_end)
+        if not np.any((called[1:] < called[:-1]) & (self.number[1:] == self.number[:-1])):
+            return self.by_end
+        order = np.lexsort((called, self.number))
+        return order if self.by_end is None else self.by_end[order]
+
+    def row(self, positions: Ints) -> Ints:
+        """The rows of deliveries at some positions in `rows`."""
+        return positions if self.rows is None else self.rows[positions]
+
+    @cached_property
+    def place(self) -> Ints:
+        """Places in the order of `rows`."""
+        return taken(self._place, self.rows)
+
+    @cached_property
+    def highest(self) -> Ints:
+        """The highest place that the stream had reached before each row, -1 at its start; in the order of `rows`."""
+        lifted = self.place + self.number * self._places
+        reached = np.maximum.accumulate(lifted)
+        before = np.empty_like(reached)
+        before[1:] = reached[:-1]
+        before -= self.number * self._places
+        before[self.starts[:-1]] = -1
+        return before
+
+    @cached_property
+    def back(self) -> Ints:
+        """Positions (in `rows`) of what is not further than the stream had been before: delivered again, or late."""
+        return np.flatnonzero(self.place <= self.highest)
+
+    @cached_property
+    def late(self) -> Ints:
+        """Those of `back` that are the first delivery of their place to the group."""
+        if not len(self.back):
+            return self.back
+        suspect = np.zeros(self._places, np.bool_)
+        suspect[self.place[self.back]] = True
+        at = np.flatnonzero(suspect[self.place])
+        at = at[np.lexsort((at, self.place[at], self.number[at]))]
+        same_place = self.place[at[1:]] == self.place[at[:-1]]
+        again = same_place & (self.number[at[1:]] == self.number[at[:-1]])
+        firsts = at[np.concatenate(([True], ~again))]
+        return np.intersect1d(self.back, firsts, assume_unique=True)
+
+
+def index_of(columns: Columns) -> PlaceIndex:
+    """The index of these columns, made at the first call."""
+    index = columns.cache.get("place index")
+    if index is None:
+        index = columns.cache["place index"] = PlaceIndex(columns)
+    assert isinstance(index, PlaceIndex)
+    return index
+
+
+def stream_ids(columns: Columns, rows: Touches | Commits) -> Ints:
+    """A number for each (queue, group), ascending with both, none of them negative."""
+    return _stream_ids(len(columns.names.groups), rows)
+
+
+def stream_id(columns: Columns, queue: int, group: int) -> int:
+    """The number that `stream_ids` gives to one stream."""
+    return (queue + 1) * (len(columns.names.groups) + 1) + group + 1
+
+
+def _stream_ids(groups: int, rows: Touches | Commits) -> Ints:
+    return (rows.queue + 1) * (groups + 1) + rows.group + 1
+
+
+def number_places(*sightings: tuple[Ints, Ints]) -> tuple[int, list[Ints]]:
+    """Number the places of some (queue, offset) columns: how many numbers there are, and the number of each row.
+
+    Rows must be sorted by queue.
+    """
+    bounds = [_bounds(queue, offset) for queue, offset in sightings if len(queue)]
+    if not bounds:
+        return 0, [np.zeros(0, np.int64) for _ in sightings]
+    queues = 1 + max(int(of[0][-1]) for of in bounds) + 1  # from UNKNOWN on
+    low, high = np.full(queues, np.iinfo(np.int64).max), np.full(queues, np.iinfo(np.int64).min)
+    for of, lowest, highest in bounds:
+        low[of + 1] = np.minimum(low[of + 1], lowest)
+        high[of + 1] = np.maximum(high[of + 1], highest)
+    spans = np.where(high >= low, high.astype(np.float64) - low + 1, 0)
+    rows = sum(len(queue) for queue, _ in sightings)
+    if float(spans.sum()) > 4 * rows + 1024:
+        return _ranked(sightings)
+    ends = np.cumsum(spans.astype(np.int64))
+    base = ends - spans.astype(np.int64) - low
+    return int(ends[-1]), [_shifted(queue, offset, base) for queue, offset in sightings]
+
+
+def _bounds(queue: Ints, offset: Ints) -> tuple[Ints, Ints, Ints]:
+    """The queues that occur, and the lowest and highest offset of each."""
+    _, starts = number_runs(queue)
+    starts = starts[:-1]
+    return queue[starts], np.minimum.reduceat(offset, starts), np.maximum.reduceat(offset, starts)
+
+
+def _shifted(queue: Ints, offset: Ints, base: Ints) -> Ints:
+    if not len(queue):
+        return offset
+    shift = base[int(queue[0]) + 1] if queue[0] == queue[-1] else base[queue + 1]
+    places: Ints = offset + shift
+    return places
+
+
+def _ranked(sightings: tuple[tuple[Ints, Ints], ...]) -> tuple[int, list[Ints]]:
+    queue = np.concatenate([queue for queue, _ in sightings])
+    offset = np.concatenate([offset for _, offset in sightings])
+    order = np.lexsort((offset, queue))
+    new = (np.diff(queue[order]) != 0) | (np.diff(offset[order]) != 0)
+    number = np.empty(len(order), np.int64)
+    number[order] = np.concatenate(([0], np.cumsum(new)))
+    cuts = np.cumsum([len(queue) for queue, _ in sightings])[:-1]
+    return int(number[order[-1]]) + 1, np.split(number, cuts)
+
+
+def number_runs(ids: Ints) -> tuple[Ints, Ints]:
+    """Number the runs of equal ids 0, 1, 2, ...: the number of each row, and where each run starts (and the end)."""
+    changes = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+    starts = np.concatenate(([0], changes, [len(ids)])) if len(ids) else np.zeros(1, np.int64)
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts)), starts
+
+
+def stable_order(ids: Ints) -> Ints | None:
+    """The stable order of small ids that are not negative; None: they are in order."""
+    if bool(np.all(ids[1:] >= ids[:-1])):
+        return None
+    # NumPy sorts 16-bit integers by radix.
+    narrow = ids.astype(np.uint16) if int(ids.max()) < 1 << 16 else ids
+    return np.argsort(narrow, kind="stable")
+
+
+def taken(values: Ints, rows: Ints | None) -> Ints:
+    return values if rows is None else values[rows]

@@ -1,0 +1,243 @@
+"""The first look at whole queues: which messages are provably innocent, and which are suspects.
+
+A message is *cleared* when its one acknowledged send is alone at its place, everything that was delivered there is
+this message with a good body, no group got it twice, its topic is that of its queue, every group that wants it has
+consumed it or has not come to it yet, and the broker did not keep it back (no delay, no transaction). Of such a message
+no kernel that judges message by message has anything to say but to count it; nor of a send that no broker answered, or
+that failed, and that no member got. Every other message is a suspect: all that was ever seen of suspects, in all
+queues, goes to the exact kernels.
+
+A cleared message may turn up in another queue, where it is a suspect. Then what was counted here is taken back
+(`checkers/engine/engine.py`). Rests on one rule that every writer of histories keeps: a key is sent once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context, Innocent
+from staticfire.checkers.engine.position_index import PlaceIndex, index_of
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    Outcome,
+    Touches,
+    Transaction,
+)
+from staticfire.checkers.model.message_ids import PROCESS_SHIFT
+
+SIEVE = 1 << 20  # a power of two: nearly all messages pass it without a search among suspects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspicion:
+    """Who is suspect in some whole queues."""
+
+    bad_place: Mask  # shape (places,)
+    messages: Ints  # sorted, each once; UNKNOWN when a body held no readable key
+    pending: Ints  # rows of sends that are pending, suspects among them
+
+    def of_sends(self, columns: Columns) -> Mask:
+        """Which sends are of suspects, shape (sends,)."""
+        return is_among(columns.sends.message, self.messages)
+
+
+def suspects_of(columns: Columns, context: Context) -> Suspicion:
+    """Look at whole queues for whatever may keep a message from being cleared."""
+    index = index_of(columns)
+    bad = np.zeros(index.size, np.bool_)
+    bad[index.send_place[_odd_sends(columns, index)]] = True
+    bad[index.delivery_place[_odd_deliveries(columns, index)]] = True
+    streams = index.streams
+    bad[streams.place[streams.back]] = True
+    missed, pending = _not_consumed(columns, context, index, bad)
+    bad[index.send_place[missed]] = True
+    messages = _messages_at(columns, index, bad)
+    return Suspicion(bad_place=bad, messages=messages, pending=pending)
+
+
+def widened(columns: Columns, suspicion: Suspicion, more: Ints) -> Suspicion:
+    """Add messages, and everything that lies where suspects were sent to."""
+    index = index_of(columns)
+    messages = np.union1d(suspicion.messages, more)
+    bad = suspicion.bad_place.copy()
+    bad[index.send_place[is_among(columns.sends.message, messages) & index.placed]] = True
+    return Suspicion(bad_place=bad, messages=messages, pending=suspicion.pending)
+
+
+def innocent_of(columns: Columns, suspicion: Suspicion) -> Innocent:
+    """Count those that are no suspects; `suspicion` must have been widened."""
+    index = index_of(columns)
+    sends = columns.sends
+    suspect = suspicion.of_sends(columns)
+    cleared = np.flatnonzero(~suspect & (sends.outcome == Outcome.OK))
+    clean = ~suspicion.bad_place[index.delivery_place]
+    identified = columns.deliveries.message_id != UNKNOWN
+    return Innocent(
+        sends=np.bincount(sends.outcome[~suspect], minlength=len(Outcome)),
+        deliveries=int(np.count_nonzero(clean)),
+        identified=int(np.count_nonzero(clean & identified)),
+        delivered=int(np.count_nonzero(index.delivered_at[index.send_place[cleared]])),
+        pending=int(np.count_nonzero(~suspect[suspicion.pending])),
+    )
+
+
+def is_among(messages: Ints, chosen: Ints) -> Mask:
+    """Which of `messages` are in `chosen`, which is sorted."""
+    if not len(chosen):
+        return np.zeros(len(messages), np.bool_)
+    if len(messages) <= SIEVE >> 6:  # to clear the sieve would take longer
+        return _found(messages, chosen)
+    sieve = np.zeros(SIEVE, np.bool_)
+    sieve[_sieve_place(chosen)] = True
+    maybe = np.flatnonzero(sieve[_sieve_place(messages)])
+    among = np.zeros(len(messages), np.bool_)
+    among[maybe] = _found(messages[maybe], chosen)
+    return among
+
+
+def _found(messages: Ints, chosen: Ints) -> Mask:
+    at = np.searchsorted(chosen, messages)
+    at[at == len(chosen)] = 0
+    found: Mask = chosen[at] == messages
+    return found
+
+
+def _sieve_place(messages: Ints) -> Ints:
+    """A small number that is the same for equal ids: the last bits of number and process."""
+    place: Ints = (messages ^ (messages >> (PROCESS_SHIFT - 8))) & (SIEVE - 1)
+    return place
+
+
+def _odd_sends(columns: Columns, index: PlaceIndex) -> Ints:
+    """Rows of placed sends that are not the one acknowledged send of their place."""
+    sends = columns.sends
+    rows = np.flatnonzero(index.placed)
+    place = index.send_place[rows]
+    last = np.full(index.size, UNKNOWN, np.int64)
+    last[place] = rows
+    odd = (last[place] != rows) | (sends.outcome[rows] != Outcome.OK)
+    odd |= columns.names.topic_of_queue[sends.queue[rows]] != sends.topic[rows]
+    odd |= _is_special(sends)[rows]
+    found: Ints = rows[odd]
+    return found
+
+
+def _is_special(sends: Touches) -> Mask:
+    """Which sends were kept back by the broker."""
+    special: Mask = (sends.due_ns != UNKNOWN) | (sends.transaction != Transaction.NONE)
+    return special
+
+
+def _odd_deliveries(columns: Columns, index: PlaceIndex) -> Ints:
+    """Rows of deliveries that are not, in good shape, what was sent to their place."""
+    deliveries = columns.deliveries
+    sent_to = np.zeros(index.size, np.bool_)
+    sent_to[index.send_place[index.placed]] = True
+    odd = ~sent_to[index.delivery_place] | ~deliveries.body_ok
+    odd |= deliveries.message == UNKNOWN
+    odd |= columns.names.topic_of_queue[deliveries.queue] != deliveries.topic
+    odd[index.strange_deliveries] = True
+    return np.flatnonzero(odd)
+
+
+def _not_consumed(
+    columns: Columns, context: Context, index: PlaceIndex, bad: Mask
+) -> tuple[Ints, Ints]:
+    """Rows of sends that a group missed, and of those that one has not come to yet."""
+    sends = columns.sends
+    acked = (sends.outcome == Outcome.OK) & index.placed
+    rows = np.flatnonzero(acked & ~bad[index.send_place])
+    if not context.facts.wanted_tags:
+        wanting = _Wanting(columns, context)
+        consumed = np.bincount(
+            index.delivery_place[wanting.consumed(columns.deliveries)], minlength=index.size
+        )
+        rows = rows[consumed[index.send_place[rows]] < wanting.groups_of[sends.topic[rows]]]
+    if not len(rows):
+        return rows, rows
+    return _missed(columns, context, index, rows)
+
+
+class _Wanting:
+    """Which groups ask for which topics: those that must, and those that drained them all the same."""
+
+    def __init__(self, columns: Columns, context: Context) -> None:
+        names = columns.names
+        known = sorted({*names.groups, *context.facts.groups})
+        table = np.zeros((len(known) + 1, len(names.topics)), np.bool_)  # the last row: no group
+        for row, group in enumerate(known):
+            for topic, name in enumerate(names.topics):
+                table[row, topic] = asks(context, group, name)
+        self.groups_of = np.count_nonzero(table, axis=0)
+        self._table = table[[known.index(group) for group in names.groups] + [-1]]
+
+    def consumed(self, deliveries: Touches) -> Mask | Ints:
+        """Rows of deliveries that a group asked for and consumed."""
+        consumed = deliveries.outcome == Outcome.OK
+        if self._table[:-1].all():
+            return np.flatnonzero(consumed)
+        return np.flatnonzero(consumed & self._table[deliveries.group, deliveries.topic])
+
+
+def asks(context: Context, group: str, topic: str) -> bool:
+    drained = context.timeline.drains_of(group, topic) is not None
+    return group in context.facts.groups and (topic in context.facts.groups[group] or drained)
+
+
+def _missed(columns: Columns, context: Context, index: PlaceIndex, rows: Ints) -> tuple[Ints, Ints]:
+    """Tell messages that some group passed without them from those that it did not come to."""
+    sends = columns.sends.where(rows)
+    place = index.send_place[rows]
+    seen = index.delivered_at[place]
+    suspect, pending = np.zeros((2, len(rows)), np.bool_)
+    for group, consumed in _consumed_by(columns, context, index, place):
+        wanted = context.wants(columns, sends, group)
+        passed = context.resolved(columns, sends, group)
+        suspect |= passed & ((wanted & ~consumed[place]) | ~seen)
+        pending |= wanted & ~consumed[place] & ~passed
+    return rows[suspect], rows[pending]
+
+
+def _consumed_by(
+    columns: Columns, context: Context, index: PlaceIndex, places: Ints
+) -> Iterator[tuple[str, Mask]]:
+    """For each group that facts know: which of some places it has consumed, shape (places of the index,)."""
+    deliveries, groups = columns.deliveries, columns.names.groups
+    asked = np.zeros(index.size, np.bool_)
+    asked[places] = True
+    there = np.flatnonzero(asked[index.delivery_place])
+    finished = deliveries.outcome[there] == Outcome.OK
+    for group in context.facts.groups:
+        consumed = np.zeros(index.size, np.bool_)
+        if group in groups:
+            mine = deliveries.group[there] == groups.index(group)
+            # What a listener of a broadcasting group does not finish is dropped.
+            by_group = there[mine if group in context.facts.broadcasting else mine & finished]
+            consumed[index.delivery_place[by_group]] = True
+        yield group, consumed
+
+
+def _messages_at(columns: Columns, index: PlaceIndex, bad: Mask) -> Ints:
+    """All messages seen at bad places, and those that were acknowledged without a place."""
+    sends, deliveries = columns.sends, columns.deliveries
+    sent = np.where(
+        index.placed,
+        bad[index.send_place],
+        (sends.outcome == Outcome.OK) | (sends.outcome == Outcome.WEAK) | _is_special(sends),
+    )
+    got = bad[index.delivery_place]
+    sighted = np.concatenate((sends.message[sent], deliveries.message[got]))
+    return np.unique(np.concatenate((sighted, _sent_twice(sends.message))))
+
+
+def _sent_twice(messages: Ints) -> Ints:
+    """Messages with more than one send: no writer makes such a history, but an edited one may hold them."""
+    ordered = np.sort(messages)
+    twice: Ints = ordered[1:][ordered[1:] == ordered[:-1]]
+    return twice

@@ -1,0 +1,1 @@
+"""Rules about features: delays, retries, transactions, filters, ordered keys, contents, requests."""

@@ -1,0 +1,325 @@
+"""Contents of messages: a consumer is given what the producer sent, and copies keep what their original had.
+
+**tag_changed**, **properties_changed**, **size_changed**, **id_changed**: a delivery has another tag, other user
+properties, another body size or another unique message id than the send of its key had. This holds for every copy that
+brokers and clients make of a message: of a delayed message and of a half message, retries, and dead letters. Where
+no broker answered the send, its id is that of the first delivery.
+
+**born_time_changed**: a delivery has another born time than the first one from the message's own topic, although it was
+sent in one attempt. Of a retry that is judged only where each delivery before it that failed was sent back by the
+broker, as the consumer reports (`send_back`): a client that sends a copy of its own makes a new born time.
+**store_time_changed**: the record at one place (queue, queue offset, physical offset) was given out with another store
+time before. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or one that is not
+where the message was delivered from; or a delivery from the message's own topic names one.
+
+Bodies are compared by `provenance`, with the key; here only their size, because a shorter body may prove itself, too.
+
+Cannot see: what clients do not report (columns are UNKNOWN), condensed deliveries (`consume_many`), and contents of
+a message whose send is not in the history, but for its id and its store time.
+
+Source: AbstractSendMessageProcessor.consumerSendMsgBack, ScheduleMessageService and TransactionalMessageBridge of
+Apache RocketMQ 4.9, which copy properties, born time and flags, and set RETRY_TOPIC, REAL_TOPIC, ORIGIN_MESSAGE_ID.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.engine.position_index import index_of
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    Outcome,
+    Touches,
+    is_constant,
+)
+from staticfire.checkers.model.message_contents import CONTENTS
+
+WHAT = {
+    "id_changed": "another message id than the send, or than an earlier delivery, had",
+    "properties_changed": "other properties than it was sent with",
+    "born_time_changed": "another born time than an earlier delivery of the message had",
+    "store_time_changed": "another store time than the same record had before",
+}
+
+
+def tally_contents(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole messages (partition key: message)."""
+    if not reports_contents(columns.deliveries):
+        return Tally()
+    judged = _Contents(columns, context)
+    found = {
+        "tag_changed": judged.other_tag(),
+        "properties_changed": judged.other_properties(),
+        "size_changed": judged.other_size(),
+        "id_changed": judged.other_id(),
+        "born_time_changed": judged.other_born_time(),
+        "store_time_changed": judged.other_store_time(),
+        "origin_changed": judged.other_origin(),
+    }
+    findings = [
+        _finding(columns, context, judged, anomaly, row)
+        for anomaly, rows in found.items()
+        for row in np.flatnonzero(rows).tolist()
+    ]
+    identified = int(np.count_nonzero(columns.deliveries.message_id != UNKNOWN))
+    return Tally.of(findings, **_counted(identified))
+
+
+def _counted(identified: int) -> dict[str, int]:
+    """Of deliveries with a message id; without any there is no count."""
+    return {"identified": identified} if identified else {}
+
+
+def reports_contents(deliveries: Touches) -> bool:
+    """Whether any delivery has contents."""
+    columns = [getattr(deliveries, name) for name in CONTENTS]
+    return any(
+        column[0] != UNKNOWN if is_constant(column) else bool((column != UNKNOWN).any())
+        for column in columns
+    )
+
+
+class _Contents:
+    """The deliveries of whole messages beside their sends; masks are of shape (deliveries,)."""
+
+    def __init__(self, columns: Columns, context: Context) -> None:
+        self._columns, self._context = columns, context
+        self.deliveries, sends = columns.deliveries, columns.sends
+        message = self.deliveries.message
+        order = np.argsort(sends.message, kind="stable")
+        at = np.searchsorted(sends.message[order], message)
+        at[at == len(order)] = 0
+        self.send = order[at] if len(order) else np.full(len(message), UNKNOWN)
+        self.is_sent: Mask = np.zeros(len(message), np.bool_)
+        if len(order):
+            self.is_sent = sends.message[self.send] == message
+        self.is_sent &= message != UNKNOWN
+
+    def sent(self, name: str) -> Ints:
+        """A column of the send of each delivery; UNKNOWN without one."""
+        column = getattr(self._columns.sends, name)
+        if not len(column):
+            return np.full(len(self.send), UNKNOWN)
+        found: Ints = np.where(self.is_sent, column[self.send], UNKNOWN)
+        return found
+
+    def other_tag(self) -> Mask:
+        tags = self._columns.names.tags
+        untagged = tags.index("") if "" in tags else len(tags)
+        sent = self.sent("tag")
+        expected = np.where(sent == UNKNOWN, untagged, sent)
+        got = self.deliveries.tag
+        found: Mask = self.is_sent & (got != UNKNOWN) & (got != expected)
+        return found
+
+    def other_properties(self) -> Mask:
+        return _differ(self.deliveries.properties, self.sent("properties"))
+
+    def other_size(self) -> Mask:
+        sent = self.sent("size")
+        found = _differ(self.deliveries.size, sent)
+        for row in np.flatnonzero(found):
+            found[row] = self.deliveries.size[row] != body_size(
+                self._columns, int(self.deliveries.message[row]), int(sent[row])
+            )
+        return found
+
+    def other_id(self) -> Mask:
+        got = self.deliveries.message_id
+        sent = self.sent("message_id")
+        first = self._first_known(got, self.deliveries.message, self.deliveries.message != UNKNOWN)
+        return _differ(got, np.where(sent == UNKNOWN, first, sent))
+
+    def other_born_time(self) -> Mask:
+        """Not of copies that a client made, or may have made."""
+        got = self.deliveries
+        internal = self._columns.names.internal_topic[got.topic]
+        once = self.sent("tries") == 1
+        first = self._first_known(got.born_ms, got.message, once & ~internal)
+        found: Mask = once & _differ(got.born_ms, first)
+        for row in np.flatnonzero(found & internal).tolist():
+            found[row] = self._is_by_broker(row)
+        return found
+
+    def _is_by_broker(self, row: int) -> bool:
+        """Whether a broker made this copy, and all copies before it, for all that consumers report."""
+        got, names = self.deliveries, self._columns.names
+        group = int(got.group[row])
+        reported = [
+            sent
+            for sent in self._context.timeline.sent_back.get(
+                str(names.key(int(got.message[row]))), ()
+            )
+            if sent.group == names.groups[group]
+        ]
+        mine = (got.message == got.message[row]) & (got.group == group)
+        failed = got.tries[mine & (got.outcome != Outcome.OK)]
+        return all(
+            len(of := [sent for sent in reported if sent.tries == tries]) > 0
+            and all(sent.by_broker for sent in of)
+            and len(of) >= int((failed == tries).sum())
+            for tries in range(int(got.tries[row]))
+        )
+
+    def other_store_time(self) -> Mask:
+        got = self.deliveries
+        record = numbered(got.message, got.queue, got.queue_offset, got.physical_offset)
+        first = self._first_known(got.stored_ms, record, got.message != UNKNOWN)
+        return _differ(got.stored_ms, first)
+
+    def other_origin(self) -> Mask:
+        got = self.deliveries
+        internal = self._columns.names.internal_topic[got.topic]
+        place = numbered(got.message, got.physical_offset)
+        originals = place[~internal]
+        named = _numbered_like(place, (got.message, got.physical_offset), (got.message, got.origin))
+        right: Mask = np.isin(named, originals) | (got.origin == got.message_id)
+        known: Mask = (got.message_id != UNKNOWN) & (got.message != UNKNOWN)
+        copied = (got.message != UNKNOWN) & ~internal & (got.origin != UNKNOWN)
+        found: Mask = (internal & known & ~right) | copied
+        return found
+
+    def _first_known(self, values: Ints, of: Ints, rows: Mask) -> Ints:
+        """For each delivery the value that the first of `rows` with the same `of` has, by op; UNKNOWN without one."""
+        there = np.flatnonzero(rows & (values != UNKNOWN))
+        there = there[np.argsort(self.deliveries.op_index[there], kind="stable")]
+        ids, first = np.unique(of[there], return_index=True)
+        if not len(ids):
+            return np.full(len(values), UNKNOWN)
+        at = np.minimum(np.searchsorted(ids, of), len(ids) - 1)
+        found: Ints = np.where(ids[at] == of, values[there[first[at]]], UNKNOWN)
+        return found
+
+
+def _differ(got: Ints, expected: Ints) -> Mask:
+    """Where both are known, and not the same."""
+    found: Mask = (got != expected) & (got != UNKNOWN) & (expected != UNKNOWN)
+    return found
+
+
+def numbered(*columns: Ints) -> Ints:
+    """A number for each row, the same for rows that are alike in all columns."""
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, at = np.unique(column, return_inverse=True)
+        _, number = np.unique(number * len(values) + at, return_inverse=True)
+    return number
+
+
+def _numbered_like(numbers: Ints, like: tuple[Ints, Ints], columns: tuple[Ints, Ints]) -> Ints:
+    """The numbers that rows of `columns` have among those of `like`; UNKNOWN for what is not among them."""
+    size = len(numbers)
+    both = numbered(*(np.concatenate(pair) for pair in zip(like, columns, strict=True)))
+    table = np.full(int(both.max()) + 1 if size else 0, UNKNOWN)
+    table[both[:size]] = numbers
+    found: Ints = table[both[size:]]
+    return found
+
+
+def body_size(columns: Columns, message: int, size: int) -> int:
+    """Bytes of the body of a message that was sent with `size`: its key and a space are always in it."""
+    key = columns.names.key(message)
+    return size if key is None else max(size, len(key.encode()) + 1)
+
+
+def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
+    """Cleared messages (`screening.py`) whose contents this kernel has to look at: a delivery differs from its send."""
+    deliveries, sends = columns.deliveries, columns.sends
+    if not reports_contents(deliveries):
+        return np.zeros(0, np.int64)
+    index = index_of(columns)
+    rows = np.flatnonzero(cleared & index.placed)
+    suspect = np.zeros(len(deliveries), np.bool_)
+    place = index.delivery_place
+    for name in ("message_id", "properties"):
+        suspect |= _differ(
+            getattr(deliveries, name),
+            _at_places(index.size, index.send_place, sends, name, rows)[place],
+        )
+    size = _at_places(index.size, index.send_place, sends, "size", rows)[place]
+    suspect |= _differ(deliveries.size, size)
+    tag = _at_places(index.size, index.send_place, sends, "tag", rows)[place]
+    tags = columns.names.tags
+    untagged = tags.index("") if "" in tags else len(tags)
+    suspect |= (deliveries.tag != UNKNOWN) & (
+        deliveries.tag != np.where(tag == UNKNOWN, untagged, tag)
+    )
+    suspect |= (deliveries.origin != UNKNOWN) & ~columns.names.internal_topic[deliveries.topic]
+    every = np.arange(len(deliveries))
+    for name in ("message_id", "born_ms", "stored_ms"):
+        any_of = _at_places(index.size, place, deliveries, name, every)
+        suspect |= _differ(getattr(deliveries, name), any_of[place])
+    found: Ints = np.unique(deliveries.message[suspect & (deliveries.message != UNKNOWN)])
+    return found
+
+
+def _at_places(size: int, place: Ints, touches: Touches, name: str, rows: Ints) -> Ints:
+    """One of the values that touches have at each place, UNKNOWN where there is none; shape (size,)."""
+    table = np.full(size, UNKNOWN)
+    table[place[rows]] = getattr(touches, name)[rows]
+    return table
+
+
+def _finding(
+    columns: Columns, context: Context, judged: _Contents, anomaly: str, row: int
+) -> Finding:
+    deliveries = columns.deliveries
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        detail=_detail(columns, judged, anomaly, row),
+        group=columns.names.groups[deliveries.group[row]],
+        at_invocation=True,
+    )
+
+
+def _detail(columns: Columns, judged: _Contents, anomaly: str, row: int) -> str:
+    got = columns.deliveries
+    if anomaly == "tag_changed":
+        sent = int(judged.sent("tag")[row])
+        tags = columns.names.tags
+        was = "" if sent == UNKNOWN else tags[sent]
+        return f"{_tagged(tags[got.tag[row]])}, sent {_tagged(was)}"
+    if anomaly == "size_changed":
+        size = body_size(columns, int(got.message[row]), int(judged.sent("size")[row]))
+        return f"a body of {got.size[row]} bytes, sent with {size}"
+    if anomaly == "origin_changed":
+        if not columns.names.internal_topic[got.topic[row]]:
+            return f"named as a copy of a message at physical offset {got.origin[row]}, and it was never sent back"
+        if got.origin[row] == UNKNOWN:
+            return "a copy that names no original (ORIGIN_MESSAGE_ID)"
+        return f"a copy of a message at physical offset {got.origin[row]}, where this one was never delivered from"
+    return WHAT[anomaly]
+
+
+def _tagged(tag: str) -> str:
+    return f"with the tag {tag!r}" if tag else "without a tag"
+
+
+CONTENTS_KEPT = Kernel(
+    name="contents",
+    partition_by="message",
+    screened=True,
+    anomalies=(
+        "tag_changed",
+        "properties_changed",
+        "size_changed",
+        "id_changed",
+        "born_time_changed",
+        "store_time_changed",
+        "origin_changed",
+    ),
+    partial=tally_contents,
+    unknown_reason=nothing_missing,
+    counts_of_innocent=lambda innocent: _counted(innocent.identified),
+    more_suspects=changed_among,
+)

@@ -1,0 +1,86 @@
+"""Delayed messages: never early. What comes late is judged by `late_deliveries.py`.
+
+**early_delivery**: a listener was called before the send began plus the delay; allowed where the clock of its broker
+was stepped, since brokers count by their wall clock.
+
+Cannot see: a delay that ended early by less than the send took.
+
+Source: ScheduleMessageService of Apache RocketMQ 4.9 (deliver when the store time plus the delay is over, looking every
+100 ms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
+from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, QueueKey, Touches
+from staticfire.checkers.model.event_times import began_latest
+
+NS_PER_MS = 1_000_000
+EARLY = "early_delivery"
+CLOCK_ROUGHNESS_NS = 2 * NS_PER_MS  # brokers count in whole milliseconds
+
+
+def tally_delays(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole delayed messages (partition key: message)."""
+    sends = columns.sends
+    delayed = sends.where(sends.due_ns != UNKNOWN)
+    if not len(delayed):
+        return Tally()
+    order = np.argsort(delayed.message, kind="stable")
+    delayed = delayed.where(order)
+    deliveries = columns.deliveries
+    place = np.searchsorted(delayed.message, deliveries.message)
+    place[place == len(delayed)] = 0
+    rows = np.flatnonzero(delayed.message[place] == deliveries.message)
+    place = place[rows]
+    findings = _early(columns, context, delayed, rows, place)
+    return Tally.of(findings, delayed=len(delayed), delayed_delivered=len(np.unique(place)))
+
+
+def _early(
+    columns: Columns, context: Context, delayed: Touches, rows: Ints, place: Ints
+) -> Iterator[Finding]:
+    deliveries = columns.deliveries
+    by_ns = delayed.due_ns[place] - began_latest(deliveries, rows)
+    for at in np.flatnonzero(by_ns > CLOCK_ROUGHNESS_NS).tolist():
+        row, since = int(rows[at]), int(delayed.invoke_ns[place[at]])
+        queue = queue_of(columns, deliveries, row)
+        stepped = clock_stepped(context, queue, since, int(deliveries.invoke_ns[row]))
+        yield finding_at(
+            columns,
+            deliveries,
+            row,
+            anomaly=EARLY,
+            judgement=Judgement.ALLOWED if stepped else judge(context.facts.mode, EARLY),
+            detail=f"{by_ns[at] / NS_PER_S:.3f} s too early" + (f"; {stepped}" if stepped else ""),
+            group=columns.names.groups[deliveries.group[row]],
+            at_invocation=True,
+        )
+
+
+def clock_stepped(
+    context: Context, queue: QueueKey | None, since_ns: int, until_ns: int
+) -> str | None:
+    """Say whether the clock of the queue's broker was wrong in that time, of any broker if the queue is not known."""
+    brokers = context.facts.brokers if queue is None else (queue.broker,)
+    for broker in brokers:
+        window = context.excuses.find("clock", since_ns, until_ns, broker)
+        if window is not None:
+            return f"the clock of {', '.join(window.fault.targets)} was wrong"
+    return None
+
+
+DELAYS = Kernel(
+    name="delays",
+    partition_by="message",
+    screened=True,
+    anomalies=(EARLY,),
+    partial=tally_delays,
+    unknown_reason=nothing_missing,
+)

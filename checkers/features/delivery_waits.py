@@ -1,0 +1,275 @@
+"""Delivery in time: what nothing holds up reaches the listener at once.
+
+**slow_delivery**: an acknowledged message lay in its queue, everything before it that its group had been given was
+finished, a member that lived had the queue, and no fault excused it (`excuse_table.py`), for longer than the bound: two
+seconds, and with short polling the time until a broker looks at waiting pulls (`Timings.poll_s`). A member has
+`STARTED_WITHIN_NS` to begin after it gained a queue, and a listener that did not succeed holds its queue up for
+`PUT_OFF_NS`: an orderly one tries again before anything else. Of a group that shares its queues the first delivery
+counts, in a broadcasting group the first one to each member's process, and in a group that changed its filter only what
+both filters let through.
+
+The same of a message whose place no acknowledgement tells, from its store time on, while the cluster is at rest
+(rest.py): what brokers keep back at first (delays, transactions), retries, and sends without an answer. It is not asked
+where a fault had set the clock of its broker wrong by then.
+
+Cannot see: messages that were never delivered (`unseen`); those that were not acknowledged, where their store time is
+not known, and near faults; groups that report no assignments.
+
+Source: PullRequestHoldService of Apache RocketMQ 4.9: a pull that finds nothing is held for 15 s and answered as soon
+as a message arrives; without that it is looked at every 5 s, as on each slave (ReputMessageService), which the bound
+allows for in faithful mode. Jepsen measures latency and judges none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from staticfire.checkers.derived.process_ends import ended_ns
+from staticfire.checkers.derived.rest import spans_at_rest
+from staticfire.checkers.engine.kernel import (
+    Context,
+    Kernel,
+    Split,
+    finding_at,
+    nothing_missing,
+    queue_of,
+)
+from staticfire.checkers.engine.position_index import index_of
+from staticfire.checkers.features.message_times import (
+    ROUGHNESS_NS,
+    brokers_stepped_ns,
+    on_run_clock,
+)
+from staticfire.checkers.guarantees.promises import NS_PER_S, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    Outcome,
+    Piece,
+    QueueKey,
+    Touches,
+    Transaction,
+)
+from staticfire.checkers.model.intervals import Span, shared, without
+
+AT_ONCE_NS = 2 * NS_PER_S  # usually milliseconds
+STARTED_WITHIN_NS = (
+    10 * NS_PER_S
+)  # the offset is asked for, again if no broker answers, and the first pull is sent
+PUT_OFF_NS = 10 * NS_PER_S
+SLAVES_LOOK_NS = 5 * NS_PER_S  # a slave of Apache RocketMQ wakes no pull, it looks every 5 s
+NEVER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidates:
+    """First deliveries that were late as far as a piece of a queue tells; all arrays of shape (deliveries,)."""
+
+    number: int  # of the piece
+    given: Touches
+    there_ns: Ints  # when it was acknowledged, or else stored
+    is_acked: Mask
+    finished_ns: (
+        Ints  # when what the reader had been given before, in this piece, was finished; or NEVER
+    )
+    busy_until: Mapping[
+        int, int
+    ]  # by group: when everything was finished that it was given in this piece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeliveryWaits:
+    """What some pieces of one queue tell. Merges in any order."""
+
+    pieces: tuple[Candidates, ...] = ()
+    counts: Tally = field(default_factory=Tally)
+
+    def merge(self, other: DeliveryWaits) -> DeliveryWaits:
+        pieces = sorted((*self.pieces, *other.pieces), key=lambda piece: piece.number)
+        return DeliveryWaits(pieces=tuple(pieces), counts=self.counts.merge(other.counts))
+
+
+def tally_delivery_waits(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole message queues (partition key: queue)."""
+    return conclude_waits(_look(columns, context, 0), columns, context)
+
+
+def look_at_waits(columns: Columns, context: Context, piece: Piece) -> DeliveryWaits:
+    """Find late deliveries in a piece of a queue; how long lower pieces kept their readers busy is not known here."""
+    return _look(columns, context, piece.number)
+
+
+def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> Tally:
+    """Judge what was late. Of `columns` only the names are looked at."""
+    findings: list[Finding] = []
+    busy_until: dict[int, int] = {}
+    for piece in state.pieces:
+        for row in range(len(piece.given)):
+            busy_ns = busy_until.get(int(piece.given.group[row]), NEVER)
+            free_ns = max(int(piece.there_ns[row]), int(piece.finished_ns[row]), busy_ns)
+            findings.extend(_judge(columns, context, piece, row, free_ns))
+        for group, until_ns in piece.busy_until.items():
+            busy_until[group] = max(busy_until.get(group, NEVER), until_ns)
+    return state.counts.merge(Tally.of(findings))
+
+
+def bound_ns(context: Context, broker: str | None = None) -> int:
+    """How long a message may wait that nothing holds up; without a broker name, the least of all."""
+    facts = context.facts
+    has_slave = len(facts.brokers.get(broker, ())) > 1 if broker is not None else False
+    unwoken_ns = SLAVES_LOOK_NS if has_slave and facts.mode == "faithful" else 0
+    return AT_ONCE_NS + unwoken_ns + int(facts.timings.poll_s * NS_PER_S)
+
+
+def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
+    there_ns, is_acked = _there_ns(columns, context)
+    sends, deliveries, bound = columns.sends, columns.deliveries, bound_ns(context)
+    place = index_of(columns).delivery_place
+    rows: list[Ints] = []
+    finished: list[Ints] = []
+    busy_until: dict[int, int] = {}
+    waited = 0
+    for of_reader in _readers(columns, context):
+        group = int(deliveries.group[of_reader[0]])
+        ended = deliveries.time_ns[of_reader]
+        ended = ended + PUT_OFF_NS * (deliveries.outcome[of_reader] != Outcome.OK)
+        busy = np.maximum.accumulate(ended)
+        busy_until[group] = max(busy_until.get(group, NEVER), int(busy[-1]))
+        called = deliveries.invoke_index[of_reader]
+        begins = np.flatnonzero(np.concatenate(([True], called[1:] != called[:-1])))
+        before = np.where(begins > 0, busy[begins - 1], NEVER)
+        before = np.repeat(before, np.diff(np.append(begins, len(called))))
+        there = there_ns[of_reader]
+        name = columns.names.groups[group]
+        if name in context.facts.filters_changed_ns:
+            there = _acked_ns(columns, context.matches(columns, sends, name))[place[of_reader]]
+        waited += int(np.count_nonzero(there != NEVER))
+        free = np.maximum(there, before)
+        late = (there != NEVER) & (deliveries.invoke_ns[of_reader] - free > bound)
+        if np.any(late):
+            _, first = np.unique(index_of(columns).delivery_place[of_reader], return_index=True)
+            chosen = first[late[first]]
+            rows.append(of_reader[chosen])
+            finished.append(before[chosen])
+    chosen = np.concatenate([np.zeros(0, np.int64), *rows])
+    candidates = Candidates(
+        number=number,
+        given=deliveries.where(chosen),
+        there_ns=there_ns[chosen],
+        is_acked=is_acked[chosen],
+        finished_ns=np.concatenate([np.zeros(0, np.int64), *finished]),
+        busy_until=busy_until,
+    )
+    return DeliveryWaits(
+        pieces=(candidates,), counts=Tally(counts={"timed": waited} if waited else {})
+    )
+
+
+def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
+    """When each delivered message was there to be taken, NEVER if that is not known, and whether an acknowledgement
+    tells it; shape (deliveries,)."""
+    deliveries = columns.deliveries
+    acked_ns = _acked_ns(columns)[index_of(columns).delivery_place]
+    is_acked = acked_ns != NEVER
+    epoch_ms = context.facts.wall_epoch_ms
+    if epoch_ms is None or not len(deliveries):
+        return acked_ns, is_acked
+    stored_ns = on_run_clock(deliveries.stored_ms, epoch_ms) + ROUGHNESS_NS
+    stepped = brokers_stepped_ns(columns, context)[columns.names.broker_of_queue[deliveries.queue]]
+    is_known = (deliveries.stored_ms != UNKNOWN) & (deliveries.invoke_ns < stepped)
+    return np.where(is_acked | ~is_known, acked_ns, np.maximum(stored_ns, 0)), is_acked
+
+
+def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
+    """When the message at each place was acknowledged, NEVER if it was not; shape (places,).
+
+    `among`: the sends that count, shape (sends,).
+    """
+    sends, index = columns.sends, index_of(columns)
+    visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
+    if among is not None:
+        visible &= among
+    rows = np.flatnonzero(visible & (sends.due_ns == UNKNOWN) & index.placed)
+    found = np.full(index.size, NEVER, np.int64)
+    np.maximum.at(found, index.send_place[rows], sends.time_ns[rows])
+    return found
+
+
+def _readers(columns: Columns, context: Context) -> Iterator[Ints]:
+    """The rows of deliveries of each reader of each queue, in the order of calls."""
+    streams, process = index_of(columns).streams, columns.deliveries.process
+    for start, stop in pairwise(streams.starts.tolist()):
+        rows = streams.row(np.arange(start, stop))
+        group = columns.names.groups[columns.deliveries.group[rows[0]]]
+        if group in context.facts.broadcasting:
+            for one in np.unique(process[rows]).tolist():
+                yield rows[process[rows] == one]
+        else:
+            yield rows
+
+
+def _judge(
+    columns: Columns, context: Context, piece: Candidates, row: int, free_ns: int
+) -> Iterator[Finding]:
+    """Judge one delivery that might have been made at `free_ns`."""
+    given = piece.given
+    group, queue = columns.names.groups[given.group[row]], queue_of(columns, given, row)
+    assert queue is not None  # it was delivered from it
+    until_ns, longest = int(given.invoke_ns[row]), Span(0, 0)
+    bound = bound_ns(context, queue.broker)
+    for process, owned in _owned(context, (group, queue)):
+        if group in context.facts.broadcasting and process != int(given.process[row]):
+            continue
+        able = Span(max(free_ns, owned.start_ns + STARTED_WITHIN_NS), min(until_ns, owned.end_ns))
+        if able.length_ns <= bound:
+            continue
+        node = context.timeline.nodes.get(process)
+        excused = context.excuses.spans("slow_delivery", queue.broker, (node,))
+        judged = [able] if piece.is_acked[row] else shared([able], spans_at_rest(context))
+        longest = max([longest, *without(judged, excused)], key=_length_ns)
+    if longest.length_ns > bound:
+        yield finding_at(
+            columns,
+            given,
+            row,
+            anomaly="slow_delivery",
+            judgement=judge(context.facts.mode, "slow_delivery"),
+            detail=f"nothing held it up for {seconds(longest.length_ns)} before it was given to process "
+            f"{given.process[row]}; the bound is {seconds(bound)}",
+            group=group,
+            at_invocation=True,
+        )
+
+
+def _length_ns(span: Span) -> int:
+    return span.length_ns
+
+
+def _owned(context: Context, pair: tuple[str, QueueKey]) -> Iterator[tuple[int, Span]]:
+    """When which process had a queue."""
+    since: dict[int, int] = {}
+    for change in context.timeline.ownership.get(pair, ()):
+        if change.change == "gained":
+            since.setdefault(change.process, change.time_ns)
+        elif change.process in since:
+            end_ns = min(change.time_ns, ended_ns(context, change.process))
+            yield change.process, Span(since.pop(change.process), end_ns)
+    for process, start_ns in since.items():
+        yield process, Span(start_ns, ended_ns(context, process))
+
+
+DELIVERY_WAITS = Kernel(
+    name="delivery_waits",
+    partition_by="queue",
+    anomalies=("slow_delivery",),
+    partial=tally_delivery_waits,
+    unknown_reason=nothing_missing,
+    split=Split(look_at_waits, conclude_waits),
+)

@@ -1,0 +1,84 @@
+"""Filters: a group gets what its expression lets through, and nothing else.
+
+**unwanted_delivery**: a group that asks for some tags was given a message with another tag, or with none. That it gets
+everything that it asks for (completeness) is a matter of loss, which knows what groups want (`Context.wants`).
+
+A group may change its filter. What was sent before all its members had the new one may be filtered by either: it is
+demanded if both let it through, and unwanted if neither does.
+
+What an expression means is told by the facts of the run in terms of tags, whatever language it is written in: workloads
+that filter by SQL92 make the properties of a message follow from its tag.
+
+Cannot see: a message whose tag is not known (no producer sent it: `phantom`), and filters that the broker skips while
+the client makes up for it, which is how RocketMQ treats tags whose hashes collide.
+
+Source: FilterAPI, PullMessageProcessor and the exact comparison in PullAPIWrapper of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask
+
+
+def tally_filters(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole messages (partition key: message)."""
+    return Tally.of(_unwanted(columns, context))
+
+
+def _unwanted(columns: Columns, context: Context) -> Iterator[Finding]:
+    for group, rows in _unwanted_rows(columns, context):
+        for row in rows.tolist():
+            tags = " or ".join(context.facts.wanted_tags[group])
+            yield finding_at(
+                columns,
+                columns.deliveries,
+                row,
+                anomaly="unwanted_delivery",
+                judgement=judge(context.facts.mode, "unwanted_delivery"),
+                detail=f"it has {_tag_of(columns, row)}, and the group asks for {tags}",
+                group=group,
+                at_invocation=True,
+            )
+
+
+def _unwanted_rows(columns: Columns, context: Context) -> Iterator[tuple[str, Ints]]:
+    """For each group that filters, which deliveries it did not ask for."""
+    deliveries, sends, groups = columns.deliveries, columns.sends, columns.names.groups
+    for group in context.facts.wanted_tags:
+        if group in groups:
+            unasked = np.unique(sends.message[~context.may_match(columns, sends, group)])
+            given = deliveries.group == groups.index(group)
+            yield group, np.flatnonzero(given & is_among(deliveries.message, unasked))
+
+
+def _tag_of(columns: Columns, row: int) -> str:
+    sent = np.flatnonzero(columns.sends.message == columns.deliveries.message[row])
+    tag = int(columns.sends.tag[sent[0]])
+    return "no tag" if tag == UNKNOWN else f"the tag {columns.names.tags[tag]}"
+
+
+def _suspects(columns: Columns, context: Context, _cleared: Mask) -> Ints:
+    """Messages that a group was given without asking for them."""
+    rows = [rows for _, rows in _unwanted_rows(columns, context)]
+    return np.unique(columns.deliveries.message[np.concatenate(rows)]) if rows else _NO_MESSAGES
+
+
+_NO_MESSAGES: Ints = np.zeros(0, np.int64)
+
+FILTERS = Kernel(
+    name="filters",
+    partition_by="message",
+    screened=True,
+    anomalies=("unwanted_delivery",),
+    partial=tally_filters,
+    unknown_reason=nothing_missing,
+    more_suspects=_suspects,
+)

@@ -1,0 +1,211 @@
+"""Forwarding: what a member sends on instead of working on it reaches the other topic, at least once.
+
+**not_forwarded**: a member that forwards acknowledged a message before any copy of it was reported: if it dies now,
+no member behind it will ever see the message. Also, once a run, copies that were reported and that no send
+acknowledged.
+**made_up_copy**: a copy was told of whose original the member had not been given by then. Also, once a run, copies of
+what lies in queues that no op touched.
+
+A forwarder tells of copies (op `forward`) when they are stored as safely as asked. So they are in the other topic as
+every acknowledged message is: what becomes of them there is a matter of `loss`, and whether their bodies are intact of
+`provenance`. What is sent on again is no anomaly: at least once.
+
+Cannot see: that a copy holds what its original held (copies have keys of their own, and bodies made of them); and a
+message that was left out at a place where another one had been lost, of which a copy was told.
+
+Source: at-least-once forwarding, the remedy for a backlog in RocketMQ that lies in too few queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches
+from staticfire.checkers.model.timeline import Forward
+
+ANOMALIES = ("not_forwarded", "made_up_copy")
+NEVER = np.iinfo(np.int64).max
+
+
+def tally_forwarding(columns: Columns, context: Context) -> Tally:
+    """Hold what forwarders were given against the copies that they told of (partition key: queue)."""
+    findings: list[Finding] = []
+    consumed = originals = 0
+    for given, forwards in _by_queue(columns, context):
+        told = _Told(columns, given, forwards)
+        findings += (_not_forwarded(columns, context, given, row) for row in told.left_out())
+        findings += (_made_up(context, *one) for one in told.made_up())
+        consumed += int(np.count_nonzero(given.outcome == Outcome.OK))
+        originals += len(told)
+    copies = _copies_acknowledged(columns.sends, context.timeline.forwards)
+    return Tally.of(findings, consumed=consumed, originals=originals, copies=copies)
+
+
+def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[Touches, list[Forward]]]:
+    """What forwarders were given of each queue that is here, and what they told of that."""
+    told: dict[QueueKey, list[Forward]] = {}
+    for forward in context.timeline.forwards:
+        told.setdefault(forward.queue, []).append(forward)
+    nodes = context.timeline.nodes
+    mine = {process for process, node in nodes.items() if node in context.facts.forwarders}
+    mine.update(forward.process for forward in context.timeline.forwards)
+    deliveries = columns.deliveries
+    given = deliveries.where(np.isin(deliveries.process, sorted(mine)))
+    for queue in _queues_here(columns):
+        forwards = told.get(columns.names.queues[queue], [])
+        of_queue = given.where(given.queue == queue)
+        if forwards or len(of_queue):
+            yield of_queue, forwards
+
+
+def _queues_here(columns: Columns) -> list[int]:
+    """Those that an op touched, whole or in a piece."""
+    if columns.piece is not None:
+        return [columns.piece.queue]
+    touched = np.unique(np.concatenate((columns.sends.queue, columns.deliveries.queue)))
+    queues: list[int] = touched[touched != UNKNOWN].tolist()
+    return queues
+
+
+class _Told:
+    """What was told of one queue: the offset of each original, and which `forward` tells of it."""
+
+    def __init__(self, columns: Columns, given: Touches, forwards: Sequence[Forward]) -> None:
+        self._given, self._forwards = given, forwards
+        self._offsets, self._forward = _originals(columns, forwards)
+        self._told_at = np.array([of.op_index for of in forwards], np.int64)[self._forward]
+        told_by = np.array([of.process for of in forwards], np.int64)[self._forward]
+        self._place = _numbers(given.queue_offset, self._offsets)
+        self._member = _numbers(given.process, told_by)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def left_out(self) -> list[int]:
+        """Rows of messages that were acknowledged before any copy was reported."""
+        given = self._given
+        place_given, place_told, places = self._place
+        first_told = np.full(places, NEVER)
+        np.minimum.at(first_told, place_told, self._told_at)
+        left = (given.outcome == Outcome.OK) & (first_told[place_given] > given.op_index)
+        rows: list[int] = np.flatnonzero(left).tolist()
+        return rows
+
+    def made_up(self) -> Iterator[tuple[Forward, int]]:
+        """Each `forward` and offset of an original that the member had not been given."""
+        (place_given, place_told, places), (member, teller, members) = self._place, self._member
+        first_given = np.full(places * members, NEVER)
+        np.minimum.at(first_given, place_given * members + member, self._given.invoke_index)
+        wrong = first_given[place_told * members + teller] > self._told_at
+        for row in np.flatnonzero(wrong).tolist():
+            yield self._forwards[self._forward[row]], int(self._offsets[row])
+
+
+def _numbers(one: Ints, other: Ints) -> tuple[Ints, Ints, int]:
+    """Number the values of two columns 0, 1, 2, ...: both in these numbers, and how many there are."""
+    values, numbers = np.unique(np.concatenate((one, other)), return_inverse=True)
+    return numbers[: len(one)], numbers[len(one) :], len(values)
+
+
+def _originals(columns: Columns, forwards: Sequence[Forward]) -> tuple[Ints, Ints]:
+    """Offsets that are here, and the number of the `forward` of each."""
+    lowest, highest = -NEVER, NEVER
+    if columns.piece is not None:
+        lowest, highest = columns.piece.first_offset, columns.piece.last_offset
+    offsets, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for number, forward in enumerate(forwards):
+        for first, count in forward.originals:
+            start, end = max(first, lowest), min(first + count - 1, highest)
+            if start <= end:
+                offsets.append(np.arange(start, end + 1))
+                numbers.append(np.full(end + 1 - start, number))
+    return np.concatenate(offsets), np.concatenate(numbers)
+
+
+def _copies_acknowledged(sends: Touches, forwards: Sequence[Forward]) -> int:
+    """How many sends are acknowledged copies."""
+    if not forwards:
+        return 0
+    copies = sorted((forward.copy, forward.messages) for forward in forwards)
+    first, count = np.array(copies, np.int64).T
+    end = np.maximum.accumulate(first + count)
+    acked = sends.message[sends.outcome == Outcome.OK]
+    at = np.searchsorted(first, acked, side="right") - 1
+    return int(np.count_nonzero((at >= 0) & (acked < end[at])))
+
+
+def _not_forwarded(columns: Columns, context: Context, given: Touches, row: int) -> Finding:
+    return finding_at(
+        columns,
+        given,
+        row,
+        anomaly="not_forwarded",
+        judgement=judge(context.facts.mode, "not_forwarded"),
+        detail="a member that forwards acknowledged it, and no copy had been acknowledged by then",
+        group=columns.names.groups[given.group[row]],
+    )
+
+
+def _made_up(context: Context, forward: Forward, offset: int) -> Finding:
+    return Finding(
+        anomaly="made_up_copy",
+        judgement=judge(context.facts.mode, "made_up_copy"),
+        op_index=forward.op_index,
+        time_ns=forward.time_ns,
+        detail="a copy of what the member had not been given by then",
+        topic=forward.queue.topic,
+        broker=forward.queue.broker,
+        queue=forward.queue.queue,
+        queue_offset=offset,
+        group=forward.group,
+    )
+
+
+def finish_forwarding(tally: Tally, context: Context) -> Verdict:
+    """What whole queues tell, and whether all that was told of is somewhere."""
+    told = sum(forward.messages for forward in context.timeline.forwards)
+    gone = told - tally.counts.get("copies", 0)
+    strange = told - tally.counts.get("originals", 0)
+    of_run = []
+    if gone:
+        of_run.append(_of_run(context, "not_forwarded", f"{gone} copies were never acknowledged"))
+    if strange:
+        of_run.append(
+            _of_run(context, "made_up_copy", f"{strange} originals lie in no queue that is known")
+        )
+    whole = tally.merge(Tally.of(of_run))
+    return Verdict(
+        checker="forwarding",
+        valid=not any(whole.counts.get(anomaly, 0) for anomaly in ANOMALIES),
+        counts=whole.counts,
+        findings=whole.findings,
+    )
+
+
+def _of_run(context: Context, anomaly: str, detail: str) -> Finding:
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=-1,
+        time_ns=context.timeline.forwards[-1].time_ns,
+        detail=detail,
+    )
+
+
+FORWARDING = replace(
+    Kernel(
+        name="forwarding",
+        partition_by="queue",
+        anomalies=ANOMALIES,
+        partial=tally_forwarding,
+        unknown_reason=nothing_missing,
+        finished=finish_forwarding,
+    ).as_checker(),
+    applies=lambda context: bool(context.facts.forwarders),
+)

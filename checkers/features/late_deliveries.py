@@ -1,0 +1,334 @@
+"""Delayed messages that come much too late.
+
+**late_delivery**: the first delivery to a group, in the queue that the message was sent to, came more than 15 s after
+it was due, not counting the time in which a fault was in its way, or no member had the queue (`queue_unowned` bounds
+that). Where no member of the group reports its queues, a rebalance may have taken its time as well. The same of a
+retry, which is due when its step of the ladder is over, counted from when its member said that the broker had taken it
+back (`send_back`). Allowed where the clock of its broker was stepped, since brokers count by their wall clock; so is
+the lateness of what was sent up to a delay later, because it may stand behind a message of that time, and a level is
+delivered in order. A message that never comes is a matter of loss.
+
+A fault is in the way of a queue and a group while a row of the table of excuses says so of the member that has the
+queue then (of any member while none has it), unless messages pass. A message passes that was sent to this queue without
+a delay and given to this group within the time of one request: its broker stored, flushed, replicated and showed it,
+and the member was there to take it. In a queue of retries those pass that were given to the group within the time of
+one request after they were due. Between two that pass less than a request apart a fault is in the way for less than the
+row asks for (`Excuse.at_least`).
+
+Cannot see: lateness below the bound; that of a send with several attempts, each of which may have begun a delay; that
+of a retry that was sent back twice, or of which the client made a copy of its own, or does not say when.
+
+Source: ScheduleMessageService of Apache RocketMQ 4.9 (a level is looked at every 100 ms, and what could not be
+delivered is tried again); bugs #3966 and #9249, which skipped a message whose delivery had failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.derived.covers import covering, stretches
+from staticfire.checkers.derived.first_deliveries import first_deliveries
+from staticfire.checkers.derived.rebalances import rebalanced_ns
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queue_of
+from staticfire.checkers.engine.observed import observed_verdict
+from staticfire.checkers.engine.position_index import index_of
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.features.delays import clock_stepped
+from staticfire.checkers.features.retries import FIRST_LEVEL, NS_PER_MS, RETRY
+from staticfire.checkers.groups.groups import owned_spans
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
+from staticfire.checkers.measures.reportable import LATE, with_share
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    Outcome,
+    QueueKey,
+    Touches,
+    Transaction,
+)
+from staticfire.checkers.model.event_times import began_earliest
+from staticfire.checkers.model.intervals import Span, shared, without
+
+# Delivered within 100 ms of its time, then stored, replicated and pulled; a backlog may lie before it.
+LATE_AFTER_NS = 15 * NS_PER_S
+_EVER = Span(0, FOREVER_NS)
+
+
+class Hindered:
+    """When faults were in the way of delayed messages, by group and queue."""
+
+    def __init__(self, columns: Columns, context: Context) -> None:
+        self._columns = columns
+        self._context = context
+        self._known: dict[tuple[str, QueueKey], list[Span]] = {}
+        self._passes: dict[str, dict[QueueKey, tuple[Ints, Ints, Ints]]] = {}
+
+    def spans(self, group: str, queue: QueueKey) -> list[Span]:
+        known = self._known.get((group, queue))
+        if known is None:
+            faults = list(_near(self._context, group, queue))
+            passing = self._passing(group, queue) if faults else []
+            known = self._known[group, queue] = without(faults, passing)
+        return known
+
+    def _passing(self, group: str, queue: QueueKey) -> list[Span]:
+        """When messages of the queue passed to the group."""
+        if group not in self._passes:
+            self._passes[group] = {
+                **_passes(self._columns, self._context, group),
+                **_retries_in_time(self._columns, self._context, group),
+            }
+        found = self._passes[group].get(queue)
+        return [] if found is None else stretches(*found[1:], _apart_ns(self._context))
+
+
+class _Kept(NamedTuple):
+    """Deliveries of what brokers had kept back; all of shape (deliveries,)."""
+
+    given: Ints  # rows of deliveries
+    since_ns: Ints  # from when the broker kept it
+    due_ns: Ints
+    known_ns: Ints  # from when it was due for all that clients know
+
+    def where(self, rows: Mask) -> _Kept:
+        return _Kept(*(column[rows] for column in self))
+
+
+def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
+    """Judge the first deliveries of delayed messages."""
+    hindered = Hindered(columns, context)
+    retries = _retries(columns, context)
+    both = _late(columns)[1], retries.where(_is_late(columns, retries))
+    findings = [
+        finding
+        for kept in both
+        for one in zip(*(column.tolist() for column in kept), strict=True)
+        if (finding := _judge(columns, context, hindered, *one)) is not None
+    ]
+    late = sum(len(kept.given) for kept in both)
+    verdict = observed_verdict("late_deliveries", findings, {"late": late}, None)
+    return with_share(verdict, LATE, context, hindered.spans)
+
+
+def late_rows(columns: Columns, context: Context) -> Columns:
+    """What is late, and of the messages that pass as few as say the same as all."""
+    sends, deliveries = columns.sends, columns.deliveries
+    delayed, late = _late(columns)
+    retries = _retries(columns, context)
+    kept_sends = [delayed]
+    kept_deliveries = [late.given, retries.given[_is_late(columns, retries)]]
+    apart_ns, index = _apart_ns(context), index_of(columns)
+    for number, group in enumerate(columns.names.groups if context.excuses.has_faults else ()):
+        for queue, (rows, began_ns, given_ns) in _passes(columns, context, group).items():
+            if any(_near(context, group, queue)):
+                found = covering(began_ns, given_ns, apart_ns)
+                chosen = rows[np.concatenate(list(found))]
+                there = is_among(index.delivery_place, np.unique(index.send_place[chosen]))
+                kept_sends.append(chosen)
+                kept_deliveries.append(np.flatnonzero(there & (deliveries.group == number)))
+        for queue, (rows, due_ns, given_ns) in _retries_in_time(columns, context, group).items():
+            if any(_near(context, group, queue)):
+                found = covering(due_ns, given_ns, apart_ns)
+                kept_deliveries.append(rows[np.concatenate(list(found))])
+    return Columns(
+        names=columns.names,
+        sends=sends.where(np.unique(np.concatenate(kept_sends))),
+        deliveries=deliveries.where(np.unique(np.concatenate(kept_deliveries))),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
+    )
+
+
+def _apart_ns(context: Context) -> int:
+    return int(context.facts.timings.request_s * NS_PER_S)
+
+
+def _near(context: Context, group: str, queue: QueueKey) -> Iterator[Span]:
+    """When a row of the table covers the member that has the queue, or any while none has it."""
+    excuses, nodes = context.excuses, context.timeline.nodes
+    owned = _owned(context, group, queue)
+    for process, span in owned:
+        yield from shared([span], excuses.spans(LATE, queue.broker, (nodes.get(process),)))
+    alone = without([_EVER], [span for _, span in owned])
+    yield from shared(alone, excuses.spans(LATE, queue.broker, context.timeline.members(group)))
+
+
+def _owned(context: Context, group: str, queue: QueueKey) -> list[tuple[int, Span]]:
+    """When each process had the queue; empty if none ever says so."""
+    pair = group, queue
+    if pair not in context.timeline.ownership:
+        return []
+    return list(owned_spans(context, pair, FOREVER_NS))
+
+
+def _unreported_ns(context: Context, group: str) -> int:
+    """How long a queue of the group may have had no owner that the history does not say."""
+    is_reported = any(of == group for of, _ in context.timeline.ownership)
+    return 0 if is_reported else rebalanced_ns(context.facts.timings)
+
+
+def _passes(
+    columns: Columns, context: Context, group: str
+) -> dict[QueueKey, tuple[Ints, Ints, Ints]]:
+    """By queue, the sends that passed to the group: their rows, when they began, and when the group was given them."""
+    sends = columns.sends
+    stored = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK))
+    plain = (sends.due_ns == UNKNOWN) & (sends.transaction == Transaction.NONE)
+    given_ns = first_deliveries(columns, group)
+    took_ns = given_ns - sends.invoke_ns
+    passed = (took_ns >= 0) & (took_ns <= _apart_ns(context))
+    rows = np.flatnonzero(stored & plain & passed)
+    rows = rows[np.argsort(sends.queue[rows], kind="stable")]
+    queues, first = np.unique(sends.queue[rows], return_index=True)
+    return (
+        {
+            columns.names.queues[queue]: (of, sends.invoke_ns[of], given_ns[of])
+            for queue, of in zip(queues.tolist(), np.split(rows, first[1:]), strict=True)
+        }
+        if len(rows)
+        else {}
+    )
+
+
+def _late(columns: Columns) -> tuple[Ints, _Kept]:
+    """Rows of delayed sends, and the first delivery of each to a group in its queue, where that was late."""
+    sends, deliveries = columns.sends, columns.deliveries
+    # A request that no broker answered, an earlier attempt too, may have reached its broker at any time; a client that
+    # does not say how often it tried may have made one.
+    answered = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK)) & (sends.tries == 1)
+    delayed = np.flatnonzero((sends.due_ns != UNKNOWN) & answered & (sends.queue != UNKNOWN))
+    if not len(delayed):
+        return delayed, _Kept(delayed, delayed, delayed, delayed)
+    delayed = delayed[np.argsort(sends.message[delayed], kind="stable")]
+    messages = sends.message[delayed]
+    rows = np.flatnonzero(is_among(deliveries.message, messages))
+    sent = delayed[np.searchsorted(messages, deliveries.message[rows])]
+    there = sends.queue[sent] == deliveries.queue[rows]
+    rows, sent = _firsts(deliveries, rows[there], sent[there])
+    due_ns = sends.due_ns[sent]
+    kept = _Kept(rows, sends.invoke_ns[sent], due_ns, np.maximum(due_ns, sends.time_ns[sent]))
+    late = _is_late(columns, kept)
+    return sent[late], kept.where(late)
+
+
+def _is_late(columns: Columns, kept: _Kept) -> Mask:
+    found: Mask = began_earliest(columns.deliveries, kept.given) - kept.known_ns > LATE_AFTER_NS
+    return found
+
+
+def _retries(columns: Columns, context: Context) -> _Kept:
+    """The first delivery of each retry from its queue, where one broker has kept it, and it is known since when."""
+    found = columns.cache.get("retries that were kept back")
+    if found is None:
+        found = columns.cache["retries that were kept back"] = _find_retries(columns, context)
+    assert isinstance(found, _Kept)
+    return found
+
+
+def _find_retries(columns: Columns, context: Context) -> _Kept:
+    names, deliveries = columns.names, columns.deliveries
+    levels_ms, sent_back = context.facts.delay_levels_ms, context.timeline.sent_back
+    is_retry = np.array([topic.startswith(RETRY) for topic in names.topics], np.bool_)
+    rows = np.zeros(0, np.int64)
+    if levels_ms and sent_back:
+        rows = np.flatnonzero(is_retry[deliveries.topic] & (deliveries.tries > 0))
+    rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
+    found: list[tuple[int, int, int, int]] = []
+    had: set[tuple[int, ...]] = set()
+    for row in rows.tolist():
+        tries, group = int(deliveries.tries[row]), int(deliveries.group[row])
+        message = int(deliveries.message[row])
+        one = message, group, tries, int(deliveries.queue[row])
+        if one in had:
+            continue
+        had.add(one)
+        told = [
+            of
+            for of in sent_back.get(names.key(message) or "", ())
+            if of.group == names.groups[group] and of.tries == tries - 1
+        ]
+        if len(told) == 1 and told[0].is_clear and told[0].by_broker:
+            since_ns = told[0].time_ns
+            level_ms = levels_ms[min(FIRST_LEVEL + tries - 1, len(levels_ms)) - 1]
+            due_ns = since_ns + level_ms * NS_PER_MS
+            found.append((row, since_ns, due_ns, due_ns))
+    table = np.array(found, np.int64).reshape(-1, 4)
+    return _Kept(*table.T)
+
+
+def _retries_in_time(
+    columns: Columns, context: Context, group: str
+) -> dict[QueueKey, tuple[Ints, Ints, Ints]]:
+    """By queue, the retries that came soon after they were due: their rows, when they were due, and when they came."""
+    deliveries, kept = columns.deliveries, _retries(columns, context)
+    if group not in columns.names.groups or not len(kept.given):
+        return {}
+    given_ns = deliveries.invoke_ns[kept.given]
+    in_time = given_ns - kept.due_ns <= _apart_ns(context)
+    in_time &= deliveries.group[kept.given] == columns.names.groups.index(group)
+    rows, due_ns, given_ns = kept.given[in_time], kept.due_ns[in_time], given_ns[in_time]
+    queue = deliveries.queue[rows]
+    return {
+        columns.names.queues[number]: (
+            rows[queue == number],
+            due_ns[queue == number],
+            np.maximum(due_ns, given_ns)[queue == number],
+        )
+        for number in np.unique(queue).tolist()
+    }
+
+
+def _firsts(deliveries: Touches, rows: Ints, sent: Ints) -> tuple[Ints, Ints]:
+    """The first delivery of each message to each group, and the row of its send."""
+    group = deliveries.group[rows]
+    order = np.lexsort((deliveries.invoke_index[rows], group, sent))
+    new = (np.diff(sent[order], prepend=-1) != 0) | (np.diff(group[order], prepend=-2) != 0)
+    return rows[order[new]], sent[order[new]]
+
+
+def _judge(
+    columns: Columns,
+    context: Context,
+    hindered: Hindered,
+    row: int,
+    since_ns: int,
+    due_ns: int,
+    known_ns: int,
+) -> Finding | None:
+    deliveries = columns.deliveries
+    group, queue = columns.names.groups[deliveries.group[row]], queue_of(columns, deliveries, row)
+    assert queue is not None  # it was delivered from it
+    given_ns = int(deliveries.invoke_ns[row])
+    waited = [Span(known_ns, given_ns)]
+    if owned := _owned(context, group, queue):
+        waited = shared(waited, [span for _, span in owned])
+    free = without(waited, hindered.spans(group, queue))
+    free_ns = sum(span.length_ns for span in free)
+    if free_ns <= LATE_AFTER_NS + _unreported_ns(context, group):
+        return None
+    stepped = clock_stepped(context, queue, since_ns - (due_ns - since_ns), given_ns)
+    by_ns = int(began_earliest(deliveries, row)) - known_ns
+    detail = f"{by_ns / NS_PER_S:.3f} s too late, and in {seconds(free_ns)} of that nothing was in its way"
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly=LATE,
+        judgement=Judgement.ALLOWED if stepped else judge(context.facts.mode, LATE),
+        detail=f"{detail}; {stepped}" if stepped else detail,
+        group=group,
+        at_invocation=True,
+    )
+
+
+LATE_DELIVERIES = Checker(
+    name="late_deliveries",
+    anomalies=(LATE,),
+    check=check_late_deliveries,
+    rows=late_rows,
+)

@@ -1,0 +1,188 @@
+"""Times that messages carry: a producer stamps a message while it sends it, and a broker stores it before it shows it.
+
+**wrong_born_time**: the born time of a message that was delivered from its own topic lies outside its send (a copy
+that a client made for the retry topic is born again: `contents.py`). **wrong_store_time**: its store time
+lies before its send began or after it was delivered; after the end of its send, where that was acknowledged in one
+attempt and brokers keep nothing back first (a delay, a transaction, a retry); or, of a dead letter, before any delivery
+of the step before it began. (A client that cannot send back a retry counts its tries by itself: the record is older.)
+
+Neither is asked where a fault that bit had set the wall clock of the producer or of the broker wrong by then: such a
+clock may be wrong until its node starts again. A producer whose node is not known may be any client.
+
+Cannot see: runs whose wall clock is not tied to the history (`RunFacts.wall_epoch_ms`), contents that a client does not
+report, and messages whose send is not in the history.
+
+Source: bornTimestamp and storeTimestamp of Message in Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.features.contents import numbered
+from staticfire.checkers.features.retries import DEAD
+from staticfire.checkers.guarantees.excuses import began_ns
+from staticfire.checkers.guarantees.fault_effects import CLOCK
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
+
+NS_PER_MS = 1_000_000
+ROUGHNESS_NS = NS_PER_S // 10  # whole milliseconds, and clocks of cores that differ
+BORN, STORED = "wrong_born_time", "wrong_store_time"
+
+
+def tally_message_times(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole messages (partition key: message)."""
+    found = _wrong(columns, context)
+    return Tally.of(
+        _finding(columns, context, anomaly, row)
+        for anomaly, rows in found.items()
+        for row in np.flatnonzero(rows).tolist()
+    )
+
+
+def odd_times(columns: Columns, context: Context, _cleared: Mask) -> Ints:
+    """The messages whose times are wrong."""
+    message = columns.deliveries.message
+    wrong = np.zeros(len(message), np.bool_)
+    for rows in _wrong(columns, context).values():
+        wrong |= rows
+    found: Ints = np.unique(message[wrong])
+    return found
+
+
+def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
+    """Which deliveries have a wrong time, by anomaly; masks of shape (deliveries,)."""
+    sends, given, epoch_ms = columns.sends, columns.deliveries, context.facts.wall_epoch_ms
+    if epoch_ms is None or not len(sends) or not len(given):
+        return {}
+    order = np.argsort(sends.message, kind="stable")
+    at = np.minimum(np.searchsorted(sends.message[order], given.message), len(order) - 1)
+    send = order[at]
+    is_sent = (sends.message[send] == given.message) & (given.message != UNKNOWN)
+    began_ns, ended_ns = sends.invoke_ns[send], sends.time_ns[send]
+    is_clear = is_sent & (sends.outcome[send] == Outcome.OK)
+    stepped = stepped_ns(context)
+
+    born_ns = on_run_clock(given.born_ms, epoch_ms)
+    by_ns = np.where(is_clear, ended_ns, given.invoke_ns)
+    of_producers = _of_producers(columns, context, stepped)[send]
+    born = _outside(born_ns, began_ns, by_ns) & (given.invoke_ns < of_producers)
+
+    kept_back = (sends.transaction[send] != Transaction.NONE) | (sends.due_ns[send] != UNKNOWN)
+    first = is_clear & ~kept_back & (sends.tries[send] == 1)
+    first &= (given.queue == sends.queue[send]) & (given.queue_offset == sends.queue_offset[send])
+    stored_ns = on_run_clock(given.stored_ms, epoch_ms)
+    by_ns = np.where(first, ended_ns, given.invoke_ns)
+    of_brokers = brokers_stepped_ns(columns, context)[columns.names.broker_of_queue[given.queue]]
+    since_ns = np.maximum(began_ns, _sent_back_ns(columns))
+    stored = _outside(stored_ns, since_ns, by_ns) & (given.invoke_ns < of_brokers)
+    return {
+        BORN: is_sent
+        & (given.born_ms != UNKNOWN)
+        & born
+        & ~columns.names.internal_topic[given.topic],
+        STORED: is_sent & (given.stored_ms != UNKNOWN) & stored,
+    }
+
+
+def _sent_back_ns(columns: Columns) -> Ints:
+    """Of each dead letter the earliest moment at which it may have been sent back, shape (deliveries,); -1 of others.
+
+    That is when the first delivery began to the same group with one try less.
+    """
+    given = columns.deliveries
+    found: Ints = np.full(len(given), -1, np.int64)
+    is_dead = np.array([topic.startswith(DEAD) for topic in columns.names.topics], np.bool_)
+    copies = np.flatnonzero(is_dead[given.topic] & (given.tries > 0))
+    if not len(copies):
+        return found
+    rows = np.flatnonzero(is_among(given.message, np.unique(given.message[copies])))
+    steps = given.message[rows], given.group[rows], given.tries[rows]
+    made_of = given.message[copies], given.group[copies], given.tries[copies] - 1
+    numbers = numbered(*(np.concatenate(pair) for pair in zip(steps, made_of, strict=True)))
+    first_ns = np.full(int(numbers.max()) + 1, FOREVER_NS)
+    np.minimum.at(first_ns, numbers[: len(rows)], given.invoke_ns[rows])
+    earliest_ns = first_ns[numbers[len(rows) :]]
+    found[copies] = np.where(earliest_ns == FOREVER_NS, -1, earliest_ns)
+    return found
+
+
+def on_run_clock(wall_ms: Ints, epoch_ms: int) -> Ints:
+    """Wall times on the clock of the run, in ns; what no clock can show is as good as any wrong time."""
+    far_ms = FOREVER_NS // NS_PER_MS
+    return np.clip(wall_ms - epoch_ms, -far_ms, far_ms) * NS_PER_MS
+
+
+def _outside(at_ns: Ints, since_ns: Ints, until_ns: Ints) -> Mask:
+    found: Mask = (at_ns < since_ns - ROUGHNESS_NS) | (at_ns > until_ns + ROUGHNESS_NS)
+    return found
+
+
+def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
+    """When a fault first set the wall clock of a replica of each broker name wrong, shape (broker names,)."""
+    stepped, brokers = stepped_ns(context), context.facts.brokers
+    return np.array(
+        [
+            min(
+                (stepped.get(node, FOREVER_NS) for node in brokers.get(name, ())),
+                default=FOREVER_NS,
+            )
+            for name in columns.names.brokers
+        ],
+        np.int64,
+    )
+
+
+def stepped_ns(context: Context) -> dict[str, int]:
+    """When a fault first set the wall clock of a node wrong, by node."""
+    found: dict[str, int] = {}
+    for fault in context.facts.faults:
+        if CLOCK in fault.effects and fault.bitten_ns is not None:
+            for node in fault.targets:
+                found[node] = min(began_ns(fault), found.get(node, FOREVER_NS))
+    return found
+
+
+def _of_producers(columns: Columns, context: Context, stepped: dict[str, int]) -> Ints:
+    """When the clock of the producer of each send was first wrong, shape (sends,)."""
+    processes, which = np.unique(columns.sends.process, return_inverse=True)
+    servers = {node for nodes in context.facts.brokers.values() for node in nodes}
+    of_any = min(
+        (at_ns for node, at_ns in stepped.items() if node not in servers), default=FOREVER_NS
+    )
+    nodes = (context.timeline.nodes.get(process) for process in processes.tolist())
+    by_process = [of_any if node is None else stepped.get(node, FOREVER_NS) for node in nodes]
+    found: Ints = np.array(by_process, np.int64)[which]
+    return found
+
+
+def _finding(columns: Columns, context: Context, anomaly: str, row: int) -> Finding:
+    given, epoch_ms = columns.deliveries, context.facts.wall_epoch_ms
+    assert epoch_ms is not None
+    what, at_ms = ("born", given.born_ms) if anomaly == BORN else ("stored", given.stored_ms)
+    at_s = (int(at_ms[row]) - epoch_ms) / 1000
+    return finding_at(
+        columns,
+        given,
+        row,
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        detail=f"{what} at t={at_s:.3f}s by its contents, which its send and its delivery rule out",
+        group=columns.names.groups[given.group[row]],
+        at_invocation=True,
+    )
+
+
+MESSAGE_TIMES = Kernel(
+    name="message_times",
+    partition_by="message",
+    screened=True,
+    anomalies=(BORN, STORED),
+    partial=tally_message_times,
+    unknown_reason=nothing_missing,
+    more_suspects=odd_times,
+)

@@ -1,0 +1,259 @@
+"""Order by sharding key: the same key, the same queue; and an orderly group finishes one before it begins the next.
+
+**overtaken**: an orderly group began to consume a message, successfully and for the first time, before it had finished
+one that is before it in the queue: a listener that fails holds up its queue, and the member that takes the queue over
+goes on where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used again.
+**key_moved**: messages of one sharding key were acknowledged by different queues, so nothing orders them any more;
+allowed while a fault may have changed the routes that the producers saw (excuse_table.py): one that begins, or looks
+again, while a broker is away sees other queues. So is a move across a change of the queues for good.
+**hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the others.
+
+Together with the order within a queue (`order`) the two mean: messages of one key are consumed in the order in which
+they were acknowledged. Cannot see: the order of messages that no broker acknowledged, and messages that are never
+consumed (`loss`). That two members consume a queue at the same time, each in order, is seen by `listeners`.
+
+Source: SelectMessageQueueByHash and ConsumeMessageOrderlyService of Apache RocketMQ 4.9. RocketMQ moves keys while a
+master is away, this client does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import (
+    Checker,
+    Context,
+    Kernel,
+    finding_at,
+    nothing_missing,
+    rows_by_id,
+    sends_only,
+)
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, Touches
+
+# What nine of ten messages wait in the queue of a hot key, at least, and against other queues.
+HOT_WAIT_NS, HOT_RATIO = NS_PER_S, 3
+
+
+def tally_orderly(columns: Columns, context: Context) -> Tally:
+    """Judge whole queues (partition key: queue)."""
+    groups, deliveries = columns.names.groups, columns.deliveries
+    orderly = [groups.index(group) for group in context.facts.orderly if group in groups]
+    if not orderly:
+        return Tally()
+    rows = np.flatnonzero(
+        np.isin(deliveries.group, orderly)
+        & (deliveries.outcome == Outcome.OK)
+        & ~columns.names.internal_topic[deliveries.topic]
+    )
+    findings: list[Finding] = []
+    stream = deliveries.queue[rows] * len(groups) + deliveries.group[rows]
+    for _, of_stream in rows_by_id(stream):
+        findings.extend(_overtaken(columns, context, rows[of_stream]))
+    return Tally.of(findings, consumed_in_order=len(rows))
+
+
+def _overtaken(columns: Columns, context: Context, rows: Ints) -> Iterator[Finding]:
+    """Judge what one group consumed of one queue: when each place was finished first, in the order of places."""
+    deliveries = columns.deliveries
+    order = np.lexsort((deliveries.op_index[rows], deliveries.queue_offset[rows]))
+    rows = rows[order]
+    rows = rows[np.diff(deliveries.queue_offset[rows], prepend=-1) != 0]
+    ended = deliveries.op_index[rows]
+    before = _latest_of_others(ended)
+    for at in np.flatnonzero(deliveries.invoke_index[rows] < before).tolist():
+        held_up = int(rows[np.flatnonzero(ended[:at] == before[at])[-1]])
+        yield _overtaking(columns, context, int(rows[at]), held_up)
+
+
+def _latest_of_others(ended: Ints) -> Ints:
+    """Before each place: the last end of a call that is not the place's own (-1: none), shape of `ended`.
+
+    That is the highest end so far or, if the own call has that, the highest one below it.
+    """
+    highest = np.concatenate(([-1], np.maximum.accumulate(ended)))
+    before = highest[:-1]
+    # What each place adds to the lower ones: itself, or the highest that it takes the place of.
+    lower = np.where(ended < before, ended, np.where(ended > before, before, -1))
+    second = np.maximum.accumulate(np.concatenate(([-1], lower)))[:-1]
+    return np.where(before != ended, before, second)
+
+
+def _overtaking(columns: Columns, context: Context, row: int, held_up: int) -> Finding:
+    deliveries = columns.deliveries
+    broker = columns.names.queues[int(deliveries.queue[row])].broker
+    rule = context.promises.rule(broker, _sent_ns(columns, row, held_up))
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly="overtaken",
+        judgement=rule.judgement,
+        detail=(
+            f"began before offset {deliveries.queue_offset[held_up]} (key "
+            f"{columns.names.key(int(deliveries.message[held_up]))}) was consumed"
+        ),
+        group=columns.names.groups[deliveries.group[row]],
+        at_invocation=True,
+    )
+
+
+def _sent_ns(columns: Columns, *rows: int) -> int:
+    """When the first of some delivered messages was sent, or else delivered."""
+    deliveries, sends = columns.deliveries, columns.sends
+    sent = np.isin(sends.message, deliveries.message[list(rows)])
+    times: list[int] = deliveries.invoke_ns[list(rows)].tolist() + sends.invoke_ns[sent].tolist()
+    return min(times)
+
+
+def keyed_sends(columns: Columns, _context: Context) -> Columns:
+    """Acknowledged messages with a sharding key."""
+    sends = columns.sends
+    keyed = (sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK)
+    return sends_only(columns, np.flatnonzero(keyed))
+
+
+def keyed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
+    """Those messages, and their deliveries; `gathered` are the `keyed_sends` of all queues."""
+    delivered, keyed = columns.deliveries, keyed_sends(columns, context)
+    theirs = is_among(delivered.message, np.unique(gathered.sends.message))
+    return replace(keyed, deliveries=delivered.where(theirs))
+
+
+def keyed_rows(columns: Columns, _context: Context) -> Columns:
+    """Acknowledged messages with a sharding key, and what came from the queues that have such."""
+    sends = columns.sends
+    keyed = sends.where((sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK))
+    there = is_among(columns.deliveries.queue, np.unique(keyed.queue))
+    return Columns(
+        names=columns.names,
+        sends=keyed,
+        deliveries=columns.deliveries.where(there),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
+    )
+
+
+def check_keys(columns: Columns, context: Context) -> Verdict:
+    """Compare the queues of all messages of each sharding key."""
+    columns = keyed_rows(columns, context)
+    keyed = columns.sends
+    findings = [*_moved(columns, context, keyed), *_hot(columns, context, keyed)]
+    tally = Tally.of(findings, sharding_keys=len(np.unique(keyed.sharding_key)))
+    return Verdict(
+        checker="sharding_keys",
+        valid="key_moved" not in tally.counts,
+        counts=tally.counts,
+        findings=tally.findings,
+    )
+
+
+def _moved(columns: Columns, context: Context, keyed: Touches) -> Iterator[Finding]:
+    for _, rows in rows_by_id(keyed.sharding_key):
+        of_key = keyed.where(rows[np.argsort(keyed.op_index[rows], kind="stable")])
+        for row in (1 + np.flatnonzero(np.diff(of_key.queue) != 0)).tolist():
+            excuse = _excuse(context, of_key, row)
+            before = columns.names.queues[int(of_key.queue[row - 1])]
+            key = columns.names.sharding_keys[int(of_key.sharding_key[row])]
+            yield finding_at(
+                columns,
+                of_key,
+                row,
+                anomaly="key_moved",
+                judgement=Judgement.ALLOWED if excuse else judge(context.facts.mode, "key_moved"),
+                detail=f"sharding key {key} was in queue {before.queue} of {before.broker}{excuse}",
+            )
+
+
+def _hot(columns: Columns, context: Context, keyed: Touches) -> Iterator[Finding]:
+    """The key that has more than half of the messages, if its queue makes them wait."""
+    if not len(keyed):
+        return
+    key = int(np.bincount(keyed.sharding_key).argmax())
+    mine = keyed.sharding_key == key
+    queue = _main_queue(columns, keyed.queue[mine])
+    waits_ns = _waits_ns(columns, keyed)
+    here, elsewhere = waits_ns[keyed.queue == queue], waits_ns[keyed.queue != queue]
+    here, elsewhere = here[here >= 0], elsewhere[elsewhere >= 0]
+    if 2 * np.count_nonzero(mine) <= len(keyed) or not len(here) or not len(elsewhere):
+        return
+    slow_ns, quick_ns = _nine_of_ten(here), _nine_of_ten(elsewhere)
+    if slow_ns < HOT_WAIT_NS or slow_ns < HOT_RATIO * quick_ns:
+        return
+    place = columns.names.queues[queue]
+    name = columns.names.sharding_keys[key]
+    others = np.unique(keyed.sharding_key[(keyed.queue == queue) & ~mine])
+    in_queue = np.flatnonzero(mine & (keyed.queue == queue))
+    yield finding_at(
+        columns,
+        keyed,
+        int(in_queue[np.argmax(keyed.op_index[in_queue])]),
+        anomaly="hot_key",
+        judgement=judge(context.facts.mode, "hot_key"),
+        detail=(
+            f"sharding key {name} has {np.count_nonzero(mine)} of {len(keyed)} messages, in queue {place.queue} of "
+            f"{place.broker}, which one listener consumes one after the other: 9 of 10 wait up to "
+            f"{slow_ns / NS_PER_S:.1f} s there, and {quick_ns / NS_PER_S:.1f} s in the other queues. {len(others)} "
+            "other keys of that queue wait with it. More consumers or more queues do not help; spread the key, or "
+            "order only what must be in order"
+        ),
+    )
+
+
+def _main_queue(columns: Columns, queues: Ints) -> int:
+    """The queue that occurs most often; the first by name, if several do."""
+    of, counts = np.unique(queues, return_counts=True)
+    most: list[int] = of[counts == counts.max()].tolist()
+    return min(most, key=lambda queue: columns.names.queues[queue])
+
+
+def _nine_of_ten(waits_ns: Ints) -> int:
+    """What nine of ten wait at most: nearest rank."""
+    return int(np.sort(waits_ns)[-(-9 * len(waits_ns) // 10) - 1])
+
+
+def _waits_ns(columns: Columns, sends: Touches) -> Ints:
+    """From each acknowledgement to the first call of a listener for it; -1 where there was none."""
+    deliveries = columns.deliveries
+    order = np.argsort(deliveries.invoke_ns, kind="stable")
+    messages, first = np.unique(deliveries.message[order], return_index=True)
+    if not len(messages):
+        return np.full(len(sends), -1, np.int64)
+    at = np.minimum(np.searchsorted(messages, sends.message), len(messages) - 1)
+    called_ns = deliveries.invoke_ns[order[first[at]]]
+    waited_ns: Ints = np.maximum(called_ns - sends.time_ns, 0)
+    return np.where(messages[at] == sends.message, waited_ns, -1)
+
+
+def _excuse(context: Context, of_key: Touches, row: int) -> str:
+    """Why the producers may have seen other queues for a message and the one before it; empty when they must not."""
+    find = context.excuses.find
+    since = int(of_key.invoke_ns[row - 1 : row + 1].min())
+    window = find("queues_changed", since, int(of_key.time_ns[row]))
+    for at in (row - 1, row):
+        node = context.timeline.nodes.get(int(of_key.process[at]))
+        times = int(of_key.invoke_ns[at]), int(of_key.time_ns[at])
+        window = window or find("key_moved", *times, None, (node,))
+    return "" if window is None else f"; {window.words}"
+
+
+ORDERLY = Kernel(
+    name="orderly",
+    partition_by="queue",
+    anomalies=("overtaken",),
+    partial=tally_orderly,
+    unknown_reason=nothing_missing,
+)
+SHARDING_KEYS = Checker(
+    name="sharding_keys",
+    anomalies=("key_moved", "hot_key"),
+    check=check_keys,
+    rows=keyed_sends,
+    rows_again=keyed_deliveries,
+    applies=lambda context: bool(context.facts.orderly),
+)

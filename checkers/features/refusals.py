@@ -1,0 +1,97 @@
+"""Response codes of refusals: a broker that refuses an illegal send says why, with the code that RocketMQ gives.
+
+**wrong_refusal**: a broker refused an illegal send with another code than `CODES` has for it. By the code a client
+decides whether it tries another broker, and whether nothing can have been stored. A broker that is too busy says so
+before it looks at the request (`BUSY`). One that cannot store, or does not know its topics yet, says that first, too
+(`UNABLE`); allowed only where a fault of a replica explains it.
+
+Cannot see: illegal sends that the client refused by itself, which have no code; that a name server knows no route for a
+topic is such a refusal. Illegal sends that a client reports without a code are not judged.
+
+Source: Apache RocketMQ 4.9.8: AbstractSendMessageProcessor.msgCheck, TopicValidator.validateTopic,
+DefaultMessageStore.checkMessage, SendMessageProcessor.handlePutMessageResult, PlainPermissionManager.validate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.model.columns import Columns
+from staticfire.checkers.model.timeline import Refused
+
+SYSTEM_ERROR = 1
+SYSTEM_BUSY = 2
+MESSAGE_ILLEGAL = 13
+SERVICE_NOT_AVAILABLE = 14
+TOPIC_NOT_EXIST = 17
+
+# Why the send is illegal -> the code of the broker.
+CODES: Mapping[str, int] = MappingProxyType(
+    {
+        "body": MESSAGE_ILLEGAL,
+        "properties": MESSAGE_ILLEGAL,
+        "name of the topic": SYSTEM_ERROR,
+        "unknown topic": TOPIC_NOT_EXIST,
+        # An AclException in the hook of a request is an exception like any other.
+        "signature": SYSTEM_ERROR,
+        "no signature": SYSTEM_ERROR,
+        "unknown account": SYSTEM_ERROR,
+        "no right": SYSTEM_ERROR,
+    }
+)
+BUSY = SYSTEM_BUSY
+UNABLE = frozenset({SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST})
+
+
+def check_refusals(_columns: Columns, context: Context) -> Verdict:
+    """Judge the codes with which brokers refused illegal sends."""
+    refused = [one for one in context.timeline.refused if one.illegal in CODES]
+    wrong = [one for one in refused if one.code not in (CODES[one.illegal], BUSY)]
+    tally = Tally.of((_finding(context, one) for one in wrong), refusals=len(refused))
+    violated = any(finding.judgement is Judgement.VIOLATION for finding in tally.findings)
+    return Verdict(
+        checker="refusals",
+        valid=not violated,
+        counts=tally.counts,
+        findings=tally.findings,
+    )
+
+
+def _finding(context: Context, one: Refused) -> Finding:
+    detail = f"refused with code {one.code} because of its {one.illegal}; RocketMQ gives {CODES[one.illegal]}"
+    excuse = _excuse(context, one)
+    return Finding(
+        anomaly="wrong_refusal",
+        judgement=Judgement.ALLOWED if excuse else judge(context.facts.mode, "wrong_refusal"),
+        op_index=one.op_index,
+        time_ns=one.time_ns,
+        detail=f"{detail}; {excuse}" if excuse else detail,
+        key=one.key,
+        topic=one.topic,
+        broker=one.broker,
+    )
+
+
+def _excuse(context: Context, one: Refused) -> str | None:
+    """Why its broker could not look at the message."""
+    if one.code not in UNABLE:
+        return None
+    since_ns = one.time_ns - round(context.facts.timings.request_s * NS_PER_S)
+    brokers = context.facts.brokers if one.broker is None else (one.broker,)
+    found = (
+        context.excuses.find("wrong_refusal", since_ns, one.time_ns, broker) for broker in brokers
+    )
+    return next((window.words for window in found if window is not None), None)
+
+
+REFUSALS = Checker(
+    name="refusals",
+    anomalies=("wrong_refusal",),
+    check=check_refusals,
+    applies=lambda context: bool(context.timeline.refused),
+    rows=no_rows,
+)

@@ -1,0 +1,152 @@
+"""Requests and their answers: each answer belongs to its request, and none is made up.
+
+**wrong_answer**: a requester was given the answer to another request, or to a request of another process.
+**answered_twice**: one request ended with two answers, or was answered after it had ended as answered.
+**made_up_answer**: an answer to a request that no listener had been given by then.
+
+A request that is not answered is no anomaly: requesters give up in time, responders die. The verdict is unknown where
+answers are missing that must be there: replies were written, and no requester got any; a request ended as answered,
+and the history does not hold its answer; or there are answers, and no reply was written down. That the request itself
+is consumed is a matter of loss.
+
+Source: request-reply of Apache RocketMQ 4.9 (RequestResponseFuture, correlation ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Checker, Context
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.model.columns import Columns, Ints, Outcome
+from staticfire.checkers.model.message_ids import OTHER, MessageIds
+from staticfire.checkers.model.timeline import Exchange
+
+WRITTEN_WITHIN_NS = NS_PER_S  # an answer is written down after its request has ended with it
+
+
+def answered_rows(columns: Columns, context: Context) -> Columns:
+    """The deliveries of the requests whose answers came, and the sends of these and of those that were replied to."""
+    replies = {of.reply for of in context.timeline.answers}
+    given = is_among(columns.deliveries.message, _ids_of(columns, replies))
+    replied = {of.key for of in (*context.timeline.replies, *context.timeline.answers)}
+    sent = is_among(columns.sends.message, _ids_of(columns, replied))
+    nothing = np.zeros(0, np.int64)
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(sent),
+        deliveries=columns.deliveries.where(given),
+        commits=columns.commits.where(nothing),
+    )
+
+
+def _ids_of(columns: Columns, keys: set[str]) -> Ints:
+    """The messages with these keys, sorted."""
+    follow = (MessageIds()[key] for key in keys)
+    found = {message for message in follow if not message & OTHER}
+    found |= {OTHER | place for place, key in enumerate(columns.names.other_keys) if key in keys}
+    return np.array(sorted(found), np.int64)
+
+
+def check_requests(columns: Columns, context: Context) -> Verdict:
+    """Judge all answers of a run."""
+    answers = context.timeline.answers
+    findings = list(_judge(columns, context, answers))
+    tally = Tally.of(findings, answered=len(answers), replies=len(context.timeline.replies))
+    reason = _missing(columns, context)
+    return Verdict(
+        checker="requests",
+        valid=False if findings else (True if reason is None else "unknown"),
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=reason,
+    )
+
+
+def _missing(columns: Columns, context: Context) -> str | None:
+    """Say which answers are missing that must be there; None when all are."""
+    answers, replies = context.timeline.answers, context.timeline.replies
+    if replies and not answers:
+        return f"{len(replies)} replies were written, and no requester was given an answer"
+    if answers and not replies:
+        return f"{len(answers)} requests were answered, and no reply was written down"
+    replied, answered = {of.key for of in replies}, {of.key for of in answers}
+    sends = answered_rows(columns, context).sends
+    ended = (
+        columns.names.key(message)
+        for message in sends.message[sends.outcome == Outcome.OK].tolist()
+    )
+    missing = sorted(key for key in ended if key in replied and key not in answered)
+    if not missing:
+        return None
+    return f"{len(missing)} requests ended as answered without an answer, first key {missing[0]}"
+
+
+def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> Iterator[Finding]:
+    rows = answered_rows(columns, context)
+    given, asked = _given_at(rows), _asked(rows)
+    answered: dict[str, Exchange] = {}
+    for answer in answers:
+        process, ended_ns = asked.get(answer.key, (answer.process, FOREVER_NS))
+        if process != answer.process:
+            yield _finding(context, answer, "wrong_answer", f"process {process} had asked")
+        if answer.time_ns > ended_ns + WRITTEN_WITHIN_NS and answer.key not in answered:
+            what = f"its request had ended as answered at {ended_ns / NS_PER_S:.3f} s"
+            yield _finding(context, answer, "answered_twice", what)
+        if answer.reply != answer.key:
+            what = f"it is the answer to {answer.reply}"
+            yield _finding(context, answer, "wrong_answer", what)
+        if answer.key in answered:
+            yield _finding(context, answer, "answered_twice", "it had been answered before")
+        answered[answer.key] = answer
+        if given.get(answer.reply, answer.op_index) >= answer.op_index:
+            what = f"no listener had been given {answer.reply} by then"
+            yield _finding(context, answer, "made_up_answer", what)
+
+
+def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
+    """Which process sent each request, and when it ended as answered (FOREVER_NS: it did not), by key."""
+    sends = columns.sends
+    ended = np.where(sends.outcome == Outcome.OK, sends.time_ns, FOREVER_NS)
+    rows = zip(sends.message.tolist(), sends.process.tolist(), ended.tolist(), strict=True)
+    return {
+        key: (process, ended_ns)
+        for message, process, ended_ns in rows
+        if (key := columns.names.key(message)) is not None
+    }
+
+
+def _given_at(columns: Columns) -> dict[str, int]:
+    """The op at which each message was first given to a listener, by key."""
+    deliveries = columns.deliveries
+    order = np.argsort(deliveries.invoke_index, kind="stable")
+    messages, first = np.unique(deliveries.message[order], return_index=True)
+    return {
+        key: int(deliveries.invoke_index[order[at]])
+        for message, at in zip(messages.tolist(), first.tolist(), strict=True)
+        if (key := columns.names.key(message)) is not None
+    }
+
+
+def _finding(context: Context, answer: Exchange, anomaly: str, detail: str) -> Finding:
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=answer.op_index,
+        time_ns=answer.time_ns,
+        detail=f"{detail}, to process {answer.process}",
+        key=answer.key,
+    )
+
+
+REQUESTS = Checker(
+    name="requests",
+    anomalies=("wrong_answer", "answered_twice", "made_up_answer"),
+    check=check_requests,
+    rows=answered_rows,
+    applies=lambda context: bool(context.timeline.answers or context.timeline.replies),
+)

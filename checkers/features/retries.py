@@ -1,0 +1,406 @@
+"""The retry ladder and dead letters: sent = consumed + dead letters + pending, and each step in its time.
+
+**retry_unprovoked**: a message came from the retry topic for the nth time, and no listener of the group had failed
+for, or not finished, its delivery before that; or none of the members that had been given it before, and that told of
+other things half a minute later, told that it had sent it back (`send_back`; asked of dead letters, too, and of groups
+that tell it at all: of one that tells nothing, although the run set out to record it, it is unknown); or it came from
+its own topic with reconsume times, which a client counts that tries again by itself, and the group had not been given
+it before, with fewer and without success.
+So it is where, at rest (rest.py), more retries of a step came from places of their own than deliveries had failed one
+step before (allowed where an answer to a send-back was lost); a fault may have a broker move a retry twice.
+**retry_early**: it came before the delay of that step was over (level 3 for the first retry, one more for each; allowed
+where a broker's clock was stepped). **retried_too_often**: more retries than the group allows. **dead_too_early**: it
+became a dead letter although no delivery had used up the retries, or says itself that it was tried less often.
+**duplicate_dead_letter**: it became more dead letters than deliveries had used up the retries (allowed where an answer
+to a send-back was lost: the client sends it back again).
+
+**consumed_too_long** (informational): it came again because the listener took so long that its client gave it up after
+the consume timeout (15 minutes), and sent it back.
+
+That nothing falls between (conservation) is a matter of loss: dead letters, which the harness reads at the end, count
+as consumed there. Counts: `retried` messages, `dead_letters`, `dead_and_consumed` (a listener that failed at the last
+try and another one that did not).
+
+Cannot see: a retry that the client makes by itself when it cannot send back (its step has another delay, and it does
+not come from the retry topic), and which step a delivery belongs to that was never written down.
+
+Source: CONSUMER_SEND_MSG_BACK in Apache RocketMQ 4.9 (AbstractSendMessageProcessor.consumerSendMsgBack); bugs of other
+clients that drop what they could not send back (client-cpp #208, client-go #797).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.derived.rest import spans_at_rest
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
+from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
+from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.model.event_times import began_latest, ended_earliest
+
+RETRY, DEAD = "%RETRY%", "%DLQ%"
+FIRST_LEVEL = 3  # of the ladder
+NS_PER_MS = 1_000_000
+# How late a harness outside the simulation may write down an event that its client did not stamp: a busy one was 31 ms
+# late. Delays of retries are at least 1 s, and a broker that gets one wrong is wrong by a whole level.
+WRITTEN_LATE_NS = 100 * NS_PER_MS
+# How many times as long as a request, and in ns: until a member has said that it sent something back. It waits for the
+# broker, then for others to which it sends a copy of its own.
+SAID_WITHIN = 10 * NS_PER_S
+SEND_BACK = "send_back"  # in RunFacts.due: members tell what they send back
+
+
+@dataclass(slots=True)
+class _Story:
+    """What one group got of one message, in the order of calls: rows of deliveries."""
+
+    first: list[int] = field(default_factory=list)  # from its own topic
+    retried: list[int] = field(default_factory=list)
+    dead: list[int] = field(default_factory=list)
+
+
+def tally_retries(columns: Columns, context: Context) -> Tally:
+    """Judge whole messages (partition key: message)."""
+    kinds = _kinds(columns)
+    findings: list[Finding] = []
+    retried = dead = both = untold = 0
+    for group, story in _stories(columns, context, kinds):
+        findings.extend(_judge(columns, context, group, story))
+        untold += _untold(columns, context, group, story)
+        retried += bool(story.retried)
+        dead += bool(story.dead)
+        consumed = columns.deliveries.outcome[[*story.first, *story.retried]] == Outcome.OK
+        both += bool(story.dead) and bool(consumed.any())
+    findings.extend(_claimed(columns, context, kinds))
+    if not context.facts.retries_max:
+        return Tally.of(findings)
+    counts = {"retried": retried, "dead_letters": dead, "dead_and_consumed": both}
+    return Tally.of(findings, **counts, not_told=untold)
+
+
+def _kinds(columns: Columns) -> Ints:
+    """Of each topic: 0 of its own, 1 a retry topic, 2 dead letters."""
+    return np.array(
+        [
+            1 if topic.startswith(RETRY) else 2 if topic.startswith(DEAD) else 0
+            for topic in columns.names.topics
+        ],
+        np.int64,
+    )
+
+
+def _stories(columns: Columns, context: Context, kinds: Ints) -> Iterator[tuple[str, _Story]]:
+    """The messages that groups with dead letters got from elsewhere than their topic."""
+    deliveries, groups = columns.deliveries, columns.names.groups
+    for group in context.facts.retries_max:
+        if group not in groups:
+            continue
+        rows = np.flatnonzero(deliveries.group == groups.index(group))
+        kind = kinds[deliveries.topic[rows]]
+        suspects = np.unique(deliveries.message[rows[kind > 0]])
+        rows = rows[np.isin(deliveries.message[rows], suspects)]
+        rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
+        stories: dict[int, _Story] = {}
+        for row in rows.tolist():
+            story = stories.setdefault(int(deliveries.message[row]), _Story())
+            kind_of = int(kinds[deliveries.topic[row]])
+            (story.first, story.retried, story.dead)[kind_of].append(row)
+        for story in stories.values():
+            yield group, story
+
+
+def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Iterator[Finding]:
+    deliveries = columns.deliveries
+    retries_max = context.facts.retries_max[group]
+    retries_max = 16 if retries_max < 0 else retries_max
+    lived = [*story.first, *story.retried]
+    tells = group in _heard(context).groups
+    for row in story.retried:
+        if any(_repeats(deliveries, r, row) for r in story.retried):
+            continue
+        tries = int(deliveries.tries[row])
+        if tries > retries_max:
+            what = f"retry {tries}, and the group allows {retries_max}"
+            yield _finding(columns, context, row, "retried_too_often", what, group)
+        before = [r for r in lived if _provokes(context, deliveries, r, row)]
+        if not before:
+            what = f"retry {tries} of what no listener had failed for"
+            yield _finding(columns, context, row, "retry_unprovoked", what, group)
+        else:
+            if tells and not _may_be_sent_back(columns, context, group, row, before):
+                what = f"retry {tries} of what no member has sent back"
+                yield _finding(columns, context, row, "retry_unprovoked", what, group)
+            yield from _judge_time(columns, context, group, row, before)
+            if all(_is_overlong(context, deliveries, r) for r in before):
+                yield _overlong(columns, context, group, row, before[0])
+    for row in story.dead:
+        if not any(_uses_up(deliveries, r, retries_max) for r in lived):
+            what = f"a dead letter before {retries_max} retries were used up"
+            yield _finding(columns, context, row, "dead_too_early", what, group)
+        elif deliveries.tries[row] < retries_max:
+            what = f"a dead letter of try {deliveries.tries[row]}, and the group allows {retries_max} retries"
+            yield _finding(columns, context, row, "dead_too_early", what, group)
+        before = [r for r in lived if _provokes(context, deliveries, r, row)]
+        if tells and before and not _may_be_sent_back(columns, context, group, row, before):
+            what = "a dead letter that no member has sent back"
+            yield _finding(columns, context, row, "retry_unprovoked", what, group)
+    yield from _dead_twice(columns, context, group, story, retries_max)
+    if tells:
+        yield from _retried_twice(columns, context, group, story)
+
+
+def _may_be_sent_back(
+    columns: Columns, context: Context, group: str, row: int, before: list[int]
+) -> bool:
+    """Whether a member sent a copy's message back, or may have, and ended before it could say so."""
+    deliveries, sent_back = columns.deliveries, context.timeline.sent_back
+    heard_ns = _heard(context).last_ns
+    tries = int(deliveries.tries[row]) - 1
+    reports = sent_back.get(columns.names.key(int(deliveries.message[row])) or "", ())
+    if any(of.group == group and of.tries == tries for of in reports):
+        return True
+    said_by_ns = int(deliveries.invoke_ns[row] + context.facts.timings.request_s * SAID_WITHIN)
+    return any(heard_ns.get(int(deliveries.process[r]), 0) < said_by_ns for r in before)
+
+
+def _untold(columns: Columns, context: Context, group: str, story: _Story) -> int:
+    """How many copies a member must have told of, where members were to tell what they send back and none does."""
+    if SEND_BACK not in context.facts.due or group in _heard(context).groups:
+        return 0
+    deliveries, lived, count = columns.deliveries, [*story.first, *story.retried], 0
+    for row in (*story.retried, *story.dead):
+        before = [r for r in lived if _provokes(context, deliveries, r, row)]
+        count += bool(before) and not _may_be_sent_back(columns, context, group, row, before)
+    return count
+
+
+class _Heard(NamedTuple):
+    groups: frozenset[str]  # that tell what they send back
+    last_ns: Mapping[int, int]  # when each process was last heard of
+
+
+def _heard(context: Context) -> _Heard:
+    found = context.cache.get("heard of consumers")
+    if found is None:
+        groups = {of.group for many in context.timeline.sent_back.values() for of in many}
+        asked = groups or SEND_BACK in context.facts.due
+        heard_ns = context.timeline.heard_ns() if asked else {}
+        found = context.cache["heard of consumers"] = _Heard(frozenset(groups), heard_ns)
+    assert isinstance(found, _Heard)
+    return found
+
+
+def _not_told(tally: Tally, _context: Context) -> str | None:
+    if not (count := tally.counts.get("not_told", 0)):
+        return None
+    return f"{count} retries and dead letters are of groups whose members tell of no send_back"
+
+
+def _dead_twice(
+    columns: Columns, context: Context, group: str, story: _Story, retries_max: int
+) -> Iterator[Finding]:
+    """Dead letters, each at a place of its own, beyond those for which there is a reason."""
+    deliveries = columns.deliveries
+    places: dict[tuple[int, int], int] = {}
+    for row in story.dead:
+        places.setdefault((int(deliveries.queue[row]), int(deliveries.queue_offset[row])), row)
+    lived = (*story.first, *story.retried)
+    reasons = sum(_uses_up(deliveries, row, retries_max) for row in lived)
+    extra = list(places.values())[max(reasons, 1) :]
+    if not extra:
+        return
+    key = columns.names.key(int(deliveries.message[extra[0]]))
+    sent_back = context.timeline.sent_back.get(key or "", ())
+    unclear = sum(of.group == group and not (of.is_clear and of.by_broker) for of in sent_back)
+    excuse = (
+        f"{unclear} send-backs of it that may have left a copy each time"
+        if unclear >= len(extra)
+        else None
+    )
+    for row in extra:
+        what = f"{len(places)} dead letters, and {reasons} deliveries used up the retries"
+        yield _finding(columns, context, row, "duplicate_dead_letter", what, group, excuse)
+
+
+def _retried_twice(
+    columns: Columns, context: Context, group: str, story: _Story
+) -> Iterator[Finding]:
+    """At rest, retries of one step, each at a place of its own, beyond the deliveries that had failed before."""
+    deliveries, rests = columns.deliveries, spans_at_rest(context)
+    steps: dict[int, dict[tuple[int, int], int]] = {}
+    for row in story.retried:
+        if not any(_repeats(deliveries, r, row) for r in story.retried):
+            place = int(deliveries.queue[row]), int(deliveries.queue_offset[row])
+            steps.setdefault(int(deliveries.tries[row]), {}).setdefault(place, row)
+    for tries, places in steps.items():
+        rows = list(places.values())
+        reasons = [
+            r
+            for r in (*story.first, *story.retried)
+            if len(rows) > 1 and _provokes(context, deliveries, r, rows[-1])
+        ]
+        for row in rows[len(reasons) :] if reasons else ():
+            what = f"{len(rows)} retries {tries}, and {len(reasons)} deliveries had failed before"
+            since_ns, until_ns = (int(deliveries.invoke_ns[r]) for r in (reasons[0], row))
+            if not any(at.start_ns <= since_ns and until_ns <= at.end_ns for at in rests):
+                continue
+            excuse = _unclear(columns, context, group, row, len(rows) - len(reasons))
+            yield _finding(columns, context, row, "retry_unprovoked", what, group, excuse)
+
+
+def _unclear(columns: Columns, context: Context, group: str, row: int, extra: int) -> str | None:
+    """Why a message may have been sent back more often for the retry of a row than its members know."""
+    key = columns.names.key(int(columns.deliveries.message[row]))
+    tries = int(columns.deliveries.tries[row]) - 1
+    told = context.timeline.sent_back.get(key or "", ())
+    mine = [of for of in told if of.group == group and of.tries == tries]
+    unclear = sum(not (of.is_clear and of.by_broker) for of in mine)
+    return (
+        f"{unclear} send-backs of it may have left a copy each time" if unclear >= extra else None
+    )
+
+
+def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Finding]:
+    """Deliveries from the message's own topic with reconsume times, and no delivery that explains them."""
+    deliveries = columns.deliveries
+    claims = _claims(deliveries, kinds)
+    rows = np.flatnonzero(np.isin(deliveries.message, deliveries.message[claims]))
+    rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
+    claimed = set(claims.tolist())
+    had: dict[tuple[int, int], list[int]] = {}
+    for row in rows.tolist():
+        earlier = had.setdefault((int(deliveries.group[row]), int(deliveries.message[row])), [])
+        if row in claimed and not any(_explains(deliveries, before, row) for before in earlier):
+            what = f"reconsume times {deliveries.tries[row]} of what no listener had failed for"
+            group = columns.names.groups[deliveries.group[row]]
+            yield _finding(columns, context, row, "retry_unprovoked", what, group)
+        earlier.append(row)
+
+
+def _claims(deliveries: Touches, kinds: Ints) -> Ints:
+    """Rows of deliveries from a message's own topic that say that it was tried before."""
+    retried = np.flatnonzero((deliveries.tries > 0) & (deliveries.message != UNKNOWN))
+    found: Ints = retried[kinds[deliveries.topic[retried]] == 0]
+    return found
+
+
+def _explains(deliveries: Touches, before: int, row: int) -> bool:
+    return bool(
+        deliveries.tries[before] < deliveries.tries[row]
+        and deliveries.outcome[before] != Outcome.OK
+    )
+
+
+def claiming(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
+    """Messages that came from their own topic with reconsume times."""
+    rows = _claims(columns.deliveries, _kinds(columns))
+    return np.unique(columns.deliveries.message[rows])
+
+
+def _uses_up(deliveries: Touches, row: int, retries_max: int) -> bool:
+    return bool(deliveries.tries[row] >= retries_max and deliveries.outcome[row] != Outcome.OK)
+
+
+def _repeats(deliveries: Touches, row: int, retry: int) -> bool:
+    """Whether a client that could not send back tried again by itself: the same place, with fewer tries before."""
+    return bool(
+        deliveries.queue[row] == deliveries.queue[retry]
+        and deliveries.queue_offset[row] == deliveries.queue_offset[retry]
+        and deliveries.tries[row] < deliveries.tries[retry]
+        and deliveries.invoke_index[row] < deliveries.invoke_index[retry]
+    )
+
+
+def _provokes(context: Context, deliveries: Touches, row: int, retry: int) -> bool:
+    """Whether a delivery may be why the retry came: one step before it, earlier, and not successful by then."""
+    return bool(
+        deliveries.tries[row] == deliveries.tries[retry] - 1
+        and deliveries.invoke_index[row] < deliveries.invoke_index[retry]
+        and (deliveries.outcome[row] != Outcome.OK or _is_overlong(context, deliveries, row))
+    )
+
+
+def _is_overlong(context: Context, deliveries: Touches, row: int) -> bool:
+    """Whether the listener was busy with a delivery for so long that its client gave it up."""
+    timeout_ns = int(context.facts.timings.consume_timeout_s * NS_PER_S)
+    return bool(deliveries.time_ns[row] - deliveries.invoke_ns[row] >= timeout_ns)
+
+
+def _judge_time(
+    columns: Columns, context: Context, group: str, row: int, before: list[int]
+) -> Iterator[Finding]:
+    deliveries, levels = columns.deliveries, context.facts.delay_levels_ms
+    if not levels:
+        return
+    level = min(FIRST_LEVEL + int(deliveries.tries[row]) - 1, len(levels))
+    ended = [r for r in before if not _is_overlong(context, deliveries, r)]
+    if not ended:  # its client gave it up some time after the call
+        return
+    since = min(int(ended_earliest(deliveries, r)) for r in ended)
+    early_ns = since + levels[level - 1] * NS_PER_MS - int(began_latest(deliveries, row))
+    is_exact = context.facts.disks_observed or deliveries.at_ns[row] != UNKNOWN
+    if early_ns > CLOCK_ROUGHNESS_NS + (0 if is_exact else WRITTEN_LATE_NS):
+        queue = queue_of(columns, deliveries, before[0])
+        stepped = clock_stepped(context, queue, since, int(deliveries.invoke_ns[row]))
+        what = f"retry {deliveries.tries[row]} came {early_ns / NS_PER_S:.3f} s before its time"
+        finding = _finding(columns, context, row, "retry_early", what, group, stepped)
+        yield finding
+
+
+def _overlong(columns: Columns, context: Context, group: str, row: int, before: int) -> Finding:
+    deliveries = columns.deliveries
+    since_s = (int(deliveries.invoke_ns[row]) - int(deliveries.invoke_ns[before])) / NS_PER_S
+    took_s = int(deliveries.time_ns[before] - deliveries.invoke_ns[before]) / NS_PER_S
+    key = columns.names.key(int(deliveries.message[row]))
+    what = (
+        f"the listener took {took_s:.0f} s for key {key}, and its client did not wait so long: after its consume "
+        f"timeout it sent the message back, and {since_s:.0f} s after the call it came again (try "
+        f"{deliveries.tries[row] + 1}), although nothing had failed. Each call does the work once more, and so "
+        "it goes on until the retries are used up. Make the listener faster than consumeTimeout, or hand the work over"
+    )
+    return _finding(columns, context, row, "consumed_too_long", what, group)
+
+
+def _finding(
+    columns: Columns,
+    context: Context,
+    row: int,
+    anomaly: str,
+    detail: str,
+    group: str,
+    excuse: str | None = None,
+) -> Finding:
+    return finding_at(
+        columns,
+        columns.deliveries,
+        row,
+        anomaly=anomaly,
+        judgement=Judgement.ALLOWED if excuse else judge(context.facts.mode, anomaly),
+        detail=f"{detail}; {excuse}" if excuse else detail,
+        group=group,
+        at_invocation=True,
+    )
+
+
+RETRIES = Kernel(
+    name="retries",
+    partition_by="message",
+    screened=True,
+    anomalies=(
+        "retry_unprovoked",
+        "retry_early",
+        "retried_too_often",
+        "dead_too_early",
+        "duplicate_dead_letter",
+        "consumed_too_long",
+    ),
+    partial=tally_retries,
+    unknown_reason=_not_told,
+    more_suspects=claiming,
+)

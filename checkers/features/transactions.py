@@ -1,0 +1,479 @@
+"""Transactions: committed ones are seen, others never are, and brokers ask about those that they know nothing of.
+
+**rolled_back_visible**: a message was delivered whose transaction was rolled back, or never decided; or its producer
+had left the end to the broker's question, and no producer had answered "commit" by then. The latter needs the answers:
+where the history has no `check_back` at all, producers do not report them, and it is unknown (`ends_unknown`).
+**unresolved_transaction**: half of it was stored with SEND_OK, the producer left the end to the broker's question and
+would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
+seen is `lost`.) Or its producer never decided or left the end to the question, the cluster was at rest (rest.py) for
+three rounds of questions after its time, producers were asked about others later, and no broker had asked about it yet.
+**check_too_early**: a broker asked before the time in which it must not (allowed where its clock was stepped).
+**checked_too_often**: it asked more often than configured, for each half that the send may have stored (allowed where a
+broker died meanwhile and may have forgotten, and where the producer died before it could say how often it had sent it).
+Also: it asked again more than a request after the transaction was over (its producer had ended it with a commit, or had
+answered with commit or rollback, or a consumer was given it), or twice within half of the time between its rounds, of a
+transaction that was sent in one attempt. Allowed are as many questions as halves that a broker may have put back since
+it wrote its progress down, if a fault may have made it forget that, or the end; any number where a fault of the broker,
+or of the producer that ended it or was asked, delays requests at that moment; outside the simulation always, as a busy
+broker refuses the end of a transaction, and the producer does not hear of it. Also, once a run: it asked about what no
+producer of the run had sent as a transaction.
+
+Cannot see: a transaction whose half message no broker acknowledged, unless it shows up; questions that never reached a
+producer; that one was asked about which its producer had rolled back by itself.
+
+Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9; bug #544, a half message that was skipped in the time in
+which it may not be asked for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.derived.rest import spans_at_rest
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
+from staticfire.checkers.features.retries import WRITTEN_LATE_NS
+from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROLLS_BACK
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    Outcome,
+    QueueKey,
+    Touches,
+    Transaction,
+)
+from staticfire.checkers.model.event_times import began_latest
+from staticfire.checkers.model.timeline import CheckBack
+
+ANOMALIES = (
+    "rolled_back_visible",
+    "unresolved_transaction",
+    "check_too_early",
+    "checked_too_often",
+)
+ROUNDS = 3  # of questions: then a broker must have asked
+# In the table of excuses.
+ASKED_AGAIN = "asked_again"
+ON_ITS_WAY = "answer_on_its_way"
+
+
+def tally_transactions(columns: Columns, context: Context) -> Tally:
+    """Judge whole messages (partition key: message)."""
+    sends = columns.sends
+    halves = sends.where(sends.transaction != Transaction.NONE)
+    if not len(halves):
+        return Tally()
+    checks = _checks_by_key(context)
+    asked = {
+        row: of_key
+        for row, message in enumerate(halves.message.tolist())
+        if (of_key := checks.get(columns.names.key(message) or ""))
+    }
+    left = _first_deliveries_of_left(columns, halves)
+    findings = [
+        *_visible(columns, context, halves),
+        *(_undecided(columns, context, left, checks) if checks else ()),
+        *_unresolved(columns, context, halves),
+        *(_never_asked(columns, context, halves, asked) if checks else ()),
+        *_checked(columns, context, halves, asked),
+    ]
+    return Tally.of(
+        findings,
+        transactions=len(halves),
+        committed=int(np.count_nonzero(halves.transaction == Transaction.COMMIT)),
+        rolled_back=int(np.count_nonzero(halves.transaction == Transaction.ROLLBACK)),
+        checked_back=len(asked),
+        checked_again=sum(len(of_key) > 1 for of_key in asked.values()),
+        ends_unknown=0 if checks else len(left),
+    )
+
+
+def _checks_by_key(context: Context) -> dict[str, list[CheckBack]]:
+    checks: dict[str, list[CheckBack]] = {}
+    for check in context.timeline.check_backs:
+        checks.setdefault(check.key, []).append(check)
+    return checks
+
+
+def _visible(columns: Columns, context: Context, halves: Touches) -> Iterator[Finding]:
+    hidden = halves.where(halves.transaction != Transaction.COMMIT)
+    deliveries = columns.deliveries
+    rows = np.flatnonzero(is_among(deliveries.message, np.unique(hidden.message)))
+    _, first = np.unique(deliveries.message[rows], return_index=True)
+    for row in rows[first].tolist():
+        sent = np.flatnonzero(hidden.message == deliveries.message[row])[0]
+        rolled_back = hidden.transaction[sent] == Transaction.ROLLBACK
+        what = "its transaction was rolled back" if rolled_back else "it was never committed"
+        yield finding_at(
+            columns,
+            deliveries,
+            row,
+            anomaly="rolled_back_visible",
+            judgement=judge(context.facts.mode, "rolled_back_visible"),
+            detail=f"delivered, and {what}",
+            group=columns.names.groups[deliveries.group[row]],
+            at_invocation=True,
+        )
+
+
+def _first_deliveries_of_left(columns: Columns, halves: Touches) -> Ints:
+    """Rows of deliveries: the first one of each half whose end was left to the broker's question."""
+    left = halves.where(_is_left(halves))
+    deliveries = columns.deliveries
+    rows = np.flatnonzero(is_among(deliveries.message, np.unique(left.message)))
+    rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
+    _, first = np.unique(deliveries.message[rows], return_index=True)
+    found: Ints = rows[first]
+    return found
+
+
+def _undecided(
+    columns: Columns, context: Context, rows: Ints, checks: Mapping[str, list[CheckBack]]
+) -> Iterator[Finding]:
+    """Those of some first deliveries that came before any producer had answered "commit"."""
+    deliveries = columns.deliveries
+    room_ns = 0 if context.facts.disks_observed else WRITTEN_LATE_NS
+    for row in rows.tolist():
+        of_key = checks.get(columns.names.key(int(deliveries.message[row])) or "", ())
+        committed_ns = [check.time_ns for check in of_key if check.state == "commit"]
+        given_ns = int(began_latest(deliveries, slice(row, row + 1))[0])
+        if min(committed_ns, default=FOREVER_NS) - room_ns > given_ns:
+            yield finding_at(
+                columns,
+                deliveries,
+                row,
+                anomaly="rolled_back_visible",
+                judgement=judge(context.facts.mode, "rolled_back_visible"),
+                detail="delivered, and its producer had left the end open and not been asked, or not said commit",
+                group=columns.names.groups[deliveries.group[row]],
+                at_invocation=True,
+            )
+
+
+def _is_left(halves: Touches) -> Mask:
+    """Halves that were stored for certain, and whose commit depends on the broker's question."""
+    left: Mask = (
+        (halves.transaction == Transaction.COMMIT)
+        & (halves.outcome == Outcome.UNKNOWN)
+        & (halves.queue != UNKNOWN)
+    )
+    return left
+
+
+def _unresolved(columns: Columns, context: Context, halves: Touches) -> Iterator[Finding]:
+    """Halves that were stored for certain, and whose commit depends on the broker's question."""
+    left = halves.where(_is_left(halves))
+    seen = is_among(left.message, np.unique(columns.deliveries.message))
+    passed = np.zeros(len(left), np.bool_)
+    for group in context.facts.groups:
+        passed |= context.wants(columns, left, group) & context.resolved(columns, left, group)
+    for row in np.flatnonzero(passed & ~seen).tolist():
+        queue = queue_of(columns, left, row)
+        assert queue is not None
+        rule = context.promises.rule(queue.broker, int(left.invoke_ns[row]))
+        gone = queue.broker not in context.facts.living_brokers
+        yield finding_at(
+            columns,
+            left,
+            row,
+            anomaly="unresolved_transaction",
+            judgement=Judgement.ALLOWED if gone else rule.judgement,
+            detail="half of it is stored, its producer would commit it, and no group has seen it; "
+            + ("its master is gone for good" if gone else context.promises.text(rule)),
+        )
+
+
+def _never_asked(
+    columns: Columns, context: Context, halves: Touches, asked: Mapping[int, list[CheckBack]]
+) -> Iterator[Finding]:
+    """Halves that were stored at rest, that no producer ended, and that no broker asked about in time."""
+    facts = context.facts
+    undecided = (halves.transaction == Transaction.UNKNOWN) & (halves.queue != UNKNOWN)
+    undecided |= _is_left(halves)
+    if not facts.check_every_s or not facts.check_max:
+        return
+    wait_s = facts.check_after_s + ROUNDS * facts.check_every_s + facts.timings.request_s
+    last_ns = max(check.time_ns for check in context.timeline.check_backs)
+    rests = list(spans_at_rest(context))
+    for row in np.flatnonzero(undecided).tolist():
+        began_ns, due_ns = int(halves.invoke_ns[row]), int(halves.time_ns[row] + wait_s * NS_PER_S)
+        at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
+        first_ns = min((check.time_ns for check in asked.get(row, ())), default=FOREVER_NS)
+        if first_ns > due_ns and at_rest and due_ns <= last_ns:
+            yield finding_at(
+                columns,
+                halves,
+                row,
+                anomaly="unresolved_transaction",
+                judgement=judge(facts.mode, "unresolved_transaction"),
+                detail=f"half of it is stored, its producer has not ended it, and no broker asked within {wait_s:g} s",
+            )
+
+
+def _checked(
+    columns: Columns, context: Context, halves: Touches, asked: dict[int, list[CheckBack]]
+) -> Iterator[Finding]:
+    facts = context.facts
+    given_ns = _given_ns(columns, halves.message[list(asked)])
+    for row, checks in asked.items():
+        began = int(halves.invoke_ns[row])
+        early_ns = began + round(facts.check_after_s * NS_PER_S) - checks[0].time_ns
+        if early_ns > CLOCK_ROUGHNESS_NS:
+            what = f"asked {early_ns / NS_PER_S:.3f} s before the time in which it may be"
+            excuse = clock_stepped(
+                context, queue_of(columns, halves, row), began, checks[0].time_ns
+            )
+            yield _question(columns, context, halves, row, "check_too_early", what, excuse)
+        attempts = max(int(halves.tries[row]), 1)  # each may have stored a half of its own
+        queue, last_ns = queue_of(columns, halves, row), checks[-1].time_ns
+        if len(checks) > facts.check_max * attempts:
+            what = f"asked {len(checks)} times; {facts.check_max} are allowed"
+            if attempts > 1:
+                what += f" for each of {attempts} attempts"
+            holder = queue if attempts == 1 else None  # of the last half; others may lie elsewhere
+            excuse = _many_halves(halves, row) or _broker_died(context, holder, began, last_ns)
+            again = _asked_again(context, halves, row, queue, checks, given_ns)
+            found = again if excuse and again and again[1] is None else (what, excuse)
+            yield _question(columns, context, halves, row, "checked_too_often", *found)
+        elif again := _asked_again(context, halves, row, queue, checks, given_ns):
+            yield _question(columns, context, halves, row, "checked_too_often", *again)
+
+
+def _given_ns(columns: Columns, messages: Ints) -> dict[int, int]:
+    """When a consumer was first given each of some messages."""
+    deliveries = columns.deliveries
+    rows = np.flatnonzero(is_among(deliveries.message, np.unique(messages)))
+    found: dict[int, int] = {}
+    given_ns = began_latest(deliveries, rows)
+    for message, at_ns in zip(deliveries.message[rows].tolist(), given_ns.tolist(), strict=True):
+        found[message] = min(at_ns, found.get(message, FOREVER_NS))
+    return found
+
+
+def _asked_again(
+    context: Context,
+    halves: Touches,
+    row: int,
+    queue: QueueKey | None,
+    checks: list[CheckBack],
+    given_ns: Mapping[int, int],
+) -> tuple[str, str | None] | None:
+    """What is wrong with questions about the one half of a transaction, and what excuses it.
+
+    None where nothing is, or where it may have more halves.
+    """
+    if halves.tries[row] != 1:
+        return None
+    # No sooner does a broker put a half back to ask for it again.
+    first_ns = int(halves.invoke_ns[row]) + round(context.facts.check_after_s * NS_PER_S)
+    found = [
+        (of.what, _end_not_known(context, queue, first_ns, of))
+        for of in (
+            *_asked_over(context, halves, row, checks, given_ns),
+            *_asked_twice(context, checks),
+        )
+    ]
+    return next((of for of in found if of[1] is None), found[0] if found else None)
+
+
+class _Moment(NamedTuple):
+    """When a producer asked or answered something, or what a broker had learned was seen."""
+
+    time_ns: int
+    node: str | None  # of the producer; None: its client does not say
+    is_seen: bool = False  # by a consumer: no producer has a part in it
+
+
+class _Again(NamedTuple):
+    """Questions that should not have been asked, as far as one half goes."""
+
+    what: str
+    times: int
+    known: _Moment  # when the broker should have known better
+    asked: _Moment  # the last one
+
+
+def _asked_over(
+    context: Context,
+    halves: Touches,
+    row: int,
+    checks: list[CheckBack],
+    given_ns: Mapping[int, int],
+) -> Iterator[_Again]:
+    """Each question, with each end of its transaction that its broker should have known."""
+    ends = [_Moment(of.time_ns, of.node) for of in checks if of.state in ("commit", "rollback")]
+    seen_ns = given_ns.get(int(halves.message[row]))
+    if seen_ns is not None:
+        ends.append(_Moment(seen_ns, None, is_seen=True))
+    if halves.outcome[row] == Outcome.OK and halves.transaction[row] == Transaction.COMMIT:
+        sender = context.timeline.nodes.get(int(halves.process[row]))
+        ends.append(_Moment(int(halves.time_ns[row]), sender))
+    for check in reversed(checks):
+        for end in sorted(ends, key=lambda of: of.time_ns):
+            late_ns = check.time_ns - end.time_ns
+            if late_ns > context.facts.timings.request_s * NS_PER_S:
+                what = f"asked {late_ns / NS_PER_S:.3f} s after the transaction was over"
+                yield _Again(what, 1, end, _Moment(check.time_ns, check.node))
+
+
+def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:
+    """Questions of one round, from each question on."""
+    every_s = context.facts.check_every_s
+    times_ns = [check.time_ns for check in checks]
+    for at, one in enumerate(checks):
+        last = bisect_left(times_ns, one.time_ns + every_s * NS_PER_S / 2) - 1
+        if last > at:
+            apart_s = (times_ns[last] - one.time_ns) / NS_PER_S
+            often = "twice" if last == at + 1 else f"{last - at + 1} times"
+            what = f"asked {often} within {apart_s:.3f} s; rounds are {every_s:g} s apart"
+            moments = (_Moment(of.time_ns, of.node) for of in (one, checks[last]))
+            yield _Again(what, last - at, *moments)
+
+
+def _end_not_known(
+    context: Context, queue: QueueKey | None, first_ns: int, again: _Again
+) -> str | None:
+    """Why a broker may not know how a transaction has ended, or that it has asked.
+
+    What befalls brokers and producers at the moment concerns its requests. A broker that forgot, since `first_ns`, that
+    it had put a half back, in each round since it wrote that down, asks for each of these once more. What it knew and
+    has kept it does not forget.
+    """
+    facts = context.facts
+    if not facts.disks_observed:
+        return "a busy broker may have refused the end of the transaction"
+    request_ns, moments = int(facts.timings.request_s * NS_PER_S), (again.known, again.asked)
+    for broker in facts.brokers if queue is None else (queue.broker,):
+        asked_ns = again.asked.time_ns
+        found = [
+            context.excuses.find(ASKED_AGAIN, asked_ns - request_ns, asked_ns + request_ns, broker)
+        ]
+        for of in moments:
+            if not of.is_seen:
+                near = of.time_ns - request_ns, of.time_ns + request_ns
+                nodes = facts.producers if of.node is None else (of.node,)
+                found.append(context.excuses.find(ON_ITS_WAY, *near, broker, nodes))
+        doubled = _may_have_doubled(context, broker, first_ns, again)
+        copies = 2 + ceil(facts.timings.offset_persist_s / (facts.check_every_s or 1.0))
+        if again.times < copies ** len(doubled):
+            found += doubled
+        if words := next((window.words for window in found if window is not None), None):
+            return words
+    return None
+
+
+def _may_have_doubled(context: Context, broker: str, first_ns: int, again: _Again) -> list[Window]:
+    """When a broker may have forgotten an end, or made a second half: until it had surely written down its progress.
+
+    It forgets later what its disk loses.
+    """
+    facts, timings = context.facts, context.facts.timings
+    written_s = 2 * timings.request_s + facts.check_every_s + timings.offset_persist_s
+    known_ns = again.known.time_ns + int(written_s * NS_PER_S)
+    loses = {EMPTIES} if facts.masters_keeping == "sync" else {EMPTIES, ROLLS_BACK}
+    return [
+        window
+        for window in context.excuses.windows(ASKED_AGAIN, broker)
+        if first_ns <= window.end_ns and window.start_ns <= again.asked.time_ns
+        if window.start_ns <= known_ns or not loses.isdisjoint(window.fault.effects)
+    ]
+
+
+def _many_halves(halves: Touches, row: int) -> str | None:
+    """Why there may be more halves than producers have told of."""
+    if halves.tries[row] == 0:
+        return "the number of attempts is not known, and each may have stored a half of its own"
+    return None
+
+
+def _broker_died(
+    context: Context, queue: QueueKey | None, first_ns: int, last_ns: int
+) -> str | None:
+    """Why a broker may have asked again: what it had put back or passed lately was not durable."""
+    brokers = context.facts.brokers if queue is None else (queue.broker,)
+    found = (context.excuses.find("checked_too_often", first_ns, last_ns, of) for of in brokers)
+    return next((window.words for window in found if window is not None), None)
+
+
+def _question(
+    columns: Columns,
+    context: Context,
+    halves: Touches,
+    row: int,
+    anomaly: str,
+    detail: str,
+    excuse: str | None,
+) -> Finding:
+    return finding_at(
+        columns,
+        halves,
+        row,
+        anomaly=anomaly,
+        judgement=Judgement.ALLOWED if excuse else judge(context.facts.mode, anomaly),
+        detail=f"{detail}; {excuse}" if excuse else detail,
+    )
+
+
+def finish_transactions(tally: Tally, context: Context) -> Verdict:
+    """Hold against the run what no message can tell: that each question is about a transaction of the run."""
+    asked = {of.key for of in context.timeline.check_backs if of.topic in context.facts.topics}
+    strangers = len(asked) - tally.counts.get("checked_back", 0)
+    if strangers > 0:
+        tally = tally.merge(Tally.of([_strangers(context, strangers)]))
+    reason = _ends_unknown(tally, context)
+    is_violated = any(tally.counts.get(anomaly, 0) for anomaly in ANOMALIES)
+    return Verdict(
+        checker="transactions",
+        valid=False if is_violated else True if reason is None else "unknown",
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=reason,
+    )
+
+
+def _strangers(context: Context, count: int) -> Finding:
+    last = context.timeline.check_backs[-1]
+    return Finding(
+        anomaly="checked_too_often",
+        judgement=judge(context.facts.mode, "checked_too_often"),
+        op_index=-1,
+        time_ns=last.time_ns,
+        detail=f"brokers asked about {count} transactions that no producer had sent",
+    )
+
+
+def _ends_unknown(tally: Tally, _context: Context) -> str | None:
+    if not (count := tally.counts.get("ends_unknown", 0)):
+        return None
+    return (
+        f"{count} transactions whose end was left to the broker's question were delivered, "
+        "and the history has no check_back"
+    )
+
+
+def _suspects(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
+    """All transactions: what was rolled back is nowhere, and must be looked for everywhere."""
+    return np.unique(columns.sends.message[columns.sends.transaction != Transaction.NONE])
+
+
+TRANSACTIONS = Kernel(
+    name="transactions",
+    partition_by="message",
+    screened=True,
+    anomalies=ANOMALIES,
+    partial=tally_transactions,
+    unknown_reason=_ends_unknown,
+    more_suspects=_suspects,
+    finished=finish_transactions,
+)

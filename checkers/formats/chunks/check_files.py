@@ -1,0 +1,255 @@
+"""Judge a history in files, of any size: whole queues at a time, or pieces of long ones, in one process or in several.
+
+Never holds the whole history. Memory: for each process a partition (some queues of together PARTITION_ROWS touches, or
+one queue or piece of a queue of up to about WHOLE_ROWS), and all touches of all suspects. Checkers that are no kernels
+see the rows that they ask for (`Checker.rows`), or ask for once more when they know what all queues gave them
+(`Checker.rows_again`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from staticfire.checkers.engine.engine import (
+    FirstLook,
+    SecondLook,
+    conclude,
+    first_look,
+    gathered,
+    reads_every_row,
+    second_look,
+)
+from staticfire.checkers.engine.kernel import Checker, Context
+from staticfire.checkers.engine.row_selection import (
+    Asked,
+    Read,
+    rows_asked_for,
+    rows_asked_for_again,
+)
+from staticfire.checkers.formats.chunks.cut_points import (
+    broadcasting_groups,
+    cut,
+    orderly_groups,
+    owners_of,
+)
+from staticfire.checkers.formats.chunks.queue_profile import (
+    Grid,
+    Survey,
+    grid_of,
+    is_sparse,
+    span_of,
+    survey_part,
+)
+from staticfire.checkers.formats.chunks.work_units import (
+    PARTITION_ROWS,
+    PIECES,
+    WHOLE_ROWS,
+    Portion,
+    is_long,
+    read_portion,
+    together,
+    whole,
+)
+from staticfire.checkers.formats.columnar.manifest import Part
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.model.columns import Columns, Ints
+from staticfire.checkers.verdicts.compose import (
+    ALL_CHECKERS,
+    RunVerdict,
+    asked_of,
+    conclude_run,
+    kernels_of,
+)
+
+Progress = Callable[[int, int], None]  # rows judged, rows in all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """What every process needs."""
+
+    folder: Path
+    verify: bool
+    context: Context
+    names: Sequence[str]  # of checkers
+
+    def checkers(self, known: Sequence[Checker] = ALL_CHECKERS) -> list[Checker]:
+        return [checker for checker in known if checker.name in self.names]
+
+
+def check_files(
+    history: ColumnarHistory,
+    observations: Sequence[Mapping[str, Any]],
+    facts: RunFacts,
+    checkers: Sequence[Checker] = ALL_CHECKERS,
+    *,
+    jobs: int = 1,
+    partition_rows: int = PARTITION_ROWS,
+    whole_rows: int = WHOLE_ROWS,
+    progress: Progress = lambda _done, _all: None,
+) -> RunVerdict:
+    """Give the verdict of `check_columns`. Raises HistoryError for a damaged file, OSError for one that is missing.
+
+    With more than one job, `checkers` must be some of ALL_CHECKERS, because workers find them by name; others raise
+    ValueError. A queue with more than `whole_rows` is judged in pieces of about a quarter of that.
+    """
+    unknown = [checker.name for checker in checkers if checker not in ALL_CHECKERS]
+    if jobs > 1 and unknown:
+        raise ValueError(
+            f"checkers of {jobs} jobs are {', '.join(unknown)}; allowed: those of ALL_CHECKERS"
+        )
+    context = Context(
+        facts=facts,
+        timeline=history.timeline_of_events(),
+        promises=LossPromises(facts),
+        observations=observations,
+    )
+    asked = asked_of(checkers, context)
+    judging = Judging(
+        folder=history.folder,
+        verify=history.verify,
+        context=context,
+        names=[checker.name for checker in asked],
+    )
+    with _Workers(judging, asked, jobs) as each:
+        partitions = list(_portions(history, context, partition_rows, whole_rows, each))
+        partitions = partitions or [whole(())]
+        rows_in_all = sum(portion.rows for portion in partitions)
+        told: list[Asked] = []
+
+        def looks() -> Iterator[FirstLook]:
+            done = 0
+            for portion, (look, asked_for) in zip(
+                partitions, each(_look_first, [(portion,) for portion in partitions]), strict=True
+            ):
+                told.append(asked_for)
+                done += portion.rows
+                progress(done, rows_in_all)
+                yield look
+
+        first, own = gathered(looks())
+        again = [
+            (portion, first.suspects, suspects)
+            for portion, suspects in zip(partitions, own, strict=True)
+        ]
+        reads = len(first.suspects) or reads_every_row(kernels_of(asked))
+        second = list(each(_look_again, again)) if reads else []
+        read = Read.of(history.names, told)
+        asking = read.of_those_that_ask_again(asked)
+        more = each(_rows_again, [(portion, asking) for portion in partitions]) if asking else ()
+        read = read.then(Read.of(history.names, list(more)))
+    by_kernel = conclude(first, second, history.names, context, kernels_of(asked))
+    return conclude_run(checkers, context, by_kernel, read.answer, first.totals, history.names)
+
+
+def _portions(
+    history: ColumnarHistory,
+    context: Context,
+    rows_max: int,
+    whole_rows: int,
+    each: Callable[..., Iterator[Any]],
+) -> Iterator[Portion]:
+    """Whole queues, and pieces of those that are too long."""
+    for parts in together(history.manifest, rows_max):
+        if not is_long(parts, whole_rows):
+            yield whole(parts)
+            continue
+        sparse = [part for part in parts if is_sparse(part)]
+        spans = each(_span, [(part,) for part in sparse])
+        paths = [part.path for part in sparse]
+        if grid := grid_of(parts, dict(zip(paths, spans, strict=True))):
+            surveys = list(each(_survey, [(part, grid) for part in parts]))
+            owners = owners_of(history.names, context.facts, context.timeline, parts[0].queue)
+            broadcasting = broadcasting_groups(history.names, context.facts)
+            yield from cut(parts, surveys, owners, broadcasting, whole_rows // PIECES)
+        else:
+            yield whole(parts)
+
+
+def _span(
+    history: ColumnarHistory, _context: Context, _checkers: Sequence[Checker], part: Part
+) -> tuple[int, int]:
+    return span_of(history, part)
+
+
+def _survey(
+    history: ColumnarHistory,
+    context: Context,
+    _checkers: Sequence[Checker],
+    part: Part,
+    grid: Grid,
+) -> Survey:
+    return survey_part(history, part, grid, orderly_groups(history.names, context.facts))
+
+
+class _Workers:
+    """Maps a function over partitions, here or in other processes; in the order of partitions."""
+
+    def __init__(self, judging: Judging, checkers: Sequence[Checker], jobs: int) -> None:
+        self._judging, self._checkers, self._jobs = judging, checkers, jobs
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Callable[..., Iterator[Any]]:
+        if self._jobs == 1:
+            history = ColumnarHistory(self._judging.folder, verify=self._judging.verify)
+            mine = history, self._judging.context, self._checkers
+            return lambda look, work: (look(*mine, *one) for one in work)
+        self._pool = ProcessPoolExecutor(
+            self._jobs, get_context("spawn"), initializer=_begin, initargs=(self._judging,)
+        )
+        pool = self._pool
+        return lambda look, work: pool.map(partial(_in_worker, look), work)
+
+    def __exit__(self, *_error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+_worker: list[tuple[ColumnarHistory, Context, Sequence[Checker]]] = []  # of this process
+
+
+def _begin(judging: Judging) -> None:
+    history = ColumnarHistory(judging.folder, verify=judging.verify)
+    _worker[:] = [(history, judging.context, judging.checkers())]
+
+
+def _in_worker(look: Callable[..., Any], work: tuple[Any, ...]) -> Any:
+    return look(*_worker[0], *work)
+
+
+def _look_first(
+    history: ColumnarHistory, context: Context, checkers: Sequence[Checker], portion: Portion
+) -> tuple[FirstLook, Asked]:
+    columns = read_portion(history, portion)
+    look = first_look(columns, context, kernels_of(checkers))
+    return look, rows_asked_for(columns, context, checkers)
+
+
+def _look_again(
+    history: ColumnarHistory,
+    context: Context,
+    checkers: Sequence[Checker],
+    portion: Portion,
+    suspects: Ints,
+    own: Ints,
+) -> SecondLook:
+    columns = read_portion(history, portion)
+    return second_look(columns, suspects, own, context, kernels_of(checkers))
+
+
+def _rows_again(
+    history: ColumnarHistory,
+    context: Context,
+    checkers: Sequence[Checker],
+    portion: Portion,
+    gathered: Mapping[str, Columns],
+) -> Asked:
+    return rows_asked_for_again(read_portion(history, portion), context, checkers, gathered)

@@ -1,0 +1,167 @@
+"""Where a queue may be cut, so that its pieces give the verdict of the whole.
+
+A border lies between two offsets. It is *clean* when no member went back across it: each group was called with
+everything below before it was called with anything above (in one call: in this order), and no send below began when one
+above had been acknowledged. In orderly groups everything below had also ended by then, and no process that kept the
+queue was called on both sides with a call of another in between (`ownership_runs.py`). Then what kernels compare lies
+on one side of the border, but for a few rows for each process (`Kernel.split`).
+
+Near redeliveries and rebalances no border is clean, a little further on one is. A group that reads a queue again from
+the start leaves none on its way, and a queue that a broadcasting group reads is never cut, because each of its members
+is judged by itself: such a queue is judged as a whole, or in large pieces. That is the price: 420 bytes for each of its
+touches in one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staticfire.checkers.formats.chunks.ownership_runs import kept_together
+from staticfire.checkers.formats.chunks.queue_profile import SENDS, Survey, Times
+from staticfire.checkers.formats.chunks.work_units import Portion, whole
+from staticfire.checkers.formats.columnar.manifest import Part
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.columns import Ints, Mask, Names, Piece
+from staticfire.checkers.model.timeline import Ownership, Timeline
+
+Indices = NDArray[np.uint64]
+Owners = Mapping[int, Sequence[Ownership]]  # changes of the owner of one queue, by orderly group
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+
+
+def cut(
+    parts: Sequence[Part],
+    surveys: Sequence[Survey],
+    owners: Owners,
+    broadcasting: Sequence[int],
+    rows_max: int,
+) -> list[Portion]:
+    """Cut a queue into pieces of about `rows_max` touches. The whole where that cannot be.
+
+    Surveys are those of the parts of the queue, both in the order of time; `broadcasting` are the ids of such groups.
+    """
+    survey = reduce(Survey.merge, surveys)
+    if not survey.given.keys().isdisjoint(broadcasting):
+        return [whole(parts)]
+    clean = clean_borders(survey, owners) & _follow(parts, survey)
+    starts = [0, *_chosen(survey.rows, clean, rows_max)]
+    if len(starts) == 1:
+        return [whole(parts)]
+    firsts = [LOWEST, *(survey.grid.first_offset(cell) for cell in starts[1:])]
+    lasts = [*(first - 1 for first in firsts[1:]), HIGHEST]
+    rows = np.add.reduceat(survey.rows, starts).tolist()
+    return [
+        _portion(survey, parts, number, *bounds)
+        for number, bounds in enumerate(zip(firsts, lasts, rows, strict=True))
+    ]
+
+
+def orderly_groups(names: Names, facts: RunFacts) -> list[int]:
+    """The ids of groups whose members take turns."""
+    return [at for at, group in enumerate(names.groups) if group in facts.orderly]
+
+
+def broadcasting_groups(names: Names, facts: RunFacts) -> list[int]:
+    """The ids of groups whose members each read for themselves."""
+    alone = {*facts.broadcasting, *facts.assigned}
+    return [at for at, group in enumerate(names.groups) if group in alone]
+
+
+def owners_of(names: Names, facts: RunFacts, timeline: Timeline, queue: int) -> Owners:
+    """Who of orderly groups had a queue, and when."""
+    key = names.queues[queue]
+    return {
+        group: timeline.ownership.get((names.groups[group], key), ())
+        for group in orderly_groups(names, facts)
+    }
+
+
+def _portion(
+    survey: Survey, parts: Sequence[Part], number: int, first: int, last: int, rows: int
+) -> Portion:
+    reach = survey.reach
+    piece = Piece(
+        queue=parts[0].queue,
+        number=number,
+        first_offset=first,
+        last_offset=last,
+        commits=survey.commits,
+        given=survey.given,
+    )
+    holding = (
+        part for part in parts if reach[part.path][0] <= last and reach[part.path][1] >= first
+    )
+    return Portion(parts=tuple(holding), rows=rows, piece=piece)
+
+
+def _follow(parts: Sequence[Part], survey: Survey) -> Mask:
+    """Which lower borders of cells are clean as far as one part follows the other, shape (cells,)."""
+    steps = np.zeros(survey.grid.cells + 1, np.int64)
+    for earlier, later in pairwise(parts):
+        if later.first < earlier.last:
+            return np.zeros(survey.grid.cells, np.bool_)  # time goes back
+        low, high = survey.ends[later.path][0], survey.ends[earlier.path][1]
+        if later.first == earlier.last and low < high:  # a call in two parts that runs backwards
+            span = survey.grid.cell(np.array([low, high])) + 1
+            steps[span] += (1, -1) if span[0] < span[1] else 0
+    follow: Mask = np.cumsum(steps[:-1]) == 0
+    return follow
+
+
+def clean_borders(survey: Survey, owners: Owners) -> Mask:
+    """Whether the lower border of each cell is clean, shape (cells,)."""
+    clean: Mask = np.cumsum(survey.within[:-1]) == 0
+    for group, times in survey.times.items():
+        if group == SENDS:
+            clean &= _before(times.last_call >> np.uint64(32), times.first_end)
+        else:
+            clean &= _before(times.last_call, times.first_call)
+            if group in owners:
+                clean &= _before(times.last_end, _calls(times))
+                clean &= _undivided(times, kept_together(survey.turns[group], owners[group]))
+    return clean
+
+
+def _undivided(times: Times, pairs: Sequence[tuple[int, int]]) -> Mask:
+    """At which cells none of these pairs of calls is divided: one in lower cells, the other from there on."""
+    latest = _latest_below(times.last_call >> np.uint64(32)).astype(np.int64)
+    steps = np.zeros(len(latest) + 1, np.int64)
+    if pairs:
+        earlier, later = np.searchsorted(latest, np.array(pairs).T)
+        np.add.at(steps, earlier, 1)
+        np.add.at(steps, later, -1)
+    undivided: Mask = np.cumsum(steps[:-1]) == 0
+    return undivided
+
+
+def _calls(times: Times) -> Indices:
+    return times.first_call >> np.uint64(32)
+
+
+def _before(last: Indices, first: Indices) -> Mask:
+    """At which cells everything in lower ones is not later than anything from there on."""
+    below = _latest_below(last)
+    above = np.minimum.accumulate(first[::-1])[::-1]
+    ordered: Mask = below <= above
+    return ordered
+
+
+def _latest_below(last: Indices) -> Indices:
+    return np.concatenate(([np.uint64(0)], np.maximum.accumulate(last)[:-1]))
+
+
+def _chosen(rows: Ints, clean: Mask, rows_max: int) -> list[int]:
+    """The clean cells that begin a piece, so that each has about `rows_max` rows, or as many more as it takes."""
+    chosen: list[int] = []
+    before = np.concatenate(([0], np.cumsum(rows)))  # rows below each cell
+    start = 0
+    for cell in np.flatnonzero(clean[1:]) + 1:
+        if before[cell] - before[start] >= rows_max and before[-1] > before[cell]:
+            chosen.append(int(cell))
+            start = int(cell)
+    return chosen

@@ -1,0 +1,81 @@
+"""What is judged at a time: some whole queues, or a piece of one that is too long to be held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from staticfire.checkers.formats.columnar.manifest import Manifest, Part
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.schema import Kind
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Piece
+
+PARTITION_ROWS = 1 << 18  # touches: small queues are judged together, about 150 MB at a time
+WHOLE_ROWS = 1 << 22  # a queue with more is cut,
+PIECES = 4  # into pieces of this part of that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Portion:
+    """Parts in the order of queues and time; with a piece, those that hold something of it."""
+
+    parts: tuple[Part, ...]
+    rows: int
+    piece: Piece | None = None
+
+
+def whole(parts: Sequence[Part]) -> Portion:
+    """Whole queues."""
+    return Portion(parts=tuple(parts), rows=sum(part.rows for part in parts))
+
+
+def together(manifest: Manifest, rows_max: int) -> list[list[Part]]:
+    """The parts of queues in order, so many queues together that they have about `rows_max` touches."""
+    by_queue: dict[int, list[Part]] = {}
+    for part in manifest.touches:
+        by_queue.setdefault(part.queue, []).append(part)
+    found: list[list[Part]] = []
+    room = 0
+    for queue in sorted(by_queue):
+        rows = sum(part.rows for part in by_queue[queue])
+        if not found or rows > room:
+            found.append([])
+            room = rows_max
+        found[-1].extend(by_queue[queue])
+        room -= rows
+    return found
+
+
+def is_long(parts: Sequence[Part], whole_rows: int) -> bool:
+    """Whether these are the parts of one queue that should be cut."""
+    queues = {part.queue for part in parts}
+    one = len(queues) == 1 and UNKNOWN not in queues
+    return one and sum(part.rows for part in parts) > whole_rows
+
+
+def read_portion(history: ColumnarHistory, portion: Portion) -> Columns:
+    """Raises HistoryError, OSError."""
+    piece = portion.piece
+    if piece is None:
+        return history.columns_of(portion.parts)
+    tables = (_of_piece(history.table(part), piece) for part in portion.parts)
+    commits = piece.commits
+    return replace(
+        history.columns_of_tables([table for table in tables if len(table)]),
+        commits=commits.where(np.flatnonzero(is_in(piece, commits.offset))),
+        piece=piece,
+    )
+
+
+def _of_piece(table: pa.Table, piece: Piece) -> pa.Table:
+    touches = table["kind"].to_numpy() != Kind.COMMIT
+    return table.filter(pa.array(touches & is_in(piece, table["queue_offset"].to_numpy())))
+
+
+def is_in(piece: Piece, offsets: Ints) -> Mask:
+    """Which offsets are of a piece; what lies at an unknown place (-1) is of the first."""
+    within: Mask = (offsets >= piece.first_offset) & (offsets <= piece.last_offset)
+    return within

@@ -1,0 +1,260 @@
+"""Columns back to ops, in order of index, with a window of the history in memory.
+
+An op whose completion is far behind its invocation, or that was never completed, would hold up everything in between:
+those few are found first, in a pass over few columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from staticfire.checkers.formats.columnar.manifest import Part
+from staticfire.checkers.formats.columnar.op_values import (
+    DeliveryTouch,
+    SendTouch,
+    consume_value,
+    invocation_of_send,
+    send_value,
+)
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.rows import from_table
+from staticfire.checkers.formats.columnar.schema import TOUCHES
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Names, Touches
+from staticfire.checkers.model.history import HistoryError, Op, Stamp
+from staticfire.checkers.model.message_ranges import CONDENSED
+
+WINDOW = 1 << 15  # ops
+FAR = 1 << 16  # indices
+
+
+class _OpRow(NamedTuple):
+    """A row of ops, in the order of schema.OPS."""
+
+    op_index: int  # `index`, but every tuple has one
+    invoke_index: int
+    time_ns: int
+    invoke_ns: int
+    process: int
+    touches: int
+    size: int
+    type: Any
+    f: str
+    node: str | None
+    error: str | None
+    value: str | None
+    invoke_value: str | None
+    at_ns: int
+    within_ns: int
+    invoke_at_ns: int
+    invoke_within_ns: int
+
+
+class _Delivered(NamedTuple):
+    queue: int
+    group: int
+    touches: list[DeliveryTouch]
+
+
+class _Touched(NamedTuple):
+    """By op index."""
+
+    sends: dict[int, SendTouch]
+    deliveries: dict[int, _Delivered]
+
+
+def read_ops(history: ColumnarHistory) -> Iterator[Op]:
+    """Yield all ops, invocations included, by index. Raises HistoryError."""
+    ready = {op.index: op for op in history.events()}
+    told = set(ready)
+    far = _far_ops(history)
+    for op in _far(history, far):
+        if op.index not in told:
+            ready[op.index] = op
+    told |= set(ready)
+    cursors = [_Cursor(history, queue) for queue in history.queues()]
+    following = 0
+    for window in _windows(history):
+        window = _without(window, "index", far)
+        if len(window):
+            last = int(pc.max(window["index"]).as_py())
+            touched = _touched([cursor.until(last) for cursor in cursors])
+            for op in _ops(history.names, window, touched):
+                if op.index in told:
+                    continue
+                if op.index in ready or op.index < following:
+                    raise HistoryError(f"{history.folder} has op index {op.index} twice")
+                ready[op.index] = op
+        while following in ready:
+            yield ready.pop(following)
+            following += 1
+    if ready or following != history.manifest.ops:
+        raise HistoryError(f"{history.folder} lacks the op with index {following}")
+
+
+def _windows(history: ColumnarHistory) -> Iterator[pa.Table]:
+    for part in history.manifest.op_parts:
+        table = history.op_table(part)
+        for start in range(0, len(table), WINDOW):
+            yield table.slice(start, WINDOW)
+    yield history.no_ops()  # so that a history of events only has its turn
+
+
+def _far_ops(history: ColumnarHistory) -> Ints:
+    """Indices of ops that were never completed, or long after they began; ascending."""
+    found = [np.zeros(0, np.int64)]
+    for part in history.manifest.op_parts:
+        table = history.op_table(part, ("index", "invoke_index", "touches", "type"))
+        index, invoked = table["index"].to_numpy(), table["invoke_index"].to_numpy()
+        touching = table["touches"].to_numpy() > 0
+        unanswered = pc.equal(table["type"], "invoke").to_numpy()
+        found.append(index[touching & (unanswered | (index - invoked > FAR))])
+    return np.unique(np.concatenate(found))
+
+
+def _far(history: ColumnarHistory, far: Ints) -> Iterator[Op]:
+    """The ops with these indices, from wherever they are."""
+    if not len(far):
+        return
+    rows = [_with(history.table(part), "op_index", far) for part in _parts(history, far)]
+    touched = _touched([pa.concat_tables(rows)] if rows else [])
+    for part in history.manifest.op_parts:
+        yield from _ops(history.names, _with(history.op_table(part), "index", far), touched)
+
+
+def _parts(history: ColumnarHistory, far: Ints) -> Iterator[Part]:
+    for part in history.manifest.touches:
+        first, last = np.searchsorted(far, [part.first, part.last + 1])
+        if first < last and len(_with(history.table(part, ("op_index",)), "op_index", far)):
+            yield part
+
+
+def _with(table: pa.Table, index: str, ops: Ints) -> pa.Table:
+    return table.filter(pa.array(np.isin(table[index].to_numpy(), ops)))
+
+
+def _without(table: pa.Table, index: str, ops: Ints) -> pa.Table:
+    return table.filter(pa.array(~np.isin(table[index].to_numpy(), ops))) if len(ops) else table
+
+
+class _Cursor:
+    """The rows of one queue, part by part."""
+
+    __slots__ = ("_held", "_history", "_parts")
+
+    def __init__(self, history: ColumnarHistory, queue: int) -> None:
+        self._history = history
+        self._parts = history.manifest.parts_of(queue)[::-1]
+        self._held = TOUCHES.empty_table()
+
+    def until(self, last: int) -> pa.Table:
+        """The next rows, up to op index `last`."""
+        while self._parts and self._parts[-1].first <= last:
+            table = self._history.table(self._parts.pop())
+            self._held = pa.concat_tables([self._held, table]) if len(self._held) else table
+        cut = int(np.searchsorted(self._held["op_index"].to_numpy(), last, side="right"))
+        rows, self._held = self._held.slice(0, cut), self._held.slice(cut)
+        return rows
+
+
+def _touched(tables: Sequence[pa.Table]) -> _Touched:
+    touched = _Touched({}, {})
+    for table in tables:
+        if not len(table):
+            continue
+        sends, deliveries, _ = from_table(table)
+        values = zip(*(getattr(sends, name).tolist() for name in SendTouch._fields), strict=True)
+        touched.sends.update(
+            zip(sends.op_index.tolist(), map(SendTouch._make, values), strict=True)
+        )
+        touched.deliveries.update(_delivered(deliveries))
+    return touched
+
+
+def _delivered(got: Touches) -> Iterator[tuple[int, _Delivered]]:
+    columns = (getattr(got, name).tolist() for name in DeliveryTouch._fields)
+    rows = zip(
+        got.op_index.tolist(),
+        got.queue.tolist(),
+        got.group.tolist(),
+        map(DeliveryTouch._make, zip(*columns, strict=True)),
+        strict=True,
+    )
+    for (op, queue, group), of_op in groupby(rows, key=itemgetter(0, 1, 2)):
+        yield op, _Delivered(queue, group, [row[3] for row in of_op])
+
+
+def _ops(names: Names, table: pa.Table, touched: _Touched) -> Iterator[Op]:
+    """The ops of some rows and their invocations, without events."""
+    for row in map(_OpRow._make, zip(*(column.to_pylist() for column in table), strict=True)):
+        if not row.touches:
+            continue
+        value = _value(names, row, touched)
+        yield Op(
+            index=row.op_index,
+            time_ns=row.time_ns,
+            process=row.process,
+            type=row.type,
+            f=row.f,
+            value=value,
+            error=row.error,
+            node=row.node,
+            stamp=_stamp(row.at_ns, row.within_ns),
+        )
+        if row.invoke_index != row.op_index:
+            yield Op(
+                index=row.invoke_index,
+                time_ns=row.invoke_ns,
+                process=row.process,
+                type="invoke",
+                f=row.f,
+                value=_invocation(names, row, value, touched),
+                node=row.node,
+                stamp=_stamp(row.invoke_at_ns, row.invoke_within_ns),
+            )
+
+
+def _stamp(at_ns: int, within_ns: int) -> Stamp | None:
+    return None if at_ns == UNKNOWN else Stamp(at_ns, within_ns)
+
+
+def _value(names: Names, row: _OpRow, touched: _Touched) -> dict[str, Any]:
+    if row.value is not None:
+        return _json(row.value, row)
+    try:
+        if row.f == "consume":
+            is_call = row.invoke_index == row.op_index
+            return consume_value(names, *touched.deliveries[row.op_index], contents=is_call)
+        send = touched.sends[row.op_index]
+        return send_value(names, send, size=row.size, type=row.type, error=row.error)
+    except (KeyError, IndexError) as error:
+        raise HistoryError(
+            f"op {row.op_index}: it has no touches that its value follows from"
+        ) from error
+
+
+def _invocation(
+    names: Names, row: _OpRow, value: dict[str, Any], touched: _Touched
+) -> dict[str, Any]:
+    if row.invoke_value is not None:
+        return _json(row.invoke_value, row)
+    if row.f == "consume" and row.value is None:
+        return consume_value(names, *touched.deliveries[row.op_index], contents=True)
+    return value if row.f in ("consume", *CONDENSED) else invocation_of_send(value)
+
+
+def _json(text: str, row: _OpRow) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise HistoryError(f"op {row.op_index}: its value is not JSON ({error.msg})") from error
+    if type(value) is not dict:
+        raise HistoryError(f"op {row.op_index}: its value is {value!r}; expected dict")
+    return value

@@ -1,0 +1,125 @@
+"""Ops to the two tables of a history in columns, touches and ops, and the lines of those that touch nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from staticfire.checkers.formats.columnar.op_values import (
+    invocation_of_send,
+    is_plain_call,
+    is_plain_consume,
+    is_plain_send,
+    size_of,
+)
+from staticfire.checkers.formats.columnar.schema import OPS
+from staticfire.checkers.model.building.column_builder import TouchBuilder
+from staticfire.checkers.model.columns import UNKNOWN
+from staticfire.checkers.model.history import NEMESIS, Op, Stamp, encode_op
+from staticfire.checkers.model.message_ranges import CONDENSED, CONSUME_MANY, SEND_MANY
+
+_NO_STAMP = Stamp(UNKNOWN, UNKNOWN)
+
+
+class OpTables:
+    """Collects ops. `builder` makes their touches; each op that touches no message goes to `event` as a line.
+
+    Methods raise HistoryError for an op that breaks the conventions, and what `event` raises.
+    """
+
+    def __init__(self, event: Callable[[bytes], None]) -> None:
+        self.builder = TouchBuilder(self._pair)
+        self._write_event = event
+        self._rows: list[tuple[Any, ...]] = []  # of ops
+        self._paired: Op | None = None
+
+    @property
+    def rows(self) -> int:
+        """Ops that `take_ops` would return."""
+        return len(self._rows)
+
+    def add(self, op: Op) -> None:
+        """Take the next op."""
+        self.builder.add(op)
+        if self._paired is op or _touches_later(op):
+            if op.f == "probe":
+                self._write_event(encode_op(op))
+        else:
+            self._event(op)
+
+    def take_ops(self) -> pa.Table:
+        """The rows of ops since the last time, of schema OPS."""
+        rows, self._rows = self._rows, []
+        columns = zip(*rows, strict=True) if rows else ((),) * len(OPS.names)
+        return pa.table(dict(zip(OPS.names, columns, strict=True)), schema=OPS)
+
+    def _pair(self, op: Op, invoke: Op, touches: int) -> None:
+        self._paired = op
+        if not touches:  # it did not happen
+            if invoke is not op:
+                self._event(invoke)
+            self._event(op)
+            return
+        value = invoke_value = None
+        if op.f in CONDENSED:
+            value = op.value
+            invoke_value = None if invoke.value == op.value else invoke.value
+        elif op.f == "consume":
+            value = None if is_plain_consume(op.value, contents=invoke is op) else op.value
+            invoke_value = None if is_plain_call(invoke.value, op.value) else invoke.value
+        elif op.f == "commit":
+            value = op.value
+        else:
+            value = None if is_plain_send(op) else op.value
+            if invoke is not op and invoke.value != invocation_of_send(op.value):
+                invoke_value = invoke.value
+        same = (invoke.process, invoke.node, invoke.error) == (op.process, op.node, None)
+        if invoke is not op and not same:
+            self._write_event(encode_op(invoke))
+        self._row(op, invoke, touches, value, invoke_value)
+
+    def _event(self, op: Op) -> None:
+        self._write_event(encode_op(op))
+        self._row(op, op, 0, None, None)
+
+    def _row(
+        self,
+        op: Op,
+        invoke: Op,
+        touches: int,
+        value: dict[str, Any] | None,
+        invoke_value: dict[str, Any] | None,
+    ) -> None:
+        self._rows.append(
+            (
+                op.index,
+                invoke.index,
+                op.time_ns,
+                invoke.time_ns,
+                op.process,
+                touches,
+                size_of(op.value),
+                op.type,
+                op.f,
+                op.node,
+                op.error,
+                None if value is None else orjson.dumps(value).decode(),
+                None if invoke_value is None else orjson.dumps(invoke_value).decode(),
+                *(op.stamp or _NO_STAMP),
+                *(invoke.stamp or _NO_STAMP),
+            )
+        )
+
+
+def _touches_later(op: Op) -> bool:
+    """Whether it is an invocation whose touches come with its completion, or at the end."""
+    if op.type != "invoke" or op.process == NEMESIS:
+        return False
+    if op.f == "consume":
+        return bool(op.value["messages"])
+    if op.f == CONSUME_MANY:
+        return bool(op.value["stretches"])
+    return op.f in ("send", SEND_MANY) or (op.f == "probe" and "key" in op.value)

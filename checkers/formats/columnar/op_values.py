@@ -1,0 +1,166 @@
+"""What the value of an op is when nothing but its touches is known of it.
+
+The writer keeps a value as JSON only where it says something else; the reader makes it from the touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from staticfire.checkers.model.building.column_builder import NS_PER_MS, TRANSACTIONS
+from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
+from staticfire.checkers.model.columns import UNKNOWN, Names
+from staticfire.checkers.model.history import INT64_MAX, Op
+from staticfire.checkers.model.message_contents import TAG
+
+_TRANSACTION_NAMES: dict[int, str] = {int(number): name for name, number in TRANSACTIONS.items()}
+_ASKED = ("key", "topic", "size", "sharding_key", "tag", "delay_ms", "transaction")
+_PLACE = ("broker", "queue", "queue_offset", "physical_offset")
+_USUAL_KEYS = {"key", "topic", "size", *_PLACE, "status", "attempts"}
+_USUAL_KEYS_WITH_ID = {*_USUAL_KEYS, "id"}
+_CONSUME_KEYS = {"group", "topic", "broker", "queue", "messages"}
+
+
+class SendTouch(NamedTuple):
+    """The columns of a send that its value is made of."""
+
+    message: int
+    topic: int
+    queue: int
+    queue_offset: int
+    physical_offset: int
+    tries: int
+    sharding_key: int
+    tag: int
+    due_ns: int
+    transaction: int
+    invoke_ns: int
+    message_id: int
+
+
+class DeliveryTouch(NamedTuple):
+    """The columns of a delivered message that the value of its op is made of."""
+
+    message: int
+    queue_offset: int
+    physical_offset: int
+    body_ok: bool
+    tries: int
+    message_id: int
+    tag: int
+    properties: int
+    born_ms: int
+    stored_ms: int
+    size: int
+    origin: int
+
+
+def size_of(value: dict[str, Any]) -> int:
+    """The size that a column can hold, or UNKNOWN."""
+    size = value.get("size")
+    return size if type(size) is int and 0 <= size <= INT64_MAX else UNKNOWN
+
+
+def is_plain_send(op: Op) -> bool:
+    """Whether the value of a send, completed or not, is what `send_value` makes of its touch."""
+    value = op.value
+    # Nearly all, and so they cost little.
+    if op.type == "ok" and (value.keys() == _USUAL_KEYS or value.keys() == _USUAL_KEYS_WITH_ID):
+        is_told = value["status"] == "SEND_OK" and value["attempts"] != 0
+        return is_told and size_of(value) != UNKNOWN
+    plain = invocation_of_send(value)
+    if "size" in value and size_of(value) == UNKNOWN:
+        return False
+    if value.get("attempts"):
+        plain["attempts"] = value["attempts"]
+    if "id" in value:
+        plain["id"] = value["id"]
+    if op.type in ("ok", "info") and "broker" in value:
+        plain |= {name: value.get(name) for name in _PLACE}
+        plain["status"] = _status(op.type, op.error)
+    return plain == value
+
+
+def invocation_of_send(value: dict[str, Any]) -> dict[str, Any]:
+    """The value of the invocation of a send, from that of its completion: what was asked."""
+    return {name: value[name] for name in _ASKED if name in value}
+
+
+def is_plain_consume(value: dict[str, Any], *, contents: bool) -> bool:
+    """Whether the value of a delivery is what `consume_value` makes of its touches, with contents or without."""
+    return value.keys() == _CONSUME_KEYS and all(
+        len(message) == TOUCH_WIDTH or (contents and _has_contents(message))
+        for message in value["messages"]
+    )
+
+
+def _has_contents(message: Sequence[Any]) -> bool:
+    """Whether it says any: of those that are all unknown nothing is left in columns."""
+    return any(value is not None for value in message[TOUCH_WIDTH])
+
+
+def is_plain_call(invoked: dict[str, Any], value: dict[str, Any]) -> bool:
+    """Whether the invocation of a delivery says what its completion says, and maybe contents of messages."""
+    if invoked == value:
+        return True
+    if not is_plain_consume(invoked, contents=True):
+        return False
+    messages = [message[:TOUCH_WIDTH] for message in invoked["messages"]]
+    return {**invoked, "messages": messages} == value
+
+
+def send_value(
+    names: Names, touch: SendTouch, *, size: int, type: str, error: str | None
+) -> dict[str, Any]:
+    """The value of a send. Raises IndexError or KeyError for ids without a name."""
+    key = names.key(touch.message)
+    value: dict[str, Any] = {"key": key, "topic": names.topics[touch.topic]}
+    if size != UNKNOWN:
+        value["size"] = size
+    if touch.sharding_key != UNKNOWN:
+        value["sharding_key"] = names.sharding_keys[touch.sharding_key]
+    if touch.tag != UNKNOWN:
+        value["tag"] = names.tags[touch.tag]
+    if touch.due_ns != UNKNOWN:
+        value["delay_ms"] = (touch.due_ns - touch.invoke_ns) // NS_PER_MS
+    if touch.transaction:
+        value["transaction"] = _TRANSACTION_NAMES[touch.transaction]
+    if touch.queue != UNKNOWN:
+        _, value["broker"], value["queue"] = names.queues[touch.queue]
+        value["queue_offset"] = touch.queue_offset
+        value["physical_offset"] = touch.physical_offset
+        value["status"] = _status(type, error)
+    if touch.tries:
+        value["attempts"] = touch.tries
+    if touch.message_id != UNKNOWN:
+        value["id"] = touch.message_id
+    return value
+
+
+def consume_value(
+    names: Names, queue: int, group: int, touches: Sequence[DeliveryTouch], *, contents: bool
+) -> dict[str, Any]:
+    """The value of a delivery, with contents of its messages or without. Raises IndexError for ids without a name."""
+    topic, broker, number = names.queues[queue]
+    return {
+        "group": names.groups[group],
+        "topic": topic,
+        "broker": broker,
+        "queue": number,
+        "messages": [_message(names, touch, contents=contents) for touch in touches],
+    }
+
+
+def _message(names: Names, touch: DeliveryTouch, *, contents: bool) -> list[Any]:
+    key, *rest = touch[:TOUCH_WIDTH]
+    message: list[Any] = [names.key(key), *rest]
+    if contents and any(value != UNKNOWN for value in touch[TOUCH_WIDTH:]):
+        known: list[Any] = [None if of == UNKNOWN else of for of in touch[TOUCH_WIDTH:]]
+        known[TAG] = None if touch.tag == UNKNOWN else names.tags[touch.tag]
+        message.append(known)
+    return message
+
+
+def _status(type: str, error: str | None) -> str | None:
+    return "SEND_OK" if type == "ok" else error

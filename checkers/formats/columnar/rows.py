@@ -1,0 +1,135 @@
+"""Touches and commits as rows of one Parquet table, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from staticfire.checkers.formats.columnar.schema import TOUCHES, Kind
+from staticfire.checkers.model.building.column_arrays import NOTHING_SPECIAL, touch_order
+from staticfire.checkers.model.columns import (
+    COMMIT_FIELDS,
+    TOUCH_FIELDS,
+    UNKNOWN,
+    Commits,
+    Ints,
+    Mask,
+    Names,
+    Outcome,
+    Touches,
+    constant,
+)
+
+MANY = 1000  # rows for which it is worth a look whether they are all alike
+
+
+class QueueRows(NamedTuple):
+    """What touched one queue (or some whole queues), each in the order of Columns."""
+
+    sends: Touches
+    deliveries: Touches
+    commits: Commits
+
+
+def to_table(names: Names, rows: QueueRows) -> pa.Table:
+    """One table, by queue and then op. Raises nothing; ids are not looked at."""
+    tables = [
+        _touch_arrays(Kind.SEND, rows.sends),
+        _touch_arrays(Kind.DELIVERY, rows.deliveries),
+        _commit_arrays(names, rows.commits),
+    ]
+    columns = {name: np.concatenate([table[name] for table in tables]) for name in TOUCHES.names}
+    order = touch_order(columns["queue"], columns["op_index"])
+    if order is not None:
+        columns = {name: column[order] for name, column in columns.items()}
+    return pa.table(columns, schema=TOUCHES)
+
+
+def by_queue(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Yield (queue, its rows) of a table that is sorted by queue; slices, no copies."""
+    queue = table["queue"].to_numpy()
+    if not len(queue):
+        return
+    starts = [0, *(np.flatnonzero(np.diff(queue)) + 1).tolist()]
+    ends = [*starts[1:], len(queue)]
+    for start, end in zip(starts, ends, strict=True):
+        yield int(queue[start]), table.slice(start, end - start)
+
+
+def from_table(table: pa.Table) -> QueueRows:
+    """The rows of a table, put into order."""
+    return from_tables([table])
+
+
+def from_tables(tables: list[pa.Table]) -> QueueRows:
+    """The rows of some tables, put into order. `tables` is emptied, and memory is freed column by column."""
+    columns = {
+        name: [chunk for table in tables for chunk in table[name].chunks]
+        for name in tables[0].schema.names
+    }
+    tables.clear()
+    order = touch_order(_whole(columns["queue"]), _whole(columns["op_index"]))
+    kind = _whole(columns.pop("kind"))
+    if order is not None:
+        kind = kind[order]
+    rows = {of: _rows_of(kind == of, order) for of in Kind}
+    fields: dict[Kind, dict[str, Any]] = {of: {} for of in Kind}
+    for name in list(columns):
+        column = _whole(columns.pop(name))
+        for of in Kind:
+            fields[of][name] = _same_or_all(column[rows[of]])
+    commits = {**fields[Kind.COMMIT], "offset": fields[Kind.COMMIT]["queue_offset"]}
+    return QueueRows(
+        sends=Touches(**{name: fields[Kind.SEND][name] for name in TOUCH_FIELDS}),
+        deliveries=Touches(**{name: fields[Kind.DELIVERY][name] for name in TOUCH_FIELDS}),
+        commits=Commits(**{name: commits[name] for name in COMMIT_FIELDS}),
+    )
+
+
+def _whole(chunks: list[pa.Array]) -> Any:
+    """One array; booleans are unpacked."""
+    arrays = [chunk.to_numpy(zero_copy_only=False) for chunk in chunks]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays or [np.zeros(0, np.int64)])
+
+
+def _rows_of(mask: Mask, order: Ints | None) -> Ints:
+    rows = np.flatnonzero(mask)
+    return rows if order is None else order[rows]
+
+
+def _same_or_all(column: Any) -> Any:
+    """A column that holds one value takes no memory: columns are never written to."""
+    if len(column) > MANY and column[0] == column[-1] and (column == column[0]).all():
+        return constant(column[0], len(column))
+    return column
+
+
+def _touch_arrays(kind: Kind, touches: Touches) -> dict[str, Any]:
+    arrays: dict[str, Any] = {name: getattr(touches, name) for name in TOUCH_FIELDS}
+    arrays["kind"] = np.full(len(touches), kind, np.int64)
+    return arrays
+
+
+def _commit_arrays(names: Names, commits: Commits) -> dict[str, Any]:
+    rows = len(commits)
+    arrays: dict[str, Any] = {name: constant(UNKNOWN, rows) for name in TOUCHES.names}
+    arrays |= {name: constant(value, rows) for name, value in NOTHING_SPECIAL.items()}
+    arrays |= {
+        "kind": np.full(rows, Kind.COMMIT, np.int64),
+        "op_index": commits.op_index,
+        "invoke_index": commits.op_index,
+        "time_ns": commits.time_ns,
+        "invoke_ns": commits.time_ns,
+        "process": commits.process,
+        "outcome": np.full(rows, Outcome.OK, np.int64),
+        "topic": names.topic_of_queue[commits.queue] if rows else commits.queue,
+        "queue": commits.queue,
+        "group": commits.group,
+        "queue_offset": commits.offset,
+        "tries": np.zeros(rows, np.int64),
+        "body_ok": np.ones(rows, np.bool_),
+    }
+    return arrays

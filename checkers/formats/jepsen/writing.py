@@ -1,0 +1,226 @@
+"""Our ops to ops of Jepsen's queue workload, as lines of EDN.
+
+Each message queue becomes a key k: the number of the queue where the history came from Jepsen, else 0, 1, 2, ... in
+order of first use, and `p<k>-<v>` the value v, else a string with the message's key. A message belongs to the key where
+it was acknowledged, else where it was polled, else to one of its topic's own. A send that was tried again may be stored
+twice: each other copy is an unclear send to its key, and `:attempts` says how often it was tried (0: not known).
+A drain is an op `drain`, which Jepsen passes over. An op that its workload does not know is left out, and counted;
+indices are given anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from staticfire.checkers.formats.jepsen.edn import Keyword, to_edn
+from staticfire.checkers.formats.jepsen.reading import ASSIGNED, BROKER, TOPIC
+from staticfire.checkers.model.building.column_values import BAD_VALUE, bad_op
+from staticfire.checkers.model.history import NEMESIS, Op
+from staticfire.checkers.model.message_ids import OTHER, UNKNOWN, MessageIds
+
+_Place = tuple[str, str, int]
+ATTEMPTS = 1 << 30  # the process of the first attempt that is written as a send of its own
+
+
+class JepsenWriter:
+    """Writes one history. It must have seen all ops before (`look`): a send does not say where it goes."""
+
+    def __init__(self) -> None:
+        self.left_out: Counter[str] = Counter()  # by f
+        self._keys: dict[_Place, int] = {}
+        self._placed: dict[str, _Place] = {}  # by key of the message
+        self._copies: dict[str, list[_Place]] = {}  # by key: where else it was polled
+        self._attempts = 0  # that are written as sends of their own
+        self._ids = MessageIds()
+        self._index = 0
+        self._transactions = False
+
+    def look(self, ops: Iterable[Op]) -> None:
+        """Find out where each message was stored: where it was acknowledged, else where it was polled.
+
+        Raises HistoryError.
+        """
+        sent_to: dict[str, str] = {}  # topics of messages without a place
+        for op in ops:
+            try:
+                if op.f == "txn":
+                    self._transactions = True
+                elif op.f == "send":
+                    self._sent(op, sent_to)
+                elif op.f == "consume":
+                    self._polled(op, sent_to)
+            except BAD_VALUE as error:
+                raise bad_op(op, error) from error
+
+    def _sent(self, op: Op, sent_to: dict[str, str]) -> None:
+        key = op.value["key"]
+        if op.value.get("broker") is not None:
+            place, before = _place(op), self._placed.get(key)
+            self._placed[key] = place
+            if before not in (None, place):
+                self._copies.setdefault(key, []).append(before)
+        sent_to[key] = op.value["topic"]
+
+    def _polled(self, op: Op, sent_to: dict[str, str]) -> None:
+        place = _place(op)
+        for key, *_ in op.value["messages"]:
+            if sent_to.get(key) == place[0] and self._placed.setdefault(key, place) != place:
+                copies = self._copies.setdefault(key, [])
+                if place not in copies:
+                    copies.append(place)
+
+    def line(self, op: Op) -> str | None:
+        """One op, and attempts that it stands for, a line each; None if it has no counterpart. Raises HistoryError."""
+        try:
+            fields = self._fields(op)
+        except BAD_VALUE as error:
+            raise bad_op(op, error) from error
+        if fields is None:
+            if not self._is_told_by_transactions(op):
+                self.left_out[op.f] += 1
+            return None
+        lines = [fields]
+        if op.f == "send" and op.type == "invoke" and not self._transactions:
+            lines += self._other_attempts(op)
+        return "".join(map(self._text, lines))
+
+    def _text(self, fields: dict[Keyword, Any]) -> str:
+        fields[Keyword("index")] = self._index
+        self._index += 1
+        return to_edn(fields) + "\n"
+
+    def _other_attempts(self, op: Op) -> Iterator[dict[Keyword, Any]]:
+        """Unclear sends of the same value to other keys: a send that was tried again may be stored twice."""
+        for place in self._copies.get(op.value["key"], ()):
+            if place == self._placed[op.value["key"]]:
+                continue
+            process = ATTEMPTS + self._attempts
+            self._attempts += 1
+            sent = [[Keyword("send"), self._key(place), self._value(op.value["key"], place)]]
+            yield _op(op, process, "send", sent)
+            ended = {Keyword("type"): Keyword("info"), Keyword("attempts"): 0}
+            yield {**_op(op, process, "send", sent), **ended}
+
+    def _fields(self, op: Op) -> dict[Keyword, Any] | None:
+        if op.process == NEMESIS:
+            return _op(op, Keyword("nemesis"), _of_jepsen(op), op.value.get("value", op.value))
+        if self._is_told_by_transactions(op):
+            return None
+        if op.f == "txn":
+            return _transaction(op)
+        if op.f == "send":
+            fields = _op(op, op.process, "send", [self._send(op)])
+            attempts = op.value.get("attempts", None if op.value["topic"] == TOPIC else 0)
+            if op.type != "invoke" and attempts is not None:
+                fields[Keyword("attempts")] = attempts
+            return fields
+        if op.f == "consume":
+            return _op(op, op.process, "poll", [self._poll(op)])
+        if op.f == "assign":
+            topic = op.value["topic"]
+            places = [(topic, broker, queue) for broker, queue in op.value["queues"]]
+            f = "assign" if op.value["group"] == ASSIGNED else "subscribe"
+            fields = _op(op, op.process, f, list(map(self._key, places)))
+            if op.value.get("from_beginning"):
+                fields[Keyword("seek-to-beginning?")] = True
+            return fields
+        if op.f == "drain":
+            return _op(op, op.process, "drain", self._drain(op))
+        return None
+
+    def _drain(self, op: Op) -> list[list[int]]:
+        topic = op.value["topic"]
+        return [
+            [self._key((topic, broker, queue)), *ends]
+            for broker, queue, *ends in op.value["queues"]
+        ]
+
+    def _is_told_by_transactions(self, op: Op) -> bool:
+        """Whether it is a part of one, which is an op by itself."""
+        return self._transactions and op.f in ("send", "consume") and op.value["topic"] == TOPIC
+
+    def _send(self, op: Op) -> list[Any]:
+        value = op.value
+        place = self._placed.get(value["key"]) or self._unplaced(value["topic"], value["key"])
+        key, sent = self._key(place), self._value(value["key"], place)
+        if op.type == "ok" or "queue_offset" in value:
+            offset = value.get("queue_offset", UNKNOWN)
+            return [Keyword("send"), key, [None if offset == UNKNOWN else offset, sent]]
+        return [Keyword("send"), key, sent]
+
+    def _poll(self, op: Op) -> list[Any]:
+        if op.type == "invoke":
+            return [Keyword("poll")]
+        value = op.value
+        place = _place(op)
+        got = [
+            [offset, None if key is None else self._value(key, place)]
+            for key, offset, *_ in value["messages"]
+        ]
+        return [Keyword("poll"), {self._key(place): got}]
+
+    def _unplaced(self, topic: str, key: str) -> _Place:
+        """Where a message belongs that no broker placed: the key of one that came from Jepsen says it."""
+        number = key.partition("-")[0].removeprefix("p")
+        if topic == TOPIC and number.isdecimal():
+            return (TOPIC, BROKER, int(number))
+        return (topic, "", UNKNOWN)
+
+    def _key(self, place: _Place) -> int:
+        topic, broker, queue = place
+        if (topic, broker) == (TOPIC, BROKER):
+            return queue
+        return self._keys.setdefault(place, len(self._keys))
+
+    def _value(self, key: str, place: _Place) -> Any:
+        if place[:2] != (TOPIC, BROKER):
+            return key
+        return (
+            int(key.partition("-")[2])
+            if self._ids[key] < OTHER
+            else key.removeprefix(f"{place[2]}-")
+        )
+
+
+def _place(op: Op) -> _Place:
+    return op.value["topic"], op.value["broker"], op.value["queue"]
+
+
+def _op(op: Op, process: Any, f: str, value: Any) -> dict[Keyword, Any]:
+    fields = {
+        Keyword("type"): Keyword(op.type),
+        Keyword("f"): Keyword(f),
+        Keyword("value"): value,
+        Keyword("process"): process,
+        Keyword("time"): op.time_ns,
+    }
+    if op.error is not None:
+        fields[Keyword("error")] = op.error
+    return fields
+
+
+def _transaction(op: Op) -> dict[Keyword, Any]:
+    mops = op.value["mops"]
+    kinds = {mop[0] for mop in mops}
+    f = kinds.pop() if len(kinds) == 1 else "txn"
+    return _op(op, op.process, f, [_mop(*mop, invoked=op.type == "invoke") for mop in mops])
+
+
+def _mop(f: str, *rest: Any, invoked: bool) -> list[Any]:
+    if f == "poll":
+        got = [{_number(key): messages for key, messages in polled.items()} for polled in rest]
+        return [Keyword("poll"), *got]
+    key, value = rest
+    is_placed = invoked or isinstance(value, list)
+    return [Keyword("send"), _number(key), value if is_placed else [None, value]]
+
+
+def _number(key: str) -> int | str:
+    return int(key) if key.lstrip("-").isdecimal() else key
+
+
+def _of_jepsen(op: Op) -> str:
+    f = op.value.get("f")
+    return f if isinstance(f, str) and " " not in f else op.f.replace("_", "-")

@@ -1,0 +1,1 @@
+"""Rules about consumer groups: ownership, exclusive work, shares, subscriptions, broadcasting."""

@@ -1,0 +1,236 @@
+"""Consumer groups: every queue has an owner, and in a group that shares its queues no more than one.
+
+**queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, not counting the time
+in which a fault of the queue's broker or of the members excuses it (excuse_table.py, rebalances.py). A queue must have
+its first owner that much after its first acknowledged message, and the time in which clients learn of a new queue; one
+in which nothing was ever acknowledged may vanish with the disk of the master, which may have been the only one to know
+of it.
+**owned_twice**: two living members owned one queue for longer than a rebalance takes, not counting the time in which
+one of them could not find out; each member computes its share alone, so they overlap for a while. In a broadcasting
+group every member owns every queue.
+A rebalance takes 23 s at rest (20 s until each member has looked, and a request), 30 s near faults and when a member
+came or went meanwhile. Where brokers do not notify members, it takes 23 s from the last member that came or went, or
+broker that started again, meanwhile.
+
+What a member owns is what it says (`assign`), until it says something else, its node is started again, or a fault ends
+it.
+
+Cannot see: an owner that never pulls (its messages are `unseen`, or wait for too long: `delivery_gap`), groups of a
+client that does not report assignments, and an owner that died unnoticed: it owns until its node starts again.
+
+Source: RebalanceImpl and RebalanceService (every 20 s) of Apache RocketMQ 4.9; Jepsen judges no groups.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from staticfire.checkers.derived.rebalances import (
+    bound_ns,
+    excused_spans,
+    locked_ns,
+    master_lost_ns,
+)
+from staticfire.checkers.engine.kernel import Checker, Context, sends_only
+from staticfire.checkers.guarantees.excuses import began_ns
+from staticfire.checkers.guarantees.fault_effects import STOPS
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict, seconds
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
+from staticfire.checkers.model.intervals import Span, shared, without
+
+QueueOfGroup = tuple[str, QueueKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """One stretch in which a process owned a queue."""
+
+    process: int
+    span: Span
+    op_index: int  # of the assignment that gave it
+
+
+def check_groups(columns: Columns, context: Context) -> Verdict:
+    """Judge the assignments of all groups, and the listeners of orderly ones."""
+    owned = owned_while_watched(context)
+    findings = [
+        *_unowned(columns, context, owned),
+        *_owned_twice(context, owned),
+    ]
+    tally = Tally.of(findings, queues_owned=len(owned))
+    return Verdict(
+        checker="groups",
+        valid=not findings,
+        counts=tally.counts,
+        findings=tally.findings,
+    )
+
+
+def watched_until_ns(context: Context) -> int:
+    """Until when groups were watched: the last assignment or drain."""
+    drained = (drain.time_ns for drain in context.timeline.drains.values())
+    changed = (
+        changes[-1].time_ns for changes in context.timeline.ownership.values() if len(changes)
+    )
+    return max((*drained, *changed), default=0)
+
+
+def owned_while_watched(context: Context) -> Mapping[QueueOfGroup, list[Owned]]:
+    """What each process owned of each queue of a group, until groups were watched no more; found once."""
+    if "owned" not in context.cache:
+        end_ns = watched_until_ns(context)
+        pairs = sorted(context.timeline.ownership)
+        context.cache["owned"] = {pair: list(_owned(context, pair, end_ns)) for pair in pairs}
+    found = context.cache["owned"]
+    assert isinstance(found, dict)
+    return found
+
+
+def _owned(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[Owned]:
+    """What each process owned of one queue, and when."""
+    since: dict[int, tuple[int, int]] = {}
+    for change in context.timeline.ownership[pair]:
+        if change.change == "gained":
+            since[change.process] = (change.time_ns, change.op_index)
+        elif change.process in since:
+            yield _ended(context, change.process, *since.pop(change.process), change.time_ns)
+    for process, (start_ns, op_index) in since.items():
+        yield _ended(context, process, start_ns, op_index, end_ns)
+
+
+def owned_spans(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[tuple[int, Span]]:
+    """When each process owned a queue of a group; what it still has then, until `end_ns`."""
+    for one in _owned(context, pair, end_ns):
+        yield one.process, one.span
+
+
+def _ended(context: Context, process: int, start_ns: int, op_index: int, until_ns: int) -> Owned:
+    deaths = _deaths(context, process)
+    died_ns = min(deaths[bisect_left(deaths, start_ns) :][:1], default=until_ns)
+    return Owned(process, Span(start_ns, min(until_ns, died_ns)), op_index)
+
+
+def _deaths(context: Context, process: int) -> list[int]:
+    """When this process may have ended: its node was started again, ended, or was made to end. Sorted."""
+    key = "deaths", process
+    if key not in context.cache:
+        node = context.timeline.nodes.get(process)
+        context.cache[key] = [] if node is None else sorted(_ends(context, process, node))
+    found = context.cache[key]
+    assert isinstance(found, list)
+    return found
+
+
+def _ends(context: Context, process: int, node: str) -> Iterator[int]:
+    for opened in context.timeline.opens:
+        if opened.node == node and opened.process != process:
+            yield opened.time_ns
+    for ended in context.facts.exits:
+        if ended.node == node:
+            yield ended.time_ns
+    for fault in context.facts.faults:
+        if STOPS in fault.effects and node in fault.targets and fault.bitten_ns is not None:
+            yield began_ns(fault)
+
+
+def _unowned(
+    columns: Columns, context: Context, owned: Mapping[QueueOfGroup, list[Owned]]
+) -> Iterator[Finding]:
+    acknowledged = _first_acknowledged(columns)
+    known = {pair[1]: FOREVER_NS for pair in owned} | acknowledged
+    last_ns, timings = watched_until_ns(context), context.facts.timings
+    for group, topics in sorted(context.facts.groups.items()):
+        if not any(name == group for name, _ in owned):
+            continue  # its members do not say what they own
+        members = context.timeline.members(group)
+        for queue in sorted(queue for queue in known if queue.topic in topics):
+            spans = [one.span for one in owned.get((group, queue), ())]
+            first = known[queue] + int(timings.route_refresh_s * NS_PER_S)
+            first = min([first, *(span.start_ns for span in spans)])
+            lost_ns = master_lost_ns(context, queue.broker)
+            end_ns = last_ns if queue in acknowledged else min(last_ns, lost_ns)
+            excused = excused_spans(context, "queue_unowned", group, queue.broker, members)
+            for alone in without([Span(first, end_ns)], spans):
+                alone_ns = _length_ns(without([alone], excused))
+                if alone_ns > bound_ns(context, group, alone) + locked_ns(context, group, alone):
+                    detail = f"no member owned the queue for {seconds(alone_ns)}"
+                    yield _finding(context, "queue_unowned", (group, queue), alone, -1, detail)
+                    break
+
+
+def _length_ns(spans: Iterable[Span]) -> int:
+    return sum(span.length_ns for span in spans)
+
+
+def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
+    """The first acknowledged send of each queue: all that is read here of messages."""
+    return sends_only(columns, _first_acks(columns))
+
+
+def _first_acks(columns: Columns) -> Ints:
+    sends = columns.sends
+    rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+    return rows[np.unique(sends.queue[rows], return_index=True)[1]]
+
+
+def _first_acknowledged(columns: Columns) -> dict[QueueKey, int]:
+    """When the first message of each queue was acknowledged."""
+    firsts = columns.sends.where(_first_acks(columns))
+    return {
+        columns.names.queues[queue]: at
+        for queue, at in zip(firsts.queue.tolist(), firsts.time_ns.tolist(), strict=True)
+    }
+
+
+def _owned_twice(context: Context, owned: Mapping[QueueOfGroup, list[Owned]]) -> Iterator[Finding]:
+    for pair, stretches in owned.items():
+        if pair[0] in context.facts.broadcasting:
+            continue
+        for one, other in combinations(stretches, 2):
+            if one.process == other.process:
+                continue
+            nodes = map(context.timeline.nodes.get, (one.process, other.process))
+            both = shared([one.span], [other.span])
+            if not both:
+                continue
+            excused = excused_spans(context, "owned_twice", pair[0], pair[1].broker, nodes)
+            both_ns = _length_ns(without(both, excused))
+            if both_ns > bound_ns(context, pair[0], both[0]):
+                detail = (
+                    f"processes {one.process} and {other.process} owned the queue together for "
+                    f"{seconds(both_ns)}"
+                )
+                at = max(one.op_index, other.op_index)
+                yield _finding(context, "owned_twice", pair, both[0], at, detail)
+
+
+def _finding(
+    context: Context, anomaly: str, pair: QueueOfGroup, span: Span, op_index: int, detail: str
+) -> Finding:
+    group, queue = pair
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=op_index,
+        time_ns=span.start_ns,
+        detail=detail,
+        topic=queue.topic,
+        broker=queue.broker,
+        queue=queue.queue,
+        group=group,
+    )
+
+
+GROUPS = Checker(
+    name="groups",
+    anomalies=("queue_unowned", "owned_twice"),
+    check=check_groups,
+    rows=first_acknowledged_rows,
+    applies=lambda context: bool(context.timeline.ownership),
+)

@@ -1,0 +1,153 @@
+"""Exclusive work on a queue: in a group with an orderly listener one member at a time.
+
+**two_listeners**: the listeners of two members were at work on one queue at the same time.
+**overlapping_owners**: a listener was given messages of a queue between two calls of another member's, which had not
+given the queue up: two members were its owners, though their listeners did not happen to meet.
+
+The lock that a member of such a group holds on the broker is there to prevent exactly this, so no rebalance excuses
+it, and no member that leaves, dies, is slow or fails. Nor does a partition: a member that cannot renew a lock
+believes in it for half as long as its broker keeps it, by monotonic clocks. A fault may by which the master of the
+queue forgot its locks (excuse_table.py). In faithful mode more faults may: RocketMQ takes the ages from wall clocks,
+its members keep what they have cached when they lose a broker, and unlock at their end what their listeners are busy
+with. What is excused is informational. Which groups are orderly is one of the facts of a run.
+
+Cannot see: a listener whose end was not written down: it counts as ended when it was called; `overlapping_owners` of
+members that do not report what they own; and a lock given twice while one of the two was given no messages.
+
+Source: RebalanceLockManager and ConsumeMessageOrderlyService of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import (
+    Context,
+    Kernel,
+    finding_at,
+    nothing_missing,
+    queue_of,
+    rows_by_id,
+)
+from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.guarantees.promises import Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import Columns, Ints, Touches
+from staticfire.checkers.model.timeline import same_stint
+
+
+def tally_listeners(columns: Columns, context: Context) -> Tally:
+    """Judge whole message queues (partition key: queue)."""
+    return Tally.of(_findings(columns, context))
+
+
+def _findings(columns: Columns, context: Context) -> Iterator[Finding]:
+    groups = columns.names.groups
+    orderly = [number for number, group in enumerate(groups) if group in context.facts.orderly]
+    if not orderly:
+        return
+    delivered = columns.deliveries.where(np.isin(columns.deliveries.group, orderly))
+    queues = len(columns.names.queues)
+    for _, rows in rows_by_id(delivered.group * queues + delivered.queue):
+        if np.any(delivered.process[rows] != delivered.process[rows[0]]):
+            yield from _of_stream(columns, context, delivered.where(rows))
+
+
+def _of_stream(columns: Columns, context: Context, delivered: Touches) -> Iterator[Finding]:
+    """Judge what one group was given of one queue."""
+    delivered = delivered.where(np.lexsort((delivered.op_index, delivered.invoke_index)))
+    begun = delivered.invoke_index
+    ended, others = _latest_of_others(delivered, delivered.op_index)
+    have_met = ended > begun
+    for row in np.flatnonzero(have_met).tolist():
+        what = "another process had the queue in work"
+        yield _finding(columns, context, delivered, (row, int(others[row])), "two_listeners", what)
+    kept, others = _latest_of_others(delivered, _kept_until(columns, context, delivered))
+    for row in np.flatnonzero((kept > begun) & ~have_met).tolist():
+        what = "another process had the queue, and consumed of it before and after"
+        pair = (row, int(others[row]))
+        yield _finding(columns, context, delivered, pair, "overlapping_owners", what)
+
+
+def _latest_of_others(delivered: Touches, until: Ints) -> tuple[Ints, Ints]:
+    """For each row: the highest `until` of earlier rows of other processes, or -1, and the last row that has it."""
+    highest, rows = np.full(len(delivered), -1, np.int64), np.full(len(delivered), -1, np.int64)
+    for process in np.unique(delivered.process).tolist():
+        others = np.where(delivered.process != process, until, -1)
+        so_far = np.maximum.accumulate(others)
+        last = np.maximum.accumulate(np.where(others == so_far, np.arange(len(others)), -1))
+        mine = np.flatnonzero(delivered.process == process)
+        mine = mine[mine > 0]
+        highest[mine], rows[mine] = so_far[mine - 1], last[mine - 1]
+    return highest, rows
+
+
+def _kept_until(columns: Columns, context: Context, delivered: Touches) -> Ints:
+    """For each row: when the next call of its process began, if the process had the queue from the one to the other.
+
+    Else when this one began. Only calls that follow each other are compared, so that a long queue may be cut nearby.
+    """
+    queue = queue_of(columns, delivered, 0)
+    group = columns.names.groups[delivered.group[0]]
+    until = delivered.invoke_index.copy()
+    changes = () if queue is None else context.timeline.ownership.get((group, queue), ())
+    for process in np.unique(delivered.process).tolist():
+        mine = np.flatnonzero(delivered.process == process)
+        begun = until[mine]
+        following = np.searchsorted(begun, begun, side="right")
+        later = begun[np.minimum(following, len(begun) - 1)]
+        own = [change for change in changes if change.process == process]
+        until[mine] = np.where(same_stint(begun, later, own), later, begun)
+    return until
+
+
+def _finding(
+    columns: Columns,
+    context: Context,
+    delivered: Touches,
+    pair: tuple[int, int],
+    anomaly: str,
+    what: str,
+) -> Finding:
+    """`pair`: the rows of the call that should not have been, and of the other member's before it."""
+    row, other = pair
+    window = _excuse(columns, context, delivered, pair, anomaly)
+    return finding_at(
+        columns,
+        delivered,
+        row,
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly) if window is None else Judgement.INFORMATIONAL,
+        detail=f"process {delivered.process[row]} was given it while {what}"
+        f" (process {delivered.process[other]})" + ("" if window is None else f"; {window.words}"),
+        group=columns.names.groups[delivered.group[row]],
+        at_invocation=True,
+    )
+
+
+def _excuse(
+    columns: Columns, context: Context, delivered: Touches, pair: tuple[int, int], anomaly: str
+) -> Window | None:
+    """Why the lock may have been lost that one of the two members had."""
+    row, other = pair
+    queue = queue_of(columns, delivered, row)
+    if context.facts.mode != "hardened":
+        anomaly = f"faithful {anomaly}"
+    return context.excuses.find(
+        anomaly,
+        int(delivered.invoke_ns[other]),
+        int(delivered.invoke_ns[row]),
+        None if queue is None else queue.broker,
+        map(context.timeline.nodes.get, delivered.process[[row, other]].tolist()),
+    )
+
+
+LISTENERS = Kernel(
+    name="listeners",
+    partition_by="queue",
+    anomalies=("two_listeners", "overlapping_owners"),
+    partial=tally_listeners,
+    unknown_reason=nothing_missing,
+)

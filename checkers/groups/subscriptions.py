@@ -1,0 +1,153 @@
+"""Subscriptions within a group: all members must ask for the same, or messages fall between them.
+
+**subscriptions_differ**: two members of one group asked at the same time for different topics, expressions, models or
+kinds of listener. In a group whose filter was changed the last subscriptions of its members count. The finding says who
+asks for what, what became of the messages, and why. Those that were passed over are `lost` or `unseen` besides, and
+queues that no member takes are `queue_unowned`.
+
+Cannot see: members that join a group from outside of the run, and clients that do not say what they were told.
+
+Source: "subscription consistency" in the documentation of Apache RocketMQ; ConsumerGroupInfo keeps one subscription a
+group, RebalanceImpl shares the queues of a topic among all members of the group, whether they want it or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Checker, Context
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome
+from staticfire.checkers.model.timeline import Subscribed
+
+
+def check_subscriptions(columns: Columns, context: Context) -> Verdict:
+    """Compare what the members of each group were told."""
+    told = sorted(context.timeline.subscriptions, key=lambda one: (one.group, one.op_index))
+    findings: list[Finding] = []
+    for group, of_group in groupby(told, key=lambda one: one.group):
+        findings.extend(_judge(columns, context, group, list(of_group)))
+    tally = Tally.of(findings, members=len({one.node for one in told}))
+    return Verdict(
+        checker="subscriptions", valid=not findings, counts=tally.counts, findings=tally.findings
+    )
+
+
+def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
+    """What became of messages is told only of groups whose members differ, and of their topics."""
+    told, names = context.timeline.subscriptions, columns.names
+    wishes: dict[str, set[str]] = {}
+    for one in told:
+        wishes.setdefault(one.group, set()).add(_wish(one))
+    differ = {group for group, of_group in wishes.items() if len(of_group) > 1}
+    topics = {one.topic for one in told if one.group in differ}
+    sent = np.flatnonzero([topic in topics for topic in names.topics])
+    given = np.flatnonzero([group in differ for group in names.groups])
+    return Columns(
+        names=names,
+        sends=columns.sends.where(np.isin(columns.sends.topic, sent)),
+        deliveries=columns.deliveries.where(np.isin(columns.deliveries.group, given)),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
+    )
+
+
+def _judge(
+    columns: Columns, context: Context, group: str, told: Sequence[Subscribed]
+) -> Iterator[Finding]:
+    asked = _asked_at_once(context, group, told)
+    if not asked:
+        return
+    first = told[0]
+    other = next((one for one in told if _wish(one) != _wish(first)), first)
+    who = "; ".join(f"{node} asks for {wish}" for node, wish in sorted(asked.items()))
+    topics = {one.topic for one in told}
+    why = _DIFFERENT_TOPICS if len(topics) > 1 else _DIFFERENT_EXPRESSIONS
+    yield Finding(
+        anomaly="subscriptions_differ",
+        judgement=judge(context.facts.mode, "subscriptions_differ"),
+        op_index=other.op_index,
+        time_ns=other.time_ns,
+        detail=f"{who}. {why} {_what_became(columns, group, sorted(topics))}",
+        group=group,
+    )
+
+
+def _asked_at_once(context: Context, group: str, told: Sequence[Subscribed]) -> dict[str, str]:
+    """Nodes and their wishes at the first moment at which members of the group differ; empty if they never do.
+
+    Members of a group whose filter was changed are restarted one by one, so they are compared after the last of them.
+    A member that was started anew without a report of its subscription may ask for anything.
+    """
+    reported = {one.process for one in context.timeline.subscriptions}
+    silent = [opened for opened in context.timeline.opens if opened.process not in reported]
+    events = sorted(
+        [
+            *((opened.time_ns, 0, opened.node, "") for opened in silent),
+            *((one.time_ns, 1, one.node, _wish(one)) for one in told),
+        ]
+    )
+    compared_from = len(events) - 1 if group in context.facts.filters_changed_ns else 0
+    wishes: dict[str, str] = {}
+    for at, (_, _, node, wish) in enumerate(events):
+        wishes.pop(node, None)
+        if wish:
+            wishes[node] = wish
+        if at >= compared_from and len(set(wishes.values())) > 1:
+            return wishes
+    return {}
+
+
+_DIFFERENT_TOPICS = (
+    "Each member counts all members of the group when queues are shared out, and leaves the others' share of its topic "
+    "to members that do not want it: those queues have no owner. Use a group for each topic, or subscribe all members "
+    "to all topics."
+)
+_DIFFERENT_EXPRESSIONS = (
+    "A queue has one owner, and what the owner does not ask for is passed over for the whole group (a broker moreover "
+    "keeps one expression a group, the newest). Use a group for each expression."
+)
+
+
+def _wish(one: Subscribed) -> str:
+    listener = ", in order" if one.orderly else ""
+    model = "" if one.model == "clustering" else f", {one.model}"
+    return f"{one.expression!r} of {one.topic}{model}{listener}"
+
+
+def _what_became(columns: Columns, group: str, topics: Sequence[str]) -> str:
+    """How many acknowledged messages the group consumed, by topic and tag; and who consumed them."""
+    parts = []
+    for topic in topics:
+        if topic not in columns.names.topics:
+            continue
+        sends = columns.sends
+        of_topic = (sends.topic == columns.names.topics.index(topic)) & (
+            sends.outcome == Outcome.OK
+        )
+        tags = np.unique(sends.tag[of_topic])
+        for tag in (tags if len(tags) == 1 else tags[tags != UNKNOWN]).tolist():
+            sent = np.unique(sends.message[of_topic & (sends.tag == tag)])
+            parts.append(_share(columns, group, topic, tag, sent))
+    return f"Consumed: {'; '.join(parts)}." if parts else ""
+
+
+def _share(columns: Columns, group: str, topic: str, tag: int, sent: Ints) -> str:
+    deliveries, groups = columns.deliveries, columns.names.groups
+    mine = deliveries.group == (groups.index(group) if group in groups else UNKNOWN)
+    consumed = mine & (deliveries.outcome == Outcome.OK) & np.isin(deliveries.message, sent)
+    count = len(np.unique(deliveries.message[consumed]))
+    name = "untagged" if tag == UNKNOWN else columns.names.tags[tag]
+    return f"{count} of {len(sent)} {name} messages of {topic}"
+
+
+SUBSCRIPTIONS = Checker(
+    name="subscriptions",
+    anomalies=("subscriptions_differ",),
+    check=check_subscriptions,
+    rows=rows_where_wishes_differ,
+    applies=lambda context: bool(context.timeline.subscriptions),
+)

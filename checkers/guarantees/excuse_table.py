@@ -1,0 +1,599 @@
+"""The table of excuses: one row for each mechanism by which a fault makes an anomaly legal.
+
+For each row `test_excuse_rows.py` has a legal history that would be a violation without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from types import MappingProxyType
+
+from staticfire.checkers.guarantees.facts import Timings
+from staticfire.checkers.guarantees.fault_effects import (
+    ALL_EFFECTS,
+    CLOCK,
+    CUTS,
+    DISK,
+    EMPTIES,
+    FORGETS,
+    LISTENER,
+    NETWORK,
+    OFFSETS,
+    QUEUES,
+    ROLLS_BACK,
+    ROUTES,
+    STALLS,
+    STOPS,
+    WRITES_FAIL,
+)
+
+
+class Role(Enum):
+    """Nodes, as the witness of an anomaly sees them."""
+
+    MASTER = auto()  # of the queue's broker name
+    REPLICAS = auto()  # of the queue's broker name, the master, too
+    ALL_REPLICAS = auto()  # struck only while faults have struck each of them
+    BROKERS = auto()  # all brokers
+    MASTERS = auto()  # of all broker names
+    NAME_SERVERS = auto()
+    ALL_NAME_SERVERS = auto()  # struck only by a fault that leaves none out
+    INVOLVED = auto()  # that the witness names: both owners, the producer, the members, ...
+    CLUSTER = auto()  # no node in particular: what an operator changes
+
+
+class Since(Enum):
+    """What must happen in the time of a fault before it has its effect (rebalances.py, committed.py)."""
+
+    FAULT = auto()  # nothing else
+    SHARED_ANEW = (
+        auto()
+    )  # a member comes or goes, the topic gets queues, a broker forgets who the members are
+    MEMBER_STARTS = auto()  # one that the witness names
+    ROUTES_FORGOTTEN = auto()  # a name server starts again
+    MASTER_ENDS = auto()  # of the queue's broker name
+
+
+Seconds = Callable[[Timings], float]
+ON_ITS_WAY_S = 1.0  # commits are sent one way: until a broker has one
+
+
+def _at_once(_: Timings) -> float:
+    return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excuse:
+    """One mechanism.
+
+    `across`: the other end of links that a partition must have cut, any role of `on` if empty. `unproven`: also a fault
+    that was not seen to bite, because its request may have been carried out without an answer.
+    """
+
+    anomaly: str
+    effects: tuple[str, ...]
+    on: tuple[Role, ...]
+    across: tuple[Role, ...] = ()
+    at_least: Seconds = _at_once  # how long the fault must last to have the effect
+    before: Seconds = _at_once  # how long before the fault it may have its effect
+    after: Seconds = _at_once  # how long after the heal
+    since: Since = Since.FAULT
+    mechanism: str
+    unproven: bool = False
+
+
+# A broker that cannot serve, or whose copies cannot be made, for as long as that lasts.
+_UNABLE = (STOPS, STALLS, DISK, NETWORK, CUTS)
+
+_LOCKED = ("two_listeners", "overlapping_owners")
+# A settled message (settled.py) explains none of these.
+_GOES_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
+
+
+def _one_request(timings: Timings) -> float:
+    return timings.request_s
+
+
+def _two_requests(timings: Timings) -> float:
+    return 2 * timings.request_s
+
+
+def _half_a_rebalance(timings: Timings) -> float:
+    return timings.rebalance_s / 2
+
+
+def _routes_known(timings: Timings) -> float:
+    return timings.register_s + timings.route_refresh_s
+
+
+def _replicates_again(timings: Timings) -> float:
+    return timings.ha_silence_s + 2 * timings.request_s
+
+
+def _delivers_late(
+    anomaly: str, *, what: str, who: str, after: Seconds, at_least: Seconds = _at_once
+) -> tuple[Excuse, ...]:
+    """Why a message is late: its broker is unable, its consumer is away, or the two cannot reach each other.
+
+    `what` the broker did not do; `who` should have got the message.
+    """
+    row = partial(Excuse, anomaly=anomaly, at_least=at_least, after=after)
+    return (
+        row(
+            effects=_UNABLE,
+            on=(Role.REPLICAS,),
+            across=(Role.REPLICAS,),
+            mechanism=f"the broker {what}",
+        ),
+        row(
+            effects=(STOPS, STALLS, LISTENER),
+            on=(Role.INVOLVED,),
+            mechanism=f"{who} was away or slow",
+        ),
+        row(
+            effects=(NETWORK, CUTS, ROUTES),
+            on=(Role.INVOLVED,),
+            across=(Role.REPLICAS, Role.NAME_SERVERS),
+            mechanism=f"{who} could not reach the broker",
+        ),
+    )
+
+
+_ROWS: tuple[Excuse, ...] = (
+    # groups.py: what is shorter than half of a rebalance delays one of them at most, and the bound allows for that
+    Excuse(
+        anomaly="queue_unowned",
+        effects=(STOPS, STALLS, EMPTIES),
+        on=(Role.ALL_REPLICAS,),
+        at_least=_half_a_rebalance,
+        after=_two_requests,
+        mechanism="a broker of which no replica answers is not in the routes",
+    ),
+    Excuse(
+        anomaly="queue_unowned",
+        effects=(STOPS, STALLS, EMPTIES, CUTS),
+        on=(Role.ALL_REPLICAS,),
+        across=(Role.NAME_SERVERS,),
+        after=lambda t: t.register_s + t.rebalance_s,
+        mechanism="a broker whose connection to a name server ended is not in the routes before it registers again",
+    ),
+    Excuse(
+        anomaly="queue_unowned",
+        effects=(STOPS, STALLS, EMPTIES),
+        on=(Role.MASTER,),
+        at_least=_half_a_rebalance,
+        after=_two_requests,
+        since=Since.ROUTES_FORGOTTEN,
+        mechanism="a name server that starts learns the queues of a broker from its master",
+    ),
+    Excuse(
+        anomaly="queue_unlocked",
+        effects=(STOPS, STALLS, EMPTIES, NETWORK, CUTS),
+        on=(Role.MASTER,),
+        across=(Role.INVOLVED,),
+        at_least=_half_a_rebalance,
+        after=_two_requests,
+        mechanism="the master gives no locks, and a slave gives none at all",
+    ),
+    Excuse(
+        anomaly="queue_unowned",
+        effects=(STOPS, STALLS),
+        on=(Role.INVOLVED,),
+        at_least=_half_a_rebalance,
+        mechanism="a member that is away takes no share",
+    ),
+    Excuse(
+        anomaly="queue_unowned",
+        effects=(NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        across=(Role.BROKERS, Role.NAME_SERVERS),
+        at_least=_half_a_rebalance,
+        after=_two_requests,
+        since=Since.SHARED_ANEW,
+        mechanism="a member that is cut off does not know its share, or counts for those who hold the list",
+    ),
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STOPS, STALLS),
+            on=(Role.ALL_NAME_SERVERS,),
+            after=lambda t: t.register_s,
+            since=Since.MEMBER_STARTS,
+            mechanism="a member that starts cannot tell all brokers, before these register again",
+        )
+        for anomaly in ("queue_unowned", "owned_twice")
+    ),
+    Excuse(
+        anomaly="owned_twice",
+        effects=(STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        across=(Role.BROKERS,),
+        at_least=_half_a_rebalance,
+        after=_two_requests,
+        since=Since.SHARED_ANEW,
+        mechanism="a member that is cut off does not know that others have taken its queues",
+    ),
+    # committed.py: where the master said what is committed
+    Excuse(
+        anomaly="offset_lost",
+        effects=(FORGETS,),
+        on=(Role.MASTER,),
+        before=lambda t: t.offset_persist_s,
+        after=_two_requests,
+        mechanism="the master ended before it had written the offset down",
+    ),
+    Excuse(
+        anomaly="offset_lost",
+        effects=(ROLLS_BACK,),
+        on=(Role.MASTER,),
+        before=lambda t: t.offset_persist_s + t.write_back_s,
+        after=_two_requests,
+        mechanism="the disk of the master had not taken the offset",
+    ),
+    Excuse(
+        anomaly="offset_lost",
+        effects=(DISK,),
+        on=(Role.MASTER,),
+        before=lambda t: t.offset_persist_s,
+        after=_two_requests,
+        since=Since.MASTER_ENDS,
+        mechanism="the master could not write the offset down, and ended",
+    ),
+    Excuse(
+        anomaly="offset_lost",
+        effects=(STOPS,),
+        on=(Role.MASTER,),
+        before=lambda _: ON_ITS_WAY_S,
+        mechanism="the master ended before it had carried the commit out",
+    ),
+    # ... unless the commit is known to have arrived there
+    Excuse(
+        anomaly="offset_on_its_way",
+        effects=(STOPS, STALLS, NETWORK, CUTS),
+        on=(Role.MASTER,),
+        across=(Role.INVOLVED,),
+        before=lambda _: ON_ITS_WAY_S,
+        after=_two_requests,
+        mechanism="the commit was lost on its way, or a slave took it",
+    ),
+    # ... unless it is known that it was sent there
+    Excuse(
+        anomaly="offset_at_slave",
+        effects=(ROUTES,),
+        on=(Role.MASTER,),
+        before=lambda _: ON_ITS_WAY_S,
+        after=_two_requests,
+        mechanism="the master was not in the routes of the client, and a slave took the commit",
+    ),
+    Excuse(
+        anomaly="offset_at_slave",
+        effects=(STOPS, STALLS),
+        on=(Role.ALL_NAME_SERVERS,),
+        after=lambda t: t.register_s,
+        since=Since.MEMBER_STARTS,
+        mechanism="a client that starts knows only the slave, and commits there",
+    ),
+    Excuse(
+        anomaly="offset_at_slave",
+        effects=(FORGETS,),
+        on=(Role.ALL_NAME_SERVERS,),
+        after=_routes_known,
+        mechanism="name servers that had forgotten all knew only the slave, and clients that asked committed there",
+    ),
+    # ... if it is known that it was sent to a slave
+    Excuse(
+        anomaly="offset_sent_to_slave",
+        effects=(STOPS,),
+        on=(Role.MASTER,),
+        after=lambda t: t.route_refresh_s + t.request_s,
+        mechanism="a client that asked for the route while the master was away knows only a slave until it asks again",
+    ),
+    # committed.py: where it is not known who said it, or a slave did
+    Excuse(
+        anomaly="offset_forgotten",
+        effects=(FORGETS, ROLLS_BACK, DISK),
+        on=(Role.REPLICAS,),
+        before=lambda t: t.offset_persist_s + t.slave_sync_s,
+        after=_two_requests,
+        mechanism="an offset that was not yet written down, or not yet copied to a slave, is forgotten",
+    ),
+    Excuse(
+        anomaly="offset_forgotten",
+        effects=(STOPS, STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS, Role.INVOLVED),
+        before=lambda t: t.slave_sync_s,
+        after=_two_requests,
+        mechanism="a slave answered that had not yet copied the offset, or the commit was lost on its way",
+    ),
+    Excuse(
+        anomaly="offset_forgotten",
+        effects=(STOPS, STALLS),
+        on=(Role.ALL_NAME_SERVERS,),
+        before=lambda t: t.slave_sync_s,
+        after=lambda t: t.register_s,
+        mechanism="a client that starts knows only the slave, before the master registers again",
+    ),
+    Excuse(
+        anomaly="offset_replaced",
+        effects=(EMPTIES,),
+        on=(Role.REPLICAS,),
+        mechanism="a disk was emptied, and the replicas may have come up with older offsets",
+    ),
+    Excuse(
+        anomaly="offset_replaced",
+        effects=(OFFSETS,),
+        on=(Role.CLUSTER,),
+        mechanism="an operator reset the offsets",
+        unproven=True,
+    ),
+    # duplication.py
+    Excuse(
+        anomaly="moved_twice",
+        effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
+        on=(Role.REPLICAS,),
+        mechanism="a broker died before it had written down that it had moved the message",
+    ),
+    # duplication.py, rewinds.py, polls.py: the member that has the queue goes back
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(OFFSETS,),
+            on=(Role.CLUSTER,),
+            after=_one_request,
+            mechanism="an operator reset the offsets",
+            unproven=True,
+        )
+        for anomaly in (*_GOES_BACK, "sent_back")
+    ),
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STOPS, STALLS, DISK, NETWORK, CUTS),
+            on=(Role.MASTER,),
+            across=(Role.REPLICAS, Role.INVOLVED),
+            after=lambda t: t.ha_silence_s,
+            mechanism="a slave showed what the master does not show before replication goes on",
+        )
+        for anomaly in _GOES_BACK
+    ),
+    # late_deliveries.py: requests outlive what is shorter than they wait
+    *_delivers_late(
+        "late_delivery",
+        what="could not move the message",
+        who="a member of the group",
+        at_least=_one_request,
+        after=_one_request,
+    ),
+    Excuse(
+        anomaly="checked_too_often",
+        effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
+        on=(Role.REPLICAS,),
+        mechanism="a broker forgot that it had asked",
+    ),
+    # transactions.py: a question about what is over, or a second one in the same round
+    Excuse(
+        anomaly="asked_again",
+        effects=(*_UNABLE, CLOCK, EMPTIES, FORGETS, ROLLS_BACK),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=_two_requests,
+        mechanism="the broker did not learn how it ended, or forgot it, or that it had asked",
+    ),
+    Excuse(
+        anomaly="answer_on_its_way",
+        effects=(STOPS, STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        across=(Role.REPLICAS,),
+        after=_two_requests,
+        mechanism="a producer answered late, or its answer did not arrive",
+    ),
+    # delivery_waits.py
+    *_delivers_late(
+        "slow_delivery",
+        what="could not answer a pull",
+        who="the owner of the queue",
+        after=_two_requests,
+    ),
+    Excuse(
+        anomaly="slow_delivery",
+        effects=(OFFSETS,),
+        on=(Role.CLUSTER,),
+        after=_two_requests,
+        mechanism="an operator sent the group elsewhere",
+    ),
+    # send_status.py: after the heal until the broker answers a send with SEND_OK again, and no longer
+    Excuse(
+        anomaly="weak_though_safe FLUSH_DISK_TIMEOUT",
+        effects=(STALLS, DISK),
+        on=(Role.MASTER,),
+        after=lambda t: t.flush_timeout_s,
+        mechanism="the master flushed it just after it had given up waiting",
+    ),
+    Excuse(
+        anomaly="weak_though_safe FLUSH_DISK_TIMEOUT",
+        effects=(WRITES_FAIL,),
+        on=(Role.MASTER,),
+        after=lambda t: t.slave_sync_s,
+        mechanism="the disk of the master failed, and all that waited were answered at once",
+    ),
+    Excuse(
+        anomaly="weak_though_safe FLUSH_SLAVE_TIMEOUT",
+        effects=(*_UNABLE, ROUTES),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=lambda t: t.ha_silence_s,
+        mechanism="the slave acknowledged it just after the master had given up waiting",
+    ),
+    Excuse(
+        anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
+        effects=(STOPS, STALLS, CUTS, ROUTES),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=lambda t: t.ha_silence_s,
+        mechanism="no slave followed when the message was stored, and one had it just before the answer came",
+    ),
+    Excuse(
+        anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
+        effects=(WRITES_FAIL,),
+        on=(Role.REPLICAS,),
+        after=lambda t: t.ha_silence_s,
+        mechanism="a slave whose disk failed ended the connection before it had acknowledged all that it holds",
+    ),
+    Excuse(
+        anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
+        effects=(NETWORK,),
+        on=(Role.REPLICAS,),
+        at_least=lambda t: t.ha_silence_s,
+        after=lambda t: t.ha_silence_s,
+        mechanism="a slave that followed was not heard for so long that it counted as gone",
+    ),
+    # stuck_producers.py
+    Excuse(
+        anomaly="producer_stuck",
+        effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=_replicates_again,
+        mechanism="the broker could not store the message, or not on as many replicas as asked",
+    ),
+    Excuse(
+        anomaly="producer_stuck",
+        effects=(STOPS, STALLS),
+        on=(Role.INVOLVED,),
+        after=_two_requests,
+        mechanism="the producer was away",
+    ),
+    Excuse(
+        anomaly="producer_stuck",
+        effects=(STOPS, STALLS),
+        on=(Role.NAME_SERVERS,),
+        after=_routes_known,
+        mechanism="a name server knew no route to the broker before it registered again",
+    ),
+    Excuse(
+        anomaly="producer_stuck",
+        effects=(NETWORK, CUTS, ROUTES),
+        on=(Role.NAME_SERVERS, Role.INVOLVED),
+        across=(Role.NAME_SERVERS, Role.REPLICAS, Role.INVOLVED),
+        after=_routes_known,
+        mechanism="the producer could not reach the broker, or had no route to it",
+    ),
+    # refusals.py
+    Excuse(
+        anomaly="wrong_refusal",
+        effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=lambda t: t.ha_silence_s,
+        mechanism="the broker could not store anything, or had not yet its topics, and says so first",
+    ),
+    # ordered_keys.py
+    Excuse(
+        anomaly="key_moved",
+        effects=(STOPS, STALLS, EMPTIES, DISK),
+        on=(Role.BROKERS,),
+        after=_routes_known,
+        mechanism="a broker was not in the routes that producers saw",
+    ),
+    Excuse(
+        anomaly="key_moved",
+        effects=(NETWORK, CUTS, ROUTES),
+        on=(Role.BROKERS, Role.INVOLVED),
+        across=(Role.NAME_SERVERS, Role.INVOLVED),
+        after=_routes_known,
+        mechanism="producers saw different routes",
+    ),
+    Excuse(
+        anomaly="key_moved",
+        effects=(STOPS, STALLS),
+        on=(Role.NAME_SERVERS,),
+        after=_routes_known,
+        mechanism="a name server knew fewer brokers than there are",
+    ),
+    Excuse(
+        anomaly="queues_changed",
+        effects=(QUEUES,),
+        on=(Role.CLUSTER,),
+        after=_routes_known,
+        mechanism="the topic got more queues",
+    ),
+    Excuse(
+        anomaly="queues_changed",
+        effects=(EMPTIES,),
+        on=(Role.MASTERS,),
+        after=_routes_known,
+        mechanism="a broker is gone for good",
+    ),
+    # routes.py
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STOPS, STALLS, DISK, NETWORK, CUTS, ROUTES),
+            on=(Role.INVOLVED,),
+            after=_two_requests,
+            mechanism="the broker and the name server could not hear each other",
+        )
+        for anomaly in ("missing_route", "ghost_route")
+    ),
+    # node_exits.py
+    Excuse(
+        anomaly="node_died",
+        effects=(WRITES_FAIL,),
+        on=(Role.INVOLVED,),
+        after=lambda t: t.slave_sync_s,
+        mechanism="its disk failed: a page that could not be written back is noticed at the next fsync",
+    ),
+    # listeners.py
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STOPS, FORGETS, EMPTIES),
+            on=(Role.MASTER,),
+            after=lambda t: t.lock_belief_s,
+            mechanism="the master has forgotten the lock, and the member does not know it yet",
+        )
+        for anomaly in _LOCKED
+    ),
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STALLS, NETWORK, CUTS),
+            on=(Role.INVOLVED, Role.MASTER),
+            across=(Role.MASTER,),
+            at_least=lambda t: t.lock_life_s - t.lock_renewal_s,
+            after=lambda t: t.lock_belief_s,
+            mechanism="the lock expired while the listener of its member was at work",
+        )
+        for anomaly in _LOCKED
+    ),
+    *(
+        Excuse(
+            anomaly=f"faithful {anomaly}",
+            effects=tuple(sorted(ALL_EFFECTS - {ROUTES})),
+            on=(Role.MASTER, Role.INVOLVED),
+            after=lambda t: t.lock_belief_s,
+            mechanism="RocketMQ keeps what is cached when a lock is lost, and takes ages from wall clocks",
+        )
+        for anomaly in _LOCKED
+    ),
+    Excuse(
+        anomaly="clock",
+        effects=(CLOCK,),
+        on=(Role.REPLICAS,),
+        mechanism="the clock of the broker was wrong",
+    ),
+)
+
+
+def _by_anomaly(rows: tuple[Excuse, ...]) -> Mapping[str, tuple[Excuse, ...]]:
+    found: dict[str, tuple[Excuse, ...]] = {}
+    for row in rows:
+        found[row.anomaly] = (*found.get(row.anomaly, ()), row)
+    return MappingProxyType(found)
+
+
+EXCUSES = _by_anomaly(_ROWS)

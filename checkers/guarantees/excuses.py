@@ -1,0 +1,284 @@
+"""Which faults excuse an anomaly of a certain witness: the rows of the excuse table, applied to the faults of a run.
+
+A fault that did not bite excuses nothing. A partition counts only where it cut a link between the roles that the row
+names. A node that ended by itself counts as a fault of that node, for as long as a supervised restart takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import chain, product
+from typing import NamedTuple
+
+from staticfire.checkers.guarantees.excuse_table import EXCUSES, Excuse, Role
+from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
+from staticfire.checkers.guarantees.fault_effects import CUTS, FORGETS, IN_TURN, NETWORK, STOPS
+from staticfire.checkers.model.intervals import Span, joined
+
+NS_PER_S = 1_000_000_000
+FOREVER_NS = 1 << 62
+RESTARTED_NS = (
+    10 * NS_PER_S
+)  # a node that ended by itself is started again, and fetches what it lacks
+
+
+class Window(NamedTuple):
+    """A time in which a fault excuses an anomaly of one witness; both ends belong to it."""
+
+    start_ns: int
+    end_ns: int
+    fault: FaultFacts
+    excuse: Excuse
+
+    @property
+    def words(self) -> str:
+        """The fault and its mechanism, for the detail of a finding."""
+        return f"fault {self.fault.fault_id} ({self.fault.kind}): {self.excuse.mechanism}"
+
+
+class Excuses:
+    """Answers for one run. Windows are computed once for each anomaly and set of nodes."""
+
+    __slots__ = ("_effects", "_facts", "_faults", "_known", "_rows", "_spans")
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        fired = (fault for fault in facts.faults if _start_ns(fault) is not None)
+        self._faults = (*chain.from_iterable(map(by_target, fired)), *_exits(facts))
+        self._effects = [frozenset(fault.effects) for fault in self._faults]
+        self._rows: dict[str, tuple[tuple[Excuse, _Possible], ...]] = {}
+        self._known: dict[_Asked, tuple[Window, ...]] = {}
+        self._spans: dict[_Asked, tuple[Span, ...]] = {}
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether anything happened that might excuse something."""
+        return bool(self._faults)
+
+    def windows(
+        self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
+    ) -> tuple[Window, ...]:
+        """When faults excuse the anomaly that involves these nodes and this broker name, sorted by start."""
+        rows = self._rows_of(anomaly)
+        if not rows:
+            return ()
+        key = _asked(anomaly, broker, nodes)
+        if key not in self._known:
+            found = (
+                window for row, possible in rows for window in self._of(row, possible, *key[1:])
+            )
+            self._known[key] = tuple(sorted(found, key=lambda window: window[:2]))
+        return self._known[key]
+
+    def spans(
+        self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
+    ) -> list[Span]:
+        """The same as spans that do not overlap."""
+        key = _asked(anomaly, broker, nodes)
+        if key not in self._spans:
+            windows = self.windows(*key)
+            spans = joined(Span(window.start_ns, window.end_ns) for window in windows)
+            self._spans[key] = tuple(spans)
+        return list(self._spans[key])
+
+    def find(
+        self,
+        anomaly: str,
+        since_ns: int,
+        until_ns: int,
+        broker: str | None = None,
+        nodes: Iterable[str | None] = (),
+    ) -> Window | None:
+        """The first window that has a moment in common with this time, both ends included; None: no excuse."""
+        windows = self.windows(anomaly, broker, nodes)
+        return next((w for w in windows if w.start_ns <= until_ns and w.end_ns >= since_ns), None)
+
+    def _rows_of(self, anomaly: str) -> tuple[tuple[Excuse, _Possible], ...]:
+        """The rows of an anomaly, each with what faults may do by it on the right nodes."""
+        if anomaly not in self._rows:
+            found = ((row, self._possible(row)) for row in EXCUSES.get(anomaly, ()))
+            self._rows[anomaly] = tuple((row, possible) for row, possible in found if possible)
+        return self._rows[anomaly]
+
+    def _possible(self, row: Excuse) -> _Possible:
+        at_least_s, wanted = row.at_least(self._facts.timings), frozenset(row.effects)
+        return [
+            (self._window(row, fault, began_ns(fault), healed_ns(fault)), effects)
+            for fault, of_fault in zip(self._faults, self._effects, strict=True)
+            if (effects := wanted & of_fault)
+            if (fault.bitten_ns is not None or row.unproven) and _length_s(fault) >= at_least_s
+        ]
+
+    def _of(
+        self, row: Excuse, possible: _Possible, broker: str | None, nodes: frozenset[str]
+    ) -> Iterator[Window]:
+        if Role.ALL_REPLICAS in row.on:
+            yield from self._of_all(row, possible, self._facts.brokers.get(broker or "", ()))
+            return
+        nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
+        near = frozenset().union(*(nodes_of(role) for role in row.on))
+        far = frozenset().union(*(nodes_of(role) for role in row.across)) or near
+        for window, effects in possible:
+            fault = window.fault
+            if _strikes(row, fault, effects, near, far) or self._strikes_all(row, fault):
+                yield window
+
+    def _of_all(
+        self, row: Excuse, possible: _Possible, replicas: tuple[str, ...]
+    ) -> Iterator[Window]:
+        """When faults have struck each of some replicas: one fault all of them, or one each.
+
+        A row that names who is across asks that the master was cut off from all of them, and that a slave ended.
+        """
+        far = frozenset().union(*(self._nodes(role, None, frozenset()) for role in row.across))
+        of_each = [
+            [
+                window.fault
+                for window, effects in possible
+                if _strikes(row, window.fault, effects, frozenset({node}), far)
+            ]
+            for node in replicas
+        ]
+        if not replicas:
+            return
+        for faults in product(*of_each):
+            has_ended = any(STOPS in fault.effects for fault in faults[1:])
+            if far and not (has_ended and _cuts_off(faults[0], replicas[0], far)):
+                continue
+            in_turn = [fault.fault_id for fault in faults if fault.kind in IN_TURN]
+            if len(set(in_turn)) < len(in_turn):
+                continue
+            start_ns, end_ns = max(map(began_ns, faults)), min(map(healed_ns, faults))
+            if end_ns - start_ns >= row.at_least(self._facts.timings) * NS_PER_S:
+                yield self._window(row, max(faults, key=began_ns), start_ns, end_ns)
+
+    def _strikes_all(self, row: Excuse, fault: FaultFacts) -> bool:
+        """Whether the row is about all name servers, and the fault struck all of them."""
+        servers = set(self._facts.name_servers)
+        about_them = Role.ALL_NAME_SERVERS in row.on and bool(servers)
+        return about_them and servers <= set(fault.targets)
+
+    def _nodes(self, role: Role, broker: str | None, nodes: frozenset[str]) -> frozenset[str]:
+        facts = self._facts
+        replicas = facts.brokers.get(broker, ()) if broker is not None else ()
+        match role:
+            case Role.MASTER:
+                return frozenset(replicas[:1])
+            case Role.REPLICAS | Role.ALL_REPLICAS:
+                return frozenset(replicas)
+            case Role.BROKERS:
+                return frozenset(node for of_name in facts.brokers.values() for node in of_name)
+            case Role.MASTERS:
+                return frozenset(of_name[0] for of_name in facts.brokers.values() if of_name)
+            case Role.NAME_SERVERS:
+                return frozenset(facts.name_servers)
+            case Role.ALL_NAME_SERVERS:
+                return frozenset()
+            case Role.INVOLVED:
+                return nodes
+            case Role.CLUSTER:
+                return frozenset()
+
+    def _window(self, row: Excuse, fault: FaultFacts, start_ns: int, end_ns: int) -> Window:
+        timings = self._facts.timings
+        return Window(
+            start_ns=start_ns - int(row.before(timings) * NS_PER_S),
+            end_ns=end_ns + int(row.after(timings) * NS_PER_S),
+            fault=fault,
+            excuse=row,
+        )
+
+
+# Windows of faults that last long enough for a row, and which of its effects each has.
+_Possible = list[tuple[Window, frozenset[str]]]
+_Asked = tuple[str, str | None, frozenset[str]]  # an anomaly, a broker name, nodes
+
+
+def _asked(anomaly: str, broker: str | None, nodes: Iterable[str | None]) -> _Asked:
+    return anomaly, broker, frozenset(node for node in nodes if node is not None)
+
+
+def by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
+    """A fault that struck its targets one after the other, as a fault of each."""
+    if not fault.struck:
+        yield fault
+    for one in fault.struck:
+        yield replace(
+            fault,
+            targets=(one.node,),
+            fired_ns=one.start_ns,
+            bitten_ns=None if fault.bitten_ns is None else one.start_ns,
+            healed_ns=fault.healed_ns if one.end_ns is None else one.end_ns,
+            affects=fault.affects if one.affects is None else one.affects,
+        )
+
+
+def began_ns(fault: FaultFacts) -> int:
+    """When a fault that was fired or bit began."""
+    start_ns = _start_ns(fault)
+    assert start_ns is not None
+    return start_ns
+
+
+def _start_ns(fault: FaultFacts) -> int | None:
+    return fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
+
+
+def healed_ns(fault: FaultFacts) -> int:
+    """When a fault was over; FOREVER_NS if it never was."""
+    return FOREVER_NS if fault.healed_ns is None else fault.healed_ns
+
+
+def _length_s(fault: FaultFacts) -> float:
+    return (healed_ns(fault) - began_ns(fault)) / NS_PER_S
+
+
+def _strikes(
+    row: Excuse,
+    fault: FaultFacts,
+    effects: frozenset[str],
+    near: frozenset[str],
+    far: frozenset[str],
+) -> bool:
+    """Whether the fault has these effects of the row, one at least, on the nodes or the links that the row names."""
+    if Role.CLUSTER in row.on:
+        return True
+    if CUTS in effects:
+        if cuts_between(fault, near, far):
+            return True
+        effects -= {CUTS}
+    struck = near | far if NETWORK in effects else near
+    return bool(effects) and not struck.isdisjoint(fault.targets)
+
+
+def _cuts_off(fault: FaultFacts, node: str, far: frozenset[str]) -> bool:
+    """Whether a partition broke the links between a node and all of those that are far."""
+    links = [frozenset(link) for link in fault.links]
+    # Facts without links say only that there was a partition.
+    return CUTS in fault.effects and (not links or all({node, one} in links for one in far))
+
+
+def cuts_between(fault: FaultFacts, near: frozenset[str], far: frozenset[str]) -> bool:
+    """Whether a partition cut a link between these nodes; facts without links say only that there was one."""
+    return not fault.links or any(_joins(link, near, far) for link in fault.links)
+
+
+def _joins(link: tuple[str, str], near: frozenset[str], far: frozenset[str]) -> bool:
+    one, other = link
+    return (one in near and other in far) or (one in far and other in near)
+
+
+def _exits(facts: RunFacts) -> Iterator[FaultFacts]:
+    """Nodes that ended by themselves, as faults of their own."""
+    for ended in facts.exits:
+        yield FaultFacts(
+            fault_id=f"exit of {ended.node}",
+            kind="node_exit",
+            targets=(ended.node,),
+            fired_ns=ended.time_ns,
+            bitten_ns=ended.time_ns,
+            healed_ns=ended.time_ns + RESTARTED_NS,
+            affects=(STOPS, FORGETS),
+        )

@@ -1,0 +1,283 @@
+"""What a campaign knows about its own run, and no history tells: profile, nodes, faults, floors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import fields as fields_of
+from types import UnionType
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+
+from staticfire.checkers.guarantees.fault_effects import default_effects
+
+Flush = Literal["sync", "async"]
+# How a node keeps messages. A transient store pool has only masters with asynchronous flush.
+Keeping = Literal["sync", "async", "pool"]
+Replication = Literal["none", "async", "sync"]
+Mode = Literal["hardened", "faithful"]
+
+
+FORMERLY = frozenset({"asks_brokers"})  # fields of facts that older runs have: `due` says it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RottenRecord:
+    """A record of a commit log that a fault has changed: its message and its bytes, by physical offset."""
+
+    key: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struck:
+    """When a fault that does not strike all of its targets at once struck one of them; no end: until it was healed."""
+
+    node: str
+    start_ns: int
+    end_ns: int | None = None
+    # What it did to this target then; None: all that the fault does.
+    affects: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultFacts:
+    """One planned fault and what became of it; a time of None means that it never came to that."""
+
+    fault_id: str
+    kind: str  # "kill", "power_cut", "partition": see promises.DAMAGE_OF_FAULT
+    targets: tuple[str, ...]  # nodes
+    fired_ns: int | None = None
+    bitten_ns: int | None = None  # when it was proven to have had an effect
+    healed_ns: int | None = None
+    permanent: bool = False  # is never healed, on purpose: a disk destroyed for good
+    error: str | None = None  # why it could not be fired or healed as planned
+    affects: tuple[str, ...] | None = None  # effects (fault_effects); None: those of the kind
+    links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
+    records: tuple[RottenRecord, ...] = ()  # what it has changed on the disks of its targets
+    struck: tuple[Struck, ...] = ()  # targets one after the other; none: all of them, all the time
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """What it does to its targets, or to its links if it has any."""
+        return default_effects(self.kind) if self.affects is None else self.affects
+
+    def is_healed_by(self, at_ns: int) -> bool:
+        """Whether the fault was over before this moment."""
+        return self.healed_ns is not None and self.healed_ns < at_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """How long the mechanisms of a cluster and its clients take, in seconds; defaults are those of RocketMQ 4.9."""
+
+    rebalance_s: float = 20.0  # rocketmq.client.rebalance.waitInterval
+    members_notified: bool = True  # notifyConsumerIdsChangedEnable
+    heartbeat_s: float = 30.0  # heartbeatBrokerInterval of clients
+    channel_expiry_s: float = 120.0  # a silent client or broker is forgotten after this
+    lock_life_s: float = 60.0  # rocketmq.broker.rebalance.lockMaxLiveTime
+    lock_renewal_s: float = 20.0  # rocketmq.client.rebalance.lockInterval
+    lock_belief_s: float = 30.0  # how long a member believes in a lock that it cannot renew
+    commit_s: float = 5.0  # persistConsumerOffsetInterval of clients
+    offset_persist_s: float = 5.0  # flushConsumerOffsetInterval
+    write_back_s: float = 0.0  # until a disk has the offsets that a broker wrote; 0: it fsyncs them
+    slave_sync_s: float = 10.0  # slaves copy offsets, topics and groups
+    ha_silence_s: float = 20.0  # haHousekeepingInterval: then replication begins again
+    route_refresh_s: float = 30.0  # pollNameServerInterval
+    route_keep_s: float = 60.0  # how long clients use the route of a broker that left it
+    register_s: float = 30.0  # registerNameServerPeriod
+    request_s: float = 3.0  # a request without an answer, mqClientApiTimeout
+    consume_timeout_s: float = 900.0  # consumeTimeout
+    poll_s: float = 0.0  # shortPollingTimeMills, where no arrival wakes a waiting pull (longPollingEnable=false)
+    flush_timeout_s: float = 5.0  # syncFlushTimeout: then a broker answers with FLUSH_DISK_TIMEOUT
+    slave_timeout_s: float = 3.0  # slaveTimeout: with FLUSH_SLAVE_TIMEOUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeExit:
+    """A node that ended without being told to."""
+
+    node: str
+    time_ns: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """What a run must at least have seen, or its verdict is unknown."""
+
+    acked_min: int = 1  # sends acknowledged with SEND_OK
+    bitten_min: int = 1  # faults that bit; counts only when faults were planned
+    drained: bool = True  # every group drained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """Everything the checkers must know besides history and observations."""
+
+    flush: Flush
+    replication: Replication
+    mode: Mode = "hardened"
+    policies: tuple[
+        str, ...
+    ] = ()  # lines of policies.py that are faithful; none in faithful mode: all
+    transient_pool: bool = False  # masters keep what is new in their memory for a while
+    groups: Mapping[str, tuple[str, ...]]  # consumer group -> topics it must see completely
+    orderly: tuple[str, ...] = ()  # groups whose listener takes one message of a queue at a time
+    broadcasting: tuple[str, ...] = ()  # groups of which every member gets every message
+    # Groups whose members choose queues and positions themselves: none of them must see everything.
+    assigned: tuple[str, ...] = ()
+    evenly: tuple[str, ...] = ()  # groups that share queues out by AVG or AVG_BY_CIRCLE
+    wanted_tags: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # groups that want not all
+    # Groups that changed their filter: which tags they asked for before, and when every member asked for `wanted_tags`.
+    wanted_before: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    filters_changed_ns: Mapping[str, int] = field(default_factory=dict)
+    retries_max: Mapping[str, int] = field(
+        default_factory=dict
+    )  # groups with dead letters: after how many retries
+    delay_levels_ms: tuple[int, ...] = ()  # of brokers, level 1 first
+    check_after_s: float = 0.0  # a younger half message is not asked for; 0: no transactions
+    check_max: int = 15  # a half message is not asked for more often
+    check_every_s: float = 0.0  # from one round of questions to the next; 0: not known
+    slave_behind_max_bytes: int = 256 << 20  # a slave that is as far behind counts as not there
+    topics: tuple[str, ...]
+    brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
+    refused_topics: tuple[str, ...] = ()  # named by sends that brokers must refuse, and by no other
+    living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
+    producers: tuple[str, ...] = ()  # client nodes under load
+    consumers: tuple[str, ...] = ()
+    forwarders: tuple[str, ...] = ()  # consumers that do nothing but send on what they are given
+    gap_max_s: float | None = None  # how long a client may do without; None: no such promise
+    faults: tuple[FaultFacts, ...] = ()
+    exits: tuple[NodeExit, ...] = ()
+    timings: Timings = field(default_factory=Timings)
+    name_servers: tuple[str, ...] = ()
+    reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
+    # Made when other groups had consumed, and retention may have deleted.
+    late_groups: tuple[str, ...] = ()
+    floors: Floors = field(default_factory=Floors)
+    disks_observed: bool = True  # the harness looked at the disks at each acknowledgement
+    routes_observed: bool = False  # the harness asked the name servers, again and again
+    resources_observed: bool = False  # what servers hold was measured, before and after the load
+    topic_routes_observed: bool = False  # name servers were compared with masters after the drain
+    topics_everywhere: bool = (
+        True  # made on every broker beforehand; else its first message makes them
+    )
+    files_observed: bool = True  # the harness could read the files of brokers after the run
+    clock_uncertainty_ns: Mapping[str, int] = field(
+        default_factory=dict
+    )  # client node -> the most that the stamps of its events may be off; none in a simulation
+    wall_epoch_ms: int | None = (
+        None  # what all wall clocks showed at time 0 of the history; None: not known
+    )
+    due: tuple[
+        str, ...
+    ] = ()  # kinds of op that the run set out to record: checkers/engine/evidence.py
+    gone: str = ""  # a cluster that is not ours went away: how that was seen
+    torn: bool = False  # the history's last line was cut short
+    unfinished: bool = False  # the run broke off before it wrote its verdict
+    unchecked: bool = False  # no checksums tie history, observations and these facts together
+    unread: str = ""  # there are observations, and why they were not read
+
+    @property
+    def masters_keeping(self) -> Keeping:
+        return "pool" if self.transient_pool else self.flush
+
+    @property
+    def living_brokers(self) -> tuple[str, ...]:
+        return tuple(sorted(self.brokers)) if self.living is None else self.living
+
+    def behaves(self, policy: str) -> bool:
+        """Whether brokers decide as Apache RocketMQ 4.9 does in this line of policies.py."""
+        return self.mode == "faithful" and (not self.policies or policy in self.policies)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Read what to_json wrote. Raises TypeError, KeyError or AttributeError on other input."""
+        known = {name: value for name, value in fields.items() if name not in FORMERLY}
+        facts = cls(
+            **{
+                **known,
+                "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
+                "topics": tuple(fields["topics"]),
+                "refused_topics": tuple(fields.get("refused_topics", ())),
+                "policies": tuple(fields.get("policies", ())),
+                "wanted_tags": {
+                    group: tuple(tags) for group, tags in fields.get("wanted_tags", {}).items()
+                },
+                "wanted_before": {
+                    group: tuple(tags) for group, tags in fields.get("wanted_before", {}).items()
+                },
+                "delay_levels_ms": tuple(fields.get("delay_levels_ms", ())),
+                "late_groups": tuple(fields.get("late_groups", ())),
+                "orderly": tuple(fields.get("orderly", ())),
+                "broadcasting": tuple(fields.get("broadcasting", ())),
+                "assigned": tuple(fields.get("assigned", ())),
+                "evenly": tuple(fields.get("evenly", ())),
+                "producers": tuple(fields.get("producers", ())),
+                "consumers": tuple(fields.get("consumers", ())),
+                "forwarders": tuple(fields.get("forwarders", ())),
+                "due": tuple(fields.get("due", ())),
+                "brokers": {name: tuple(nodes) for name, nodes in fields["brokers"].items()},
+                "living": None if fields["living"] is None else tuple(fields["living"]),
+                "faults": tuple(map(_fault_from_json, fields["faults"])),
+                "exits": tuple(NodeExit(**ended) for ended in fields["exits"]),
+                "floors": Floors(**fields["floors"]),
+                "timings": Timings(**fields.get("timings", {})),
+                "name_servers": tuple(fields.get("name_servers", ())),
+            }
+        )
+        _check_types(facts, cls, "facts")
+        return facts
+
+
+def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
+    affects = fields.get("affects")
+    return FaultFacts(
+        **{
+            **fields,
+            "targets": tuple(fields["targets"]),
+            "affects": None if affects is None else tuple(affects),
+            "links": tuple(tuple(link) for link in fields.get("links", ())),
+            "records": tuple(RottenRecord(**record) for record in fields.get("records", ())),
+            "struck": tuple(_struck(one) for one in fields.get("struck", ())),
+        }
+    )
+
+
+def _struck(fields: Mapping[str, Any]) -> Struck:
+    affects = fields.get("affects")
+    return Struck(**{**fields, "affects": None if affects is None else tuple(affects)})
+
+
+def _check_types(value: Any, wanted: Any, name: str) -> None:
+    """Raise TypeError unless the value, and all within, has the type that its annotation says."""
+    origin, arguments = get_origin(wanted), get_args(wanted)
+    if is_dataclass(wanted):
+        hints = get_type_hints(wanted)
+        for part in fields_of(wanted):
+            _check_types(getattr(value, part.name), hints[part.name], part.name)
+    elif origin is tuple:
+        for item in value:
+            _check_types(item, arguments[0], name)
+    elif origin is Mapping:
+        for key, item in value.items():
+            _check_types(key, arguments[0], name)
+            _check_types(item, arguments[1], name)
+    elif origin is UnionType:
+        if value is not None:
+            _check_types(value, arguments[0], name)
+    elif not (value in arguments if origin is Literal else _is_plain(value, wanted)):
+        raise TypeError(f"{name} is or holds {value!r}")
+
+
+def _is_plain(value: Any, wanted: type) -> bool:
+    """Exactly that type (True is no number); a float may be written as an integer; 64 bits."""
+    if type(value) is int and wanted in (int, float):
+        return abs(value) < 2**63
+    return type(value) is wanted

@@ -1,0 +1,143 @@
+"""The promises as a table for readers: profile x anomaly x damage -> violation, allowed or informational.
+
+What depends on damage is not written down a second time: it is asked of `LossPromises` with one made-up fault after the
+other, so the table cannot say anything else than the checkers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import get_args
+
+from staticfire.checkers.guarantees.anomaly_rules import RULES, Rule
+from staticfire.checkers.guarantees.facts import (
+    FaultFacts,
+    Keeping,
+    Mode,
+    Replication,
+    RottenRecord,
+    RunFacts,
+)
+from staticfire.checkers.guarantees.judgement import Judgement
+from staticfire.checkers.guarantees.promises import NS_PER_S, ROTS, LossPromises, judge
+
+MASTER, SLAVE, BROKER = "master", "slave", "broker"
+ANYTHING = "whatever happens"
+_SENT_NS, _FIRED_NS, _HEALED_NS = (at_s * NS_PER_S for at_s in (1, 2, 3))
+
+# What may be done to the nodes of one broker name: words -> (kind of fault, nodes). Partitions, pauses, full and slow
+# disks and wrong clocks destroy nothing.
+DAMAGES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "nothing destroyed": ("partition", (MASTER,)),
+        "kill of the master": ("kill", (MASTER,)),
+        "failed fsync on the master": ("failing_disk", (MASTER,)),
+        "power loss of the master": ("power_cut", (MASTER,)),
+        "power loss of all replicas": ("cluster_power_cut", (MASTER, SLAVE)),
+        "disk of the master lost": ("disk_lost", (MASTER,)),
+        "disk of the slave lost": ("wiped_slave", (SLAVE,)),
+        "its record changed on the master": (ROTS, (MASTER,)),
+        "its record changed on all replicas": (ROTS, (MASTER, SLAVE)),
+    }
+)
+# A changed record costs its own message and no other: it does not bear on anomalies of several messages.
+OF_ONE_MESSAGE = frozenset(
+    {"lost", "unseen", "vanished", "poll_skip", "int_poll_skip", "member_missed"}
+)
+_KEY = "k"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Profile:
+    """How a cluster keeps messages, and what it is held to."""
+
+    keeping: Keeping
+    replication: Replication
+    mode: Mode = "hardened"
+
+    def __str__(self) -> str:
+        return f"{self.keeping}/{self.replication}/{self.mode}"
+
+
+PROFILES = tuple(
+    Profile(keeping, replication, mode)
+    for mode in get_args(Mode)
+    for keeping in get_args(Keeping)
+    for replication in get_args(Replication)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """One cell: what `anomaly` means in `profile` after `damage`."""
+
+    profile: Profile
+    anomaly: str
+    damage: str
+    judgement: Judgement
+    text: str  # the promise, or what excuses the anomaly
+
+
+def promises_of(profile: Profile, anomaly: str) -> Iterator[Promise]:
+    """What the anomaly means under the profile: a line for each damage, or one whatever happens.
+
+    Raises KeyError for an anomaly that is not in the table.
+    """
+    rule = RULES[anomaly]
+    if rule.by_damage:
+        for damage, (kind, nodes) in DAMAGES.items():
+            if kind == ROTS and anomaly not in OF_ONE_MESSAGE:
+                continue
+            if set(nodes) <= set(_nodes(profile)):
+                yield _after(profile, anomaly, damage, kind, nodes)
+    else:
+        judgement = judge(profile.mode, anomaly)
+        yield Promise(
+            profile=profile,
+            anomaly=anomaly,
+            damage=ANYTHING,
+            judgement=judgement,
+            text=_excuse(rule),
+        )
+
+
+def _excuse(rule: Rule) -> str:
+    return "" if rule.excuse is None else f"{rule.excused} if {rule.excuse}"
+
+
+def _nodes(profile: Profile) -> tuple[str, ...]:
+    return (MASTER,) if profile.replication == "none" else (MASTER, SLAVE)
+
+
+def _after(
+    profile: Profile, anomaly: str, damage: str, kind: str, nodes: tuple[str, ...]
+) -> Promise:
+    fault = FaultFacts(
+        fault_id=kind,
+        kind=kind,
+        targets=nodes,
+        fired_ns=_FIRED_NS,
+        bitten_ns=_FIRED_NS,
+        healed_ns=_HEALED_NS,
+        records=(RottenRecord(key=_KEY, start=0, end=1),),
+    )
+    facts = RunFacts(
+        flush="sync" if profile.keeping == "sync" else "async",
+        transient_pool=profile.keeping == "pool",
+        replication=profile.replication,
+        mode=profile.mode,
+        groups={},
+        topics=(),
+        brokers={BROKER: _nodes(profile)},
+        faults=(fault,),
+    )
+    rule = LossPromises(facts).rule(BROKER, _SENT_NS, key=_KEY)
+    return Promise(
+        profile=profile,
+        anomaly=anomaly,
+        damage=damage,
+        judgement=rule.judgement,
+        text=rule.loss.value,
+    )

@@ -1,0 +1,479 @@
+"""What is promised: profile x damage -> what an acknowledged message may suffer. Data first.
+
+SEND_OK is a promise, and how much of one depends on the profile (flush, replication) and on what was
+done to the nodes that hold the message. The tables below say what each node keeps and who must hold a
+message when it is acknowledged; everything else follows. A fault that did not bite excuses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staticfire.checkers.guarantees.anomaly_rules import PLAIN, RULES
+from staticfire.checkers.guarantees.excuses import began_ns, by_target, cuts_between, healed_ns
+from staticfire.checkers.guarantees.facts import (
+    FaultFacts,
+    Flush,
+    Keeping,
+    Mode,
+    Replication,
+    RunFacts,
+)
+from staticfire.checkers.guarantees.fault_effects import CUTS, STALLS, STOPS
+from staticfire.checkers.guarantees.judgement import Judgement as Judgement
+from staticfire.checkers.model.intervals import Span
+
+NS_PER_S = 1_000_000_000
+# After its restart a replica fetches what it lacks from its peers. Until that is done (connect retry
+# 5 s, then the transfer) a fault on the peer can still destroy the only copy: one episode. A fault that keeps
+# the two from each other meanwhile has it begin again at its heal.
+RESYNC_NS = 10 * NS_PER_S
+FOREVER_NS = 1 << 62
+
+
+class Damage(IntEnum):
+    """What a fault destroys on a node, from nothing to everything."""
+
+    NONE = 0  # partition, black hole, pause, graceful stop, full or slow disk, clock: nothing that was acknowledged
+    PROCESS = 1  # memory of the process; the page cache stays
+    WRITE_ERROR = 2  # the dirty pages of a failed fsync (fsyncgate), then a restart
+    POWER = 3  # everything that was not fsynced
+    DISK = 4  # everything
+    RECORD = 5  # the record of this one message
+
+
+class Kept(IntEnum):
+    """What a damaged node still holds of the messages that it held."""
+
+    NOTHING = 0
+    PREFIX = 1  # the commit log up to some point
+    ALL = 2
+
+
+class Loss(Enum):
+    """What may happen to a message that was acknowledged with SEND_OK."""
+
+    NEVER = "it must survive"
+    SUFFIX = "it may be lost only as part of a suffix of the commit log"
+    ANY = "it may be lost"
+    HAZARD = (
+        "it may be out of reach on a slave (replication.fetches_missing of Apache RocketMQ 4.9)"
+    )
+
+
+DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
+    {
+        "kill": Damage.PROCESS,
+        "failing_disk": Damage.WRITE_ERROR,
+        "power_cut": Damage.POWER,
+        "power_cut_in_operation": Damage.POWER,
+        "cluster_power_cut": Damage.POWER,
+        "wiped_slave": Damage.DISK,
+        "disk_lost": Damage.DISK,
+    }
+)
+
+# While it lasts, a node neither fetches nor gives what another one lacks.
+_ABSENT = frozenset({STOPS, STALLS})
+
+# Of the messages whose records it has changed (FaultFacts.records), and of no others.
+ROTS = "bit_rot"
+
+# These strike some time between their firing and their heal; the others strike when they are fired.
+STRIKES_LATER = frozenset({"failing_disk", "power_cut_in_operation"})
+
+KEPT: Mapping[tuple[Keeping, Damage], Kept] = MappingProxyType(
+    {
+        ("sync", Damage.NONE): Kept.ALL,
+        ("sync", Damage.PROCESS): Kept.ALL,
+        ("sync", Damage.WRITE_ERROR): Kept.ALL,
+        ("sync", Damage.POWER): Kept.ALL,
+        ("sync", Damage.DISK): Kept.NOTHING,
+        ("sync", Damage.RECORD): Kept.NOTHING,
+        ("async", Damage.NONE): Kept.ALL,
+        ("async", Damage.PROCESS): Kept.ALL,
+        ("async", Damage.WRITE_ERROR): Kept.PREFIX,
+        ("async", Damage.POWER): Kept.PREFIX,
+        ("async", Damage.DISK): Kept.NOTHING,
+        ("async", Damage.RECORD): Kept.NOTHING,
+        ("pool", Damage.NONE): Kept.ALL,
+        ("pool", Damage.PROCESS): Kept.PREFIX,  # the uncommitted tail dies with the process
+        ("pool", Damage.WRITE_ERROR): Kept.PREFIX,
+        ("pool", Damage.POWER): Kept.PREFIX,
+        ("pool", Damage.DISK): Kept.NOTHING,
+        ("pool", Damage.RECORD): Kept.NOTHING,
+    }
+)
+
+# SEND_OK of a synchronous master means: one slave has it, too. Which one, no node knows.
+SLAVE_HOLDS_ACKED: Mapping[Replication, bool] = MappingProxyType(
+    {"none": False, "async": False, "sync": True}
+)
+
+LOSS_OF_KEPT: Mapping[Kept, Loss] = MappingProxyType(
+    {Kept.ALL: Loss.NEVER, Kept.PREFIX: Loss.SUFFIX, Kept.NOTHING: Loss.ANY}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hazard:
+    """A behaviour of Apache RocketMQ 4.9 that explains a loss."""
+
+    policy: str  # its line in system_under_test/policies.py
+    what: str
+
+
+# SEND_OK of a synchronous master promises the copy of a slave, so only what hides that copy excuses a loss.
+NOT_FETCHED = Hazard(
+    policy="replication.fetches_missing",
+    what="a master never gets back what only its slaves have",
+)
+NOT_COPIED = Hazard(
+    policy="replication.believes_requests",
+    what="the first report of a slave acknowledges what it does not have",
+)
+
+JUDGEMENT_OF_LOSS: Mapping[Loss, Judgement] = MappingProxyType(
+    {
+        Loss.NEVER: Judgement.VIOLATION,
+        Loss.SUFFIX: Judgement.ALLOWED,
+        Loss.ANY: Judgement.ALLOWED,
+        Loss.HAZARD: Judgement.INFORMATIONAL,
+    }
+)
+
+
+def judge(mode: Mode, anomaly: str) -> Judgement:
+    """Judge an anomaly that nothing excuses; one that is not in the table is a violation."""
+    rule = RULES.get(anomaly, PLAIN)
+    return rule.hardened if mode == "hardened" else rule.faithful
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One destructive fault on one node."""
+
+    node: str
+    damage: Damage
+    start_ns: int
+    until_ns: int  # messages sent later are not touched by it
+    healed_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossRule:
+    """What one message may suffer, and the hits that allow it (empty: none does)."""
+
+    loss: Loss
+    hits: tuple[Hit, ...]
+    hazard: Hazard | None = None  # what explains the loss, excused or not
+
+    @property
+    def judgement(self) -> Judgement:
+        return JUDGEMENT_OF_LOSS[self.loss]
+
+
+class LossPromises:
+    """Answers what a message may suffer, from its broker name and the time of its send.
+
+    Hits on replicas of one broker name count together only while the cluster could not have repaired
+    itself in between (an *episode*): losing the master's tail today and the slave's tomorrow is no
+    excuse.
+    """
+
+    __slots__ = ("_barred", "_facts", "_hits", "_rotten", "_rules", "_visible")
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        self._hits = {name: _hits_on(nodes, facts.faults) for name, nodes in facts.brokers.items()}
+        self._barred = {
+            name: _ways_barred(nodes, facts.faults) for name, nodes in facts.brokers.items()
+        }
+        self._rotten = {
+            name: _rotten_records(nodes, facts.faults) for name, nodes in facts.brokers.items()
+        }
+        self._rules: dict[tuple[str, tuple[Hit, ...]], LossRule] = {}
+        self._visible: LossPromises | None = None
+
+    def rule(
+        self, broker: str, sent_ns: int, until_ns: int = FOREVER_NS, *, key: str | None = None
+    ) -> LossRule:
+        """Return what a message acknowledged by `broker` may suffer; `sent_ns` is its invocation.
+
+        With `until_ns`: what it may have suffered by then. With `key`: also because its own record was changed.
+        """
+        rotten = self._rotten.get(broker, {}).get(key, ()) if key is not None else ()
+        hits = tuple(
+            hit
+            for hit in sorted((*self._hits.get(broker, ()), *rotten), key=_by_start)
+            if hit.until_ns >= sent_ns and hit.start_ns <= until_ns
+        )
+        if (broker, hits) not in self._rules:
+            self._rules[broker, hits] = self._most_lenient(broker, hits)
+        return self._rules[broker, hits]
+
+    @property
+    def visible(self) -> LossPromises:
+        """What is promised for a message without SEND_OK once a consumer was given it: its master holds it.
+
+        The hardened broker shows only what is as durable as the flush mode asks; Apache's shows what is in memory.
+        """
+        if self._visible is None:
+            flush: Flush = self._facts.flush if self._facts.mode == "hardened" else "async"
+            self._visible = LossPromises(replace(self._facts, flush=flush, replication="none"))
+        return self._visible
+
+    def strictest(
+        self,
+        broker: str,
+        sent_ns: NDArray[np.int64],
+        keys: Callable[[int], str | None] | None = None,
+    ) -> Judgement:
+        """Return the strictest judgement of the loss of messages that `broker` acknowledged; none: allowed.
+
+        `keys` gives the key of each row.
+        """
+        if keys is not None and self._rotten.get(broker):
+            found = {
+                self.rule(broker, sent, key=keys(row)).judgement
+                for row, sent in enumerate(sent_ns.tolist())
+            }
+            return next((one for one in _STRICTEST_FIRST if one in found), Judgement.ALLOWED)
+        judgements, _ = self._judgements(broker, sent_ns)
+        return next(
+            (judgement for judgement in _STRICTEST_FIRST if judgement in judgements),
+            Judgement.ALLOWED,
+        )
+
+    def must_survive(self, broker: str, sent_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of the messages that `broker` acknowledged no fault of the run may have destroyed."""
+        judgements, which = self._judgements(broker, sent_ns)
+        return np.array([of is Judgement.VIOLATION for of in judgements], np.bool_)[which]
+
+    def _judgements(
+        self, broker: str, sent_ns: NDArray[np.int64]
+    ) -> tuple[list[Judgement], NDArray[np.intp]]:
+        """Return the judgements of losses, and which of them each message has."""
+        ends = sorted(hit.until_ns for hit in self._hits.get(broker, ()))
+        # The rule changes only with the hits that are still to come.
+        _, rows, which = np.unique(
+            np.searchsorted(ends, sent_ns), return_index=True, return_inverse=True
+        )
+        return [self.rule(broker, int(sent_ns[row])).judgement for row in rows.tolist()], which
+
+    def text(self, rule: LossRule) -> str:
+        """Return the promise in a reader's words."""
+        facts = self._facts
+        done = ", ".join(sorted({f"{hit.damage.name.lower()} of {hit.node}" for hit in rule.hits}))
+        text = (
+            f"{facts.flush} flush{' from a pool' if facts.transient_pool else ''}, {facts.replication} replication, "
+            f"{done or 'nothing destroyed'}: {rule.loss.value}"
+        )
+        if rule.hazard is None:
+            return text
+        return f"{text}; explained by {rule.hazard.policy}: {rule.hazard.what}"
+
+    def explained(
+        self,
+        rule: LossRule,
+        broker: str,
+        sent_ns: int,
+        held_by: Collection[str],
+        absent_from: Collection[str],
+    ) -> LossRule:
+        """Return what the rule comes to for one lost message, given the nodes that were asked for it after the run.
+
+        `held_by` had it in its queue, `absent_from` did not. No damage explains why a message that its master still
+        has was not delivered. A hazard excuses a loss only while a slave has, or may have, the copy that SEND_OK
+        promised and the master does not serve.
+        """
+        master, *slaves = self._facts.brokers.get(broker, ("",))
+        serves = broker in self._facts.living_brokers
+        if serves and master in held_by:
+            return replace(rule, loss=Loss.NEVER)
+        if rule.loss is not Loss.HAZARD:
+            return rule
+        if not set(slaves).isdisjoint(held_by):
+            return replace(rule, hazard=NOT_FETCHED)
+        damaged = {
+            hit.node
+            for hit in self._hits[broker]
+            if hit.until_ns >= sent_ns and self._kept(broker, hit.node, hit.damage) is not Kept.ALL
+        }
+        # Without the master the slaves serve what they have.
+        exposed = absent_from if serves else slaves
+        if all(slave in exposed and slave not in damaged for slave in slaves):
+            return replace(rule, loss=Loss.NEVER, hazard=NOT_COPIED)
+        return replace(rule, hazard=NOT_FETCHED)
+
+    def holders(self, broker: str) -> tuple[str, ...]:
+        """Return the nodes of which one must hold every acknowledged message of `broker`."""
+        nodes = self._facts.brokers.get(broker, ())
+        return nodes if SLAVE_HOLDS_ACKED[self._facts.replication] else nodes[:1]
+
+    def hit_times(self, broker: str) -> list[tuple[int, int]]:
+        """Return from when until when faults may have destroyed something on a node of `broker`."""
+        return [(hit.start_ns, hit.until_ns) for hit in self._hits.get(broker, ())]
+
+    def robbed_nodes(self, broker: str, *, since_ns: int, until_ns: int) -> set[str]:
+        """Return the nodes of `broker` that a fault may have cost messages between the two times."""
+        return {
+            hit.node
+            for hit in self._hits.get(broker, ())
+            if hit.until_ns >= since_ns and hit.start_ns <= until_ns
+            if self._kept(broker, hit.node, hit.damage) is not Kept.ALL
+        }
+
+    def any_suffix_excused(self) -> bool:
+        """Whether this run has any message that may be lost as part of a suffix."""
+        return any(
+            self._kept(broker, hit.node, hit.damage) is Kept.PREFIX
+            for broker, hits in self._hits.items()
+            for hit in hits
+        )
+
+    def fault_starts(self) -> list[int]:
+        """When the hits on all brokers began, each time once."""
+        return sorted({hit.start_ns for hits in self._hits.values() for hit in hits})
+
+    def damaged(self, broker: str, *, at_least: Damage, since_ns: int, until_ns: int) -> bool:
+        """Whether a replica of `broker` suffered such damage between the two times."""
+        return any(
+            hit.damage >= at_least and hit.until_ns >= since_ns and hit.start_ns <= until_ns
+            for hit in self._hits.get(broker, ())
+        )
+
+    def _kept(self, broker: str, node: str, damage: Damage) -> Kept:
+        """What `node` still holds after `damage`."""
+        facts = self._facts
+        is_master = node == facts.brokers[broker][0]
+        return KEPT[facts.masters_keeping if is_master else facts.flush, damage]
+
+    def _most_lenient(self, broker: str, hits: Sequence[Hit]) -> LossRule:
+        episodes = _episodes(hits, self._barred[broker]) if hits else ()
+        rules = [self._rule_of_episode(broker, episode) for episode in episodes]
+        never = LossRule(loss=Loss.NEVER, hits=tuple(hits))
+        return max(rules, key=lambda rule: _LENIENCE[rule.loss], default=never)
+
+    def _rule_of_episode(self, broker: str, hits: tuple[Hit, ...]) -> LossRule:
+        facts = self._facts
+        master, *slaves = facts.brokers[broker]
+        kept = {node: self._kept(broker, node, _worst(node, hits)) for node in (master, *slaves)}
+        best = kept[master]
+        if SLAVE_HOLDS_ACKED[facts.replication] and slaves:
+            best = max(best, min(kept[slave] for slave in slaves))
+        loss = LOSS_OF_KEPT[best]
+        # With its disk gone the master comes back empty or not at all, and the slave serves reads.
+        needs_slave = kept[master] is Kept.PREFIX and best is Kept.ALL
+        if needs_slave and facts.behaves(NOT_FETCHED.policy):
+            loss = Loss.HAZARD
+        return LossRule(loss=loss, hits=hits)
+
+
+_STRICTEST_FIRST = (Judgement.VIOLATION, Judgement.INFORMATIONAL, Judgement.ALLOWED)
+_LENIENCE: Mapping[Loss, int] = MappingProxyType(
+    {Loss.NEVER: 0, Loss.HAZARD: 1, Loss.SUFFIX: 2, Loss.ANY: 3}
+)
+
+
+def _worst(node: str, hits: Sequence[Hit]) -> Damage:
+    return max((hit.damage for hit in hits if hit.node == node), default=Damage.NONE)
+
+
+def _hits_on(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> tuple[Hit, ...]:
+    hits = [
+        _hit(node, fault)
+        for fault in faults
+        for node in nodes
+        if node in fault.targets and fault.bitten_ns is not None
+        if DAMAGE_OF_FAULT.get(fault.kind, Damage.NONE) > Damage.NONE
+    ]
+    return tuple(sorted(hits, key=_by_start))
+
+
+def _by_start(hit: Hit) -> tuple[int, str]:
+    return hit.start_ns, hit.node
+
+
+def _rotten_records(
+    nodes: Sequence[str], faults: Sequence[FaultFacts]
+) -> dict[str, tuple[Hit, ...]]:
+    """The hits on single messages, by their key. A record may never be read again, and so never be mended."""
+    found: dict[str, tuple[Hit, ...]] = {}
+    for fault in faults:
+        if fault.kind != ROTS or fault.bitten_ns is None:
+            continue
+        for record in fault.records:
+            for node in (target for target in fault.targets if target in nodes):
+                hit = Hit(
+                    node=node,
+                    damage=Damage.RECORD,
+                    start_ns=fault.bitten_ns,
+                    until_ns=fault.bitten_ns,
+                    healed_ns=FOREVER_NS,
+                )
+                found[record.key] = (*found.get(record.key, ()), hit)
+    return found
+
+
+def _hit(node: str, fault: FaultFacts) -> Hit:
+    assert fault.bitten_ns is not None
+    start_ns = fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
+    healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
+    until_ns = healed_ns if fault.kind in STRIKES_LATER else max(start_ns, fault.bitten_ns)
+    return Hit(
+        node=node,
+        damage=DAMAGE_OF_FAULT[fault.kind],
+        start_ns=start_ns,
+        until_ns=until_ns,
+        healed_ns=healed_ns,
+    )
+
+
+def _ways_barred(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> dict[str, tuple[Span, ...]]:
+    """When each replica of a broker name could not fetch what it lacks, sorted by start.
+
+    A slave fetches from its master, a master from each of its slaves.
+    """
+    single = [one for fault in faults if fault.bitten_ns is not None for one in by_target(fault)]
+    barred: dict[str, tuple[Span, ...]] = {}
+    for node in nodes:
+        peers = frozenset(nodes[1:] if node == nodes[0] else nodes[:1])
+        spans = (Span(began_ns(one), healed_ns(one)) for one in single if _bars(one, node, peers))
+        barred[node] = tuple(sorted(spans))
+    return barred
+
+
+def _bars(fault: FaultFacts, node: str, peers: frozenset[str]) -> bool:
+    """Whether, while the fault lasts, the node does not run or cannot reach one of its peers."""
+    if not _ABSENT.isdisjoint(fault.effects):
+        return not (peers | {node}).isdisjoint(fault.targets)
+    return CUTS in fault.effects and cuts_between(fault, frozenset({node}), peers)
+
+
+def _episodes(hits: Sequence[Hit], barred: Mapping[str, Sequence[Span]]) -> list[tuple[Hit, ...]]:
+    """Cut hits, sorted by start, wherever the cluster had time to repair itself."""
+    episodes: list[list[Hit]] = []
+    whole_ns = -1  # from when on every replica is whole again
+    for hit in hits:
+        if episodes and hit.start_ns <= whole_ns:
+            episodes[-1].append(hit)
+        else:
+            episodes.append([hit])
+        whole_ns = max(whole_ns, _whole_ns(hit, barred[hit.node]))
+    return [tuple(episode) for episode in episodes]
+
+
+def _whole_ns(hit: Hit, barred: Sequence[Span]) -> int:
+    """From when on the node has again what its peers have."""
+    whole_ns = hit.healed_ns + RESYNC_NS
+    for span in barred:
+        if hit.healed_ns < span.end_ns and span.start_ns <= whole_ns:
+            whole_ns = max(whole_ns, span.end_ns + RESYNC_NS)
+    return whole_ns

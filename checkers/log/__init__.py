@@ -1,0 +1,1 @@
+"""Rules about the log of messages: loss, duplication, order, offsets, polls, recovery, queries."""

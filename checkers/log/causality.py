@@ -1,0 +1,76 @@
+"""Causality: nothing is delivered before it is sent.
+
+**delivered_before_send**: a listener was called with a message whose send had not begun. Judged by the order of the
+history, which no clock can falsify: the harness writes a send down before it asks a client for it, and a client that
+sends by itself waits until the harness has written it down; so whatever a send causes comes later.
+
+Cannot see: a message that no producer sent (`phantom`), and a body that is not intact, because it proves nothing about
+its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.engine.position_index import index_of
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask
+
+NEVER = -1  # a place to which nothing was sent
+
+
+def tally_causality(columns: Columns, context: Context) -> Tally:
+    """Judge whole messages (partition key: message)."""
+    return Tally.of(list(_early(columns, context)))
+
+
+def _early(columns: Columns, context: Context) -> Iterator[Finding]:
+    """The first early delivery of each message."""
+    sends, deliveries = columns.sends, columns.deliveries
+    order = np.argsort(sends.message, kind="stable")
+    sent = sends.message[order]
+    if not len(sent):
+        return
+    at = np.minimum(np.searchsorted(sent, deliveries.message), len(sent) - 1)
+    source = order[at]
+    known = (sent[at] == deliveries.message) & (deliveries.message != UNKNOWN) & deliveries.body_ok
+    rows = np.flatnonzero(known & (deliveries.invoke_index < sends.invoke_index[source]))
+    rows = rows[np.lexsort((rows, deliveries.invoke_index[rows]))]
+    _, first = np.unique(deliveries.message[rows], return_index=True)
+    for row in rows[np.sort(first)].tolist():
+        send = int(source[row])
+        yield finding_at(
+            columns,
+            deliveries,
+            row,
+            anomaly="delivered_before_send",
+            judgement=judge(context.facts.mode, "delivered_before_send"),
+            detail=f"its send began with op {sends.invoke_index[send]}, of process {sends.process[send]}",
+            group=columns.names.groups[deliveries.group[row]],
+            at_invocation=True,
+        )
+
+
+def early_suspects(columns: Columns, _context: Context, cleared: Mask) -> Ints:
+    """Cleared messages that were delivered, where they were sent to, before their send began."""
+    sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
+    rows = np.flatnonzero(cleared & index.placed)
+    began = np.full(index.size, NEVER, np.int64)
+    began[index.send_place[rows]] = sends.invoke_index[rows]
+    early = deliveries.invoke_index < began[index.delivery_place]
+    return np.unique(deliveries.message[early])
+
+
+CAUSALITY = Kernel(
+    name="causality",
+    partition_by="message",
+    screened=True,
+    anomalies=("delivered_before_send",),
+    partial=tally_causality,
+    unknown_reason=nothing_missing,
+    more_suspects=early_suspects,
+)

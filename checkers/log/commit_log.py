@@ -1,0 +1,209 @@
+"""Holes in a commit log: a power loss may cost a suffix of the log, never something out of its middle.
+
+**log_hole**: an acknowledged copy that no consumer got from its broker, excused as part of a lost suffix,
+although the log reached beyond it: a recovery observation says so, or a message that was acknowledged
+before the fault, further up in the log, has survived. That one has survived for certain when the drained
+queue goes on past its offset and the offset holds no other message.
+
+Works on copies: a retried send may have reached its readers from another broker, and yet this broker
+must not have lost what it acknowledged. Only copies with a known physical offset can be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.derived.message_positions import first_at, place_ids, placements_of
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, rows_by_id, unless_unread
+from staticfire.checkers.engine.position_index import index_of
+from staticfire.checkers.guarantees.promises import RESYNC_NS, Hit, Loss, LossRule, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.model.message_ids import dense_numbers
+
+
+def tally_log_holes(columns: Columns, context: Context) -> Tally:
+    """Judge the copies of whole brokers (partition key: broker)."""
+    sends = columns.sends
+    acked = sends.where((sends.outcome == Outcome.OK) & (sends.physical_offset != UNKNOWN))
+    if not len(acked) or not context.promises.any_suffix_excused():
+        return Tally(counts={"excused_copies": 0})
+    missing = ~_delivered_from_broker(columns, acked) & _passed(columns, context, acked)
+    findings: list[Finding] = []
+    excused = 0
+    for brokers, rows in rows_by_id(columns.names.broker_of_queue[acked.queue]):
+        broker = columns.names.brokers[int(brokers[0])]
+        log = _Log(columns, context, broker, acked.where(rows), missing[rows])
+        excused += len(log.excused)
+        findings.extend(log.holes())
+    return Tally.of(findings, excused_copies=excused)
+
+
+def _delivered_from_broker(columns: Columns, acked: Touches) -> Mask:
+    """Which copies a consumer got from the broker that acknowledged them, shape (acked,)."""
+    brokers = columns.names.broker_of_queue
+    size = len(columns.names.brokers)
+    read = columns.deliveries.where(columns.deliveries.message != UNKNOWN)
+    messages, (got, wanted) = dense_numbers(read.message, acked.message)
+    delivered = np.zeros(messages * size, np.bool_)
+    delivered[got * size + brokers[read.queue]] = True
+    found: Mask = delivered[wanted * size + brokers[acked.queue]]
+    return found
+
+
+def _passed(columns: Columns, context: Context, acked: Touches) -> Mask:
+    """Which copies some group that wants them has read past, shape (acked,)."""
+    passed = np.zeros(len(acked), np.bool_)
+    for group in context.facts.groups:
+        passed |= context.wants(columns, acked, group) & context.resolved(columns, acked, group)
+    return passed
+
+
+class _Log:
+    """The acknowledged copies in one broker's log."""
+
+    __slots__ = ("_acked", "_broker", "_columns", "_context", "_missing", "_survived", "excused")
+
+    def __init__(
+        self, columns: Columns, context: Context, broker: str, acked: Touches, missing: Mask
+    ) -> None:
+        self._columns, self._context, self._broker = columns, context, broker
+        self._acked, self._missing = acked, missing
+        self._survived: Touches | None = None
+        self.excused = [
+            (row, rule)
+            for row in np.flatnonzero(missing).tolist()
+            if (rule := context.promises.rule(broker, int(acked.invoke_ns[row]))).loss
+            is Loss.SUFFIX
+        ]
+
+    def holes(self) -> Iterator[Finding]:
+        for row, rule in self.excused:
+            if reason := self._reached_beyond(int(self._acked.physical_offset[row]), rule):
+                yield finding_at(
+                    self._columns,
+                    self._acked,
+                    row,
+                    anomaly="log_hole",
+                    judgement=judge(self._context.facts.mode, "log_hole"),
+                    detail=f"lost, and no suffix of the log: {reason}",
+                )
+
+    def _reached_beyond(self, physical_offset: int, rule: LossRule) -> str | None:
+        """Say what proves that the log kept what lies above `physical_offset`."""
+        recovered = self._recovered_end(rule.hits)
+        if recovered is not None:
+            above = recovered > physical_offset
+            return f"it was recovered up to {recovered}" if above else None
+        survivor = self._survivor_above(physical_offset, min(hit.start_ns for hit in rule.hits))
+        if survivor is None:
+            return None
+        return f"key {survivor}, further up and acknowledged before the fault, has survived"
+
+    def _recovered_end(self, hits: tuple[Hit, ...]) -> int | None:
+        """Where the log of the best damaged replica ended in this episode, if observed.
+
+        A node may recover more than once; what counts is the shortest log it ever had, since later ones hold new
+        messages in place of what was lost.
+        """
+        nodes = {hit.node for hit in hits} & set(self._context.promises.holders(self._broker))
+        first_ns = min(hit.start_ns for hit in hits)
+        last_ns = max(hit.healed_ns for hit in hits) + RESYNC_NS
+        shortest: dict[str, int] = {}
+        for seen in self._context.observations:
+            if seen["kind"] != "recovery" or "end_offset" not in seen:
+                continue
+            if seen["node"] in nodes and first_ns <= seen["time_ns"] <= last_ns:
+                node, end = seen["node"], int(seen["end_offset"])
+                shortest[node] = min(end, shortest.get(node, end))
+        return max(shortest.values()) if shortest else None
+
+    def _survivor_above(self, physical_offset: int, fault_ns: int) -> str | None:
+        if self._survived is None:
+            certain = (
+                ~self._missing
+                & self._is_last_at_its_place()
+                & _below_the_end(self._columns, self._context, self._acked)
+            )
+            self._survived = self._acked.where(certain)
+        survived = self._survived
+        last = _furthest_before(survived, fault_ns)
+        if last is None or survived.physical_offset[last] <= physical_offset:
+            return None
+        return self._columns.names.key(int(survived.message[last]))
+
+    def _is_last_at_its_place(self) -> Mask:
+        """Which copies share their (queue, offset) with no other message, shape (acked,)."""
+        columns = self._columns
+        places = placements_of(
+            columns, np.arange(len(columns.sends)), np.arange(len(columns.deliveries))
+        )
+        ids = place_ids(places.queue, places.offset)
+        changed = places.message != places.message[first_at(ids)]
+        shared = np.zeros(int(ids.max()) + 1, np.bool_)
+        shared[ids[changed]] = True
+        unshared = np.zeros(len(self._columns.sends), np.bool_)
+        from_send = places.from_send
+        unshared[places.row[from_send]] = ~shared[ids[from_send]]
+        # The copies of this log are rows of columns.sends, found again by their message, which is sent once.
+        return unshared[_rows_of_messages(self._columns.sends, self._acked)]
+
+
+def _furthest_before(copies: Touches, fault_ns: int) -> int | None:
+    """The row of the copy furthest up in the log of those acknowledged before a time; the first such op."""
+    rows = np.flatnonzero(copies.time_ns < fault_ns)
+    if not len(rows):
+        return None
+    highest = copies.physical_offset[rows].max()
+    rows = rows[copies.physical_offset[rows] == highest]
+    return int(rows[np.argmin(copies.op_index[rows])])
+
+
+def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Ints:
+    """Messages that may prove a hole elsewhere in their log: the furthest up in each queue before each fault."""
+    sends = columns.sends
+    if not context.promises.any_suffix_excused():
+        return np.zeros(0, np.int64)
+    index = index_of(columns)
+    certain = cleared & (sends.outcome == Outcome.OK) & (sends.physical_offset != UNKNOWN)
+    certain &= index.delivered_at[index.send_place] & _below_the_end(columns, context, sends)
+    found: list[int] = []
+    for _, rows in rows_by_id(np.where(certain, sends.queue, UNKNOWN)):
+        copies = sends.where(rows)
+        if copies.queue[0] != UNKNOWN:
+            for fault_ns in context.promises.fault_starts():
+                last = _furthest_before(copies, fault_ns)
+                if last is not None:
+                    found.append(int(copies.message[last]))
+    return np.unique(np.array(found, np.int64))
+
+
+def _below_the_end(columns: Columns, context: Context, sends: Touches) -> Mask:
+    """Which of some placed sends lie below the end of their queue after a complete drain."""
+    names = columns.names
+    ends = np.zeros(len(names.queues) + 1, np.int64)  # the last: no queue
+    for drain in context.timeline.drains.values():
+        for row, queue in enumerate(names.queues):
+            if drain.complete and queue in drain.ends:
+                ends[row] = max(ends[row], drain.ends[queue].max_offset)
+    below: Mask = sends.queue_offset < ends[sends.queue]
+    return below
+
+
+def _rows_of_messages(sends: Touches, acked: Touches) -> Ints:
+    order = np.argsort(sends.message, kind="stable")
+    return order[np.searchsorted(sends.message[order], acked.message)]
+
+
+LOG_HOLES = Kernel(
+    name="log_holes",
+    partition_by="broker",
+    screened=True,
+    anomalies=("log_hole",),
+    partial=tally_log_holes,
+    unknown_reason=unless_unread,
+    counts_of_innocent=lambda _innocent: {"excused_copies": 0},
+    more_suspects=possible_survivors,
+)

@@ -1,0 +1,306 @@
+"""Duplication: a group got a message more than once. At-least-once allows it, but not without a reason.
+
+An extra delivery is either another *copy* (another place in a log: the message was stored again) or a
+*redelivery* of the same place. A copy is explained by an ambiguous, weakly acknowledged or retried send,
+up to the number of attempts. Where a client does not report that number, copies make the answer unknown.
+A redelivery is explained by a listener that did not finish, by the retry count, by a change of owner (members
+say what they own), or by two owners at once for as long as a rebalance may take. Members that do not say what they
+own may have lost a queue and got it back when another member of their group came or went, for as long as a rebalance
+takes. An owner goes back by itself only where excuse_table.py says why.
+
+**duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. An owner
+that starts again below an offset that was surely committed (committed.py) is never explained.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.derived.committed import surely_committed
+from staticfire.checkers.derived.process_ends import ended_ns
+from staticfire.checkers.derived.rebalances import bound_ns, excused_spans, rebalanced_ns
+from staticfire.checkers.derived.settled import set_back
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at
+from staticfire.checkers.engine.position_index import number_runs
+from staticfire.checkers.guarantees.promises import Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Outcome,
+    QueueKey,
+    Touches,
+    Transaction,
+)
+from staticfire.checkers.model.intervals import Span, without
+from staticfire.checkers.model.message_ids import dense_numbers
+from staticfire.checkers.model.timeline import Ownership
+
+FINISHED = Outcome.OK.value
+UNTOLD = "whose client does not say how often it tried"
+
+
+class Given(NamedTuple):
+    """A delivery of what was delivered more than once."""
+
+    row: int
+    topic: int
+    queue: int
+    queue_offset: int
+    group: int
+    process: int
+    outcome: int
+    tries: int
+    invoke_index: int
+    invoke_ns: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.queue, self.queue_offset
+
+
+def tally_duplication(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole messages (partition key: message)."""
+    rows, starts = _repeated(columns, context, columns.deliveries)
+    repeats = columns.deliveries.where(rows)
+    source = first_sends(columns, repeats.message[starts[:-1]]).tolist()
+    lists = (getattr(repeats, name).tolist() for name in Given._fields[1:])
+    given = list(map(Given, rows.tolist(), *lists))
+    findings = [
+        _judge_repeats(columns, context, given[start:stop], sent)
+        for (start, stop), sent in zip(pairwise(starts.tolist()), source, strict=True)
+    ]
+    return Tally.of(findings, **_untold(findings))
+
+
+def _untold(findings: Sequence[Finding]) -> dict[str, int]:
+    """How many messages have copies that only the missing number of attempts excuses."""
+    count = sum(
+        finding.judgement is Judgement.ALLOWED and UNTOLD in finding.detail for finding in findings
+    )
+    return {"attempts_unknown": count} if count else {}
+
+
+def _attempts_unknown(tally: Tally, _context: Context) -> str | None:
+    if not (count := tally.counts.get("attempts_unknown", 0)):
+        return None
+    return f"{count} messages have copies, and nothing says how often their sends were tried"
+
+
+def _readers(columns: Columns, context: Context, deliveries: Touches) -> tuple[int, Ints]:
+    """How many readers there are, and which one got each delivery: a group, or a member of one that broadcasts."""
+    groups = len(columns.names.groups)
+    if not context.facts.broadcasting:
+        return groups, deliveries.group
+    nodes = context.timeline.nodes
+    names = {name: number for number, name in enumerate(sorted(set(nodes.values())), start=1)}
+    processes, which = np.unique(deliveries.process, return_inverse=True)
+    number = np.array([names.get(nodes.get(p, ""), 0) for p in processes.tolist()], np.int64)
+    shared = np.array([group not in context.facts.broadcasting for group in columns.names.groups])
+    member = np.where(shared[deliveries.group], 0, number[which])
+    return groups * (len(names) + 1), deliveries.group * (len(names) + 1) + member
+
+
+def _repeated(columns: Columns, context: Context, deliveries: Touches) -> tuple[Ints, Ints]:
+    """Rows of what one reader got of one message, in delivery order, when that is more than one row.
+
+    The second array tells where among them each such pair starts, and the end.
+    """
+    readers, reader = _readers(columns, context, deliveries)
+    _, (message,) = dense_numbers(deliveries.message)
+    cell = message * readers + reader
+    cell[message == UNKNOWN] = -1  # bodies without a key are not one message
+    times = np.bincount(cell + 1, minlength=1)
+    times[0] = 0
+    rows = np.flatnonzero(times[cell + 1] > 1)
+    rows = rows[np.lexsort((rows, deliveries.invoke_index[rows], cell[rows]))]
+    return rows, number_runs(cell[rows])[1]
+
+
+def first_sends(columns: Columns, messages: Ints) -> Ints:
+    """The row of the first send of each message, UNKNOWN if there is none, shape (messages,)."""
+    distinct, first = np.unique(columns.sends.message, return_index=True)
+    if not len(distinct):
+        return np.full(len(messages), UNKNOWN, np.int64)
+    at = np.minimum(np.searchsorted(distinct, messages), len(distinct) - 1)
+    return np.where(distinct[at] == messages, first[at], UNKNOWN)
+
+
+def _judge_repeats(
+    columns: Columns, context: Context, repeats: Sequence[Given], sent: int
+) -> Finding:
+    reasons = [*_copies(columns, context, repeats, sent), *_redeliveries(columns, context, repeats)]
+    unexplained = [reason for reason, explained in reasons if not explained]
+    anomaly = "duplicate_unexplained" if unexplained else "duplicate"
+    told = unexplained or [reason for reason, _ in reasons]
+    mode = context.facts.mode
+    return finding_at(
+        columns,
+        columns.deliveries,
+        repeats[-1].row,
+        anomaly=anomaly,
+        judgement=judge(mode, anomaly) if unexplained else Judgement.ALLOWED,
+        detail=f"delivered {len(repeats)} times: {'; '.join(dict.fromkeys(told))}",
+        group=columns.names.groups[repeats[0].group],
+        at_invocation=True,
+    )
+
+
+def _copies(
+    columns: Columns, context: Context, repeats: Sequence[Given], sent: int
+) -> Iterator[tuple[str, bool]]:
+    """Judge how often the message was stored, if that is more than once."""
+    internal = columns.names.internal_topic
+    places = {of.place for of in repeats if not internal[of.topic]}
+    if len(places) < 2:
+        return
+    sends = columns.sends
+    if sent == UNKNOWN:
+        # It is a phantom, and reported there.
+        yield (f"{len(places)} copies of a message that no producer sent", True)
+    elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
+        stored = Counter(columns.names.queues[queue].broker for queue, _ in places)
+        yield _judge_moves(context, sends, sent, stored, repeats[-1].invoke_ns)
+    else:
+        attempts, outcome = int(sends.tries[sent]), Outcome(int(sends.outcome[sent]))
+        yield _judge_copies(len(places), attempts, outcome)
+
+
+def _judge_moves(
+    context: Context, sends: Touches, row: int, stored: Mapping[str, int], last_ns: int
+) -> tuple[str, bool]:
+    """What a broker kept back at first it may store more than once, when it dies before it writes down that it did.
+
+    `stored`: copies by broker. All copies of such a broker count as one; each attempt may have gone to another broker.
+    """
+    attempts, outcome = int(sends.tries[row]), Outcome(int(sends.outcome[row]))
+    copies, words = 0, ""
+    for broker, times in sorted(stored.items()):
+        since_ns = int(sends.invoke_ns[row])
+        window = (
+            context.excuses.find("moved_twice", since_ns, last_ns, broker) if times > 1 else None
+        )
+        copies += times if window is None else 1
+        words = words if window is None else f"; {window.words}"
+    if words and copies <= max(attempts, 1):
+        return f"{sum(stored.values())} copies of what was kept back{words}", True
+    return _judge_copies(copies, attempts, outcome)
+
+
+def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bool]:
+    if attempts >= copies:
+        return f"{copies} copies of a send with {attempts} attempts", True
+    if outcome is Outcome.WEAK:
+        return f"{copies} copies of a weakly acknowledged send", True
+    if attempts == 0 and outcome is not Outcome.OK:
+        return f"{copies} copies of a send whose outcome is unknown", True
+    if attempts == 0:
+        return f"{copies} copies of a send {UNTOLD}", True
+    return f"{copies} copies of a send with {attempts} attempt(s)", False
+
+
+def _redeliveries(
+    columns: Columns, context: Context, repeats: Sequence[Given]
+) -> Iterator[tuple[str, bool]]:
+    """Compare each delivery of a place with the one before it."""
+    last: dict[tuple[int, int], Given] = {}
+    chooses = columns.names.groups[repeats[0].group] in context.facts.assigned
+    for of in repeats:
+        if of.place in last and not chooses:  # whether a member went back is for `polls`
+            yield _judge_redelivery(columns, context, last[of.place], of)
+        last[of.place] = of
+
+
+def _judge_redelivery(
+    columns: Columns, context: Context, before: Given, again: Given
+) -> tuple[str, bool]:
+    if before.outcome != FINISHED:
+        return "the listener did not finish", True
+    if again.tries > before.tries:
+        return "retried by the consumer", True
+    group, queue = columns.names.groups[again.group], columns.names.queues[again.queue]
+    timeline = context.timeline
+    if (group, queue) not in timeline.ownership:
+        if again.process != before.process:
+            return "the group does not say who owns the queue", True
+        if _may_have_rebalanced(context, group, before, again):
+            return "the group does not say who owns the queue, and a member came or went", True
+        return _judge_same_owner(columns, context, queue, before, again)
+    gain = timeline.gained_before(group, queue, again.process, again.invoke_index)
+    if gain is None:
+        return f"process {again.process} never had the queue", False
+    since_ns = max(before.invoke_ns, gain.time_ns)
+    reset = context.excuses.find("sent_back", since_ns, again.invoke_ns)
+    if reset is not None:
+        return reset.words, True
+    committed = surely_committed(columns, context, (again.queue, again.group), gain)
+    if committed > again.queue_offset:
+        return f"owner began below offset {committed}, which was committed before", False
+    if gain.op_index > before.invoke_index:
+        return "the queue changed its owner, or was assigned anew", True
+    if again.process == before.process:
+        return _judge_same_owner(columns, context, queue, before, again)
+    return _judge_overlap(context, (group, queue), gain, before, again)
+
+
+def _may_have_rebalanced(context: Context, group: str, before: Given, again: Given) -> bool:
+    """Whether another member of the group opened or ended so late that its queues were shared out after `before`."""
+    others = {
+        (opened.process, opened.time_ns)
+        for opened in context.timeline.subscriptions
+        if opened.group == group and opened.process != again.process
+    }
+    since_ns = before.invoke_ns - rebalanced_ns(context.facts.timings)
+    return any(
+        since_ns <= changed_ns <= again.invoke_ns
+        for process, opened_ns in others
+        for changed_ns in (opened_ns, ended_ns(context, process))
+    )
+
+
+def _judge_same_owner(
+    columns: Columns, context: Context, queue: QueueKey, before: Given, again: Given
+) -> tuple[str, bool]:
+    """Nothing is given twice to one owner of a queue, unless the place where it pulls was set back."""
+    nodes, group = (context.timeline.nodes.get(again.process),), columns.names.groups[again.group]
+    anomaly = set_back(
+        columns, context, group, again.place, before.invoke_ns, "duplicate_unexplained"
+    )
+    times = before.invoke_ns, again.invoke_ns
+    window = context.excuses.find(anomaly, *times, queue.broker, nodes)
+    if window is not None:
+        return window.words, True
+    return "the same owner got it again, with no rebalance", False
+
+
+def _judge_overlap(
+    context: Context, pair: tuple[str, QueueKey], gain: Ownership, before: Given, again: Given
+) -> tuple[str, bool]:
+    """Two members had the queue at once: for as long as `owned_twice` allows, each may be given what the other had."""
+    first = context.timeline.gained_before(*pair, before.process, before.invoke_index)
+    if first is None:
+        return f"process {before.process} never had the queue", False
+    nodes = map(context.timeline.nodes.get, (before.process, again.process))
+    excused = excused_spans(context, "owned_twice", pair[0], pair[1].broker, nodes)
+    both = Span(max(first.time_ns, gain.time_ns), again.invoke_ns)
+    both_ns = sum(span.length_ns for span in without([both], excused))
+    what = f"processes {before.process} and {again.process} had the queue together"
+    if both_ns > bound_ns(context, pair[0], both):
+        return f"{what} for {seconds(both_ns)}", False
+    return f"{what} during a rebalance", True
+
+
+DUPLICATION = Kernel(
+    name="duplication",
+    partition_by="message",
+    screened=True,
+    anomalies=("duplicate_unexplained", "duplicate"),
+    partial=tally_duplication,
+    unknown_reason=_attempts_unknown,
+)

@@ -1,0 +1,176 @@
+"""Messages that a queue holds must be found in every other way, too.
+
+**invisible**: an acknowledged message is in its queue after the drain, and its id leads to nothing. **unindexed**: its
+key does not find it, although the broker keeps an index. Whether it is in its queue at all is the question of `loss`.
+**wrong_time_search**: a broker was asked which offset of a queue belongs to a time, the store time of a message that
+is there (SEARCH_OFFSET_BY_TIMESTAMP), and its answer is not the first message with that store time. Allowed where a
+clock of the broker was wrong, because then store times do not ascend; faithful brokers may answer with any of several.
+
+**torn_answer**: an answer of a broker held a record that is none: its sizes do not add up, or it ends too early. A
+broker must not serve such a record, whether it or its disk damaged it.
+
+**refused_read**: a message is in its queue, and a broker answers again and again that it has failed (SYSTEM_ERROR) when
+it is asked for this place, or for the offset of its store time. A group that comes to this place stays there. A broker
+that fails to read the place of a message that is missing from the queue is no finding here: `loss` judges whether the
+message may be missing.
+
+Look-ups that hold fewer messages than were asked for leave the answer unknown, and so does a broker that answers no
+search by time, or refuses it with another code.
+
+Cannot see: searches for times at which nothing was stored, and of other messages than two of each queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.features.delays import clock_stepped
+from staticfire.checkers.guarantees.promises import Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.model.columns import Columns, QueueKey
+from staticfire.checkers.model.timeline import Found, LookUp, RefusedRead, Searched, Torn
+
+DUE = "look_up"  # the kind of op that such a run is to hold (checkers/engine/evidence.py)
+# How a look-up ended at the first torn record before it named those (`torn`).
+NOT_A_RECORD = "the answer makes no sense: RecordError"
+
+
+def check_look_ups(_columns: Columns, context: Context) -> Verdict:
+    """Judge what brokers found by key and by id."""
+    look_ups = context.timeline.look_ups
+    findings = [
+        finding
+        for look_up in look_ups
+        for finding in (
+            *_missed(context, look_up),
+            *_torn(context, look_up),
+            *_refused(context, look_up),
+            *_wrong_times(context, look_up),
+        )
+    ]
+    found = [found for look_up in look_ups for found in look_up.found]
+    tally = Tally.of(
+        findings,
+        by_id=sum(f.by_id is True for f in found),
+        by_key=sum(f.by_key for f in found),
+        by_time=sum(len(look_up.searched) for look_up in look_ups),
+    )
+    reason = next((look_up.error for look_up in look_ups if look_up.error is not None), None)
+    reason = reason or _not_asked(context) or _incomplete(look_ups)
+    violated = any(finding.judgement is Judgement.VIOLATION for finding in findings)
+    return Verdict(
+        checker="look_ups",
+        valid=False if violated else ("unknown" if reason is not None else True),
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=reason,
+    )
+
+
+def _not_asked(context: Context) -> str | None:
+    """Say which brokers were not asked, in a run that asks all of them; None when all were."""
+    facts = context.facts
+    asked = {(look_up.topic, look_up.broker) for look_up in context.timeline.look_ups}
+    due = ((topic, broker) for topic in facts.topics for broker in sorted(facts.brokers))
+    missing = [f"{broker} for {topic}" for topic, broker in due if (topic, broker) not in asked]
+    if DUE not in facts.due or not missing:
+        return None
+    return f"the history does not say what brokers hold after the run: {', '.join(missing)}"
+
+
+def _incomplete(look_ups: Sequence[LookUp]) -> str | None:
+    """Say which look-up lacks an answer to what was asked for; None if none does."""
+    for one in look_ups:
+        answered = len(one.found) + len(one.torn)
+        if one.error is None and one.asked is not None and answered < one.asked:
+            return f"{one.broker} was asked for {one.asked} messages of {one.topic}, and {answered} answers are there"
+        if one.search_error is not None:
+            return f"{one.broker} answered no search by time in {one.topic}: {one.search_error}"
+    return None
+
+
+def _missed(context: Context, look_up: LookUp) -> Iterator[Finding]:
+    for found in look_up.found:
+        if found.in_queue and found.by_id is False:
+            yield _finding(
+                context, look_up, found, "invisible", "in its queue, but its id leads to nothing"
+            )
+        if found.in_queue and look_up.is_indexed and not found.by_key:
+            yield _finding(
+                context, look_up, found, "unindexed", "in its queue, but its key does not find it"
+            )
+
+
+def _torn(context: Context, look_up: LookUp) -> Iterator[Finding]:
+    for torn in look_up.torn:
+        detail = f"the answer of {look_up.node or look_up.broker} holds a torn record: {torn.error}"
+        yield _finding(context, look_up, torn, "torn_answer", detail)
+    error = look_up.error
+    if error is not None and error.startswith(NOT_A_RECORD):
+        detail = f"an answer of {look_up.node or look_up.broker} holds a torn record: {error}"
+        yield Finding(
+            anomaly="torn_answer",
+            judgement=judge(context.facts.mode, "torn_answer"),
+            op_index=look_up.op_index,
+            time_ns=look_up.time_ns,
+            detail=detail,
+            topic=look_up.topic,
+            broker=look_up.broker,
+        )
+
+
+def _refused(context: Context, look_up: LookUp) -> Iterator[Finding]:
+    held = {(of.key, of.queue, of.queue_offset) for of in look_up.found if of.in_queue}
+    for refused in look_up.refused:
+        if (refused.key, refused.queue, refused.queue_offset) in held:
+            detail = f"in its queue, and {look_up.node or look_up.broker} fails to read it: {refused.error}"
+            yield _finding(context, look_up, refused, "refused_read", detail)
+
+
+def _wrong_times(context: Context, look_up: LookUp) -> Iterator[Finding]:
+    for one in look_up.searched:
+        if one.answer_stored_ms != one.stored_ms:
+            what = f"where what is stored is of {one.answer_stored_ms}"
+        elif one.before_stored_ms == one.stored_ms and context.facts.mode == "hardened":
+            what = "which is not the first with that time"
+        else:
+            continue
+        place = QueueKey(look_up.topic, look_up.broker, one.queue)
+        why = clock_stepped(context, place, 0, look_up.time_ns)
+        detail = f"the search for time {one.stored_ms} ms led to offset {one.answer}, {what}"
+        finding = _finding(context, look_up, one, "wrong_time_search", detail)
+        if why is not None:
+            finding = replace(finding, judgement=Judgement.ALLOWED, detail=f"{detail}; {why}")
+        yield finding
+
+
+def _finding(
+    context: Context,
+    look_up: LookUp,
+    found: Found | Torn | Searched | RefusedRead,
+    anomaly: str,
+    detail: str,
+) -> Finding:
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=look_up.op_index,
+        time_ns=look_up.time_ns,
+        detail=detail,
+        key=found.key,
+        topic=look_up.topic,
+        broker=look_up.broker,
+        queue=found.queue,
+        queue_offset=found.queue_offset,
+    )
+
+
+LOOK_UPS = Checker(
+    name="look_ups",
+    anomalies=("invisible", "unindexed", "torn_answer", "refused_read", "wrong_time_search"),
+    check=check_look_ups,
+    rows=no_rows,
+    applies=lambda context: DUE in context.facts.due or bool(context.timeline.look_ups),
+)

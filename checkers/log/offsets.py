@@ -1,0 +1,336 @@
+"""Offset sanity: a group's committed offset follows what it consumed, and nothing else.
+
+**commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by then: the
+messages in between are skipped. **commit_rewound**: a commit sets the group's offset back, and no member rightly
+took the queue over at such an offset (rewinds.py). **commit_beyond_end**: at the drain the group's offset is higher
+than the queue is long, so the next messages will be skipped (allowed where the master's disk, which held the rest, is
+lost for good and a member had come as far). **commit_behind**: the drain says that the lag is 0, and the offset is
+below the end of the queue.
+
+A filter leaves out the rest: a group that has one skips only what it wants, and only where no later message came to lie
+in that place or before it.
+
+Starting points count as consumed: a group that begins at the end of a queue commits what it never read.
+The kernel takes the first commit of a queue without any delivery for such a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from staticfire.checkers.derived.settled import NOWHERE
+from staticfire.checkers.engine.kernel import Checker, Context, Kernel, Split, nothing_missing
+from staticfire.checkers.engine.position_index import (
+    index_of,
+    number_runs,
+    stable_order,
+    stream_ids,
+)
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.log.rewinds import rewinds, settled_below
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Commits,
+    Ints,
+    Mask,
+    Outcome,
+    Piece,
+    QueueKey,
+    Touches,
+)
+from staticfire.checkers.model.timeline import Drain, QueueEnd
+
+NOTHING = np.iinfo(np.int64).min  # below all offsets
+EVERYWHERE = np.iinfo(np.int64).max
+
+
+def tally_commits(columns: Columns, context: Context) -> Tally:
+    """Judge the commits of whole message queues (partition key: queue)."""
+    commits = _by_stream(columns, columns.commits)
+    findings: list[Finding] = []
+    for rows, stream in _streams(columns, commits):
+        mine = commits.where(rows)
+        reached = _reached(columns, context, mine, stream)
+        wanted = partial(_wanted_below, columns, context, mine)
+        settled = settled_below(columns, context, mine)
+        findings.extend(_judge_commits(columns, context, mine, reached, settled, wanted))
+    return Tally.of(findings, commits=len(commits))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Consumption:
+    """What some pieces of a queue tell of all its commits; everything of shape (commits,). Merges in any order."""
+
+    commits: Commits  # by group
+    reached: Ints
+    wanted: Ints
+    settled: Ints
+
+    def merge(self, other: Consumption) -> Consumption:
+        return Consumption(
+            commits=self.commits,
+            reached=np.maximum(self.reached, other.reached),
+            wanted=np.maximum(self.wanted, other.wanted),
+            settled=np.maximum(self.settled, other.settled),
+        )
+
+
+def look_at_consumption(columns: Columns, context: Context, piece: Piece) -> Consumption:
+    """Look what the groups had consumed of a piece of a queue before each commit."""
+    commits = _by_stream(columns, piece.commits)
+    reached, wanted = np.zeros(len(commits), np.int64), np.full(len(commits), NOTHING, np.int64)
+    settled = np.full(len(commits), NOWHERE, np.int64)
+    for rows, stream in _streams(columns, commits):
+        mine = commits.where(rows)
+        reached[rows] = _reached(columns, context, mine, stream)
+        settled[rows] = settled_below(columns, context, mine)
+        if columns.names.groups[int(mine.group[0])] in context.facts.wanted_tags:
+            wanted[rows] = _wanted_below(columns, context, mine)
+    return Consumption(commits=commits, reached=reached, wanted=wanted, settled=settled)
+
+
+def conclude_commits(state: Consumption, columns: Columns, context: Context) -> Tally:
+    """Judge the commits of a queue when all its pieces are known."""
+    findings: list[Finding] = []
+    for rows, _ in _streams(columns, state.commits):
+        mine, wanted = state.commits.where(rows), partial(state.wanted.__getitem__, rows)
+        known = state.reached[rows], state.settled[rows]
+        findings.extend(_judge_commits(columns, context, mine, *known, wanted))
+    return Tally.of(findings, commits=len(state.commits))
+
+
+def _by_stream(columns: Columns, commits: Commits) -> Commits:
+    order = stable_order(stream_ids(columns, commits))
+    return commits if order is None else commits.where(order)
+
+
+def _streams(columns: Columns, commits: Commits) -> Iterator[tuple[Ints, int]]:
+    """The rows of each stream, and its number; commits are sorted by it."""
+    ids = stream_ids(columns, commits)
+    _, cuts = number_runs(ids)
+    for start, end in pairwise(cuts.tolist()):
+        yield np.arange(start, end), int(ids[start])
+
+
+def _judge_commits(
+    columns: Columns,
+    context: Context,
+    commits: Commits,
+    reached: Ints,
+    settled: Ints,
+    wanted: Callable[[], Ints],
+) -> Iterator[Finding]:
+    """Judge what one group committed for one queue, against what it had consumed by then.
+
+    Of `columns` only the names are looked at.
+    """
+    # A group that has consumed nothing begins where it says.
+    next_offset = np.maximum(reached, commits.offset[0] if reached[0] == 0 else 0)
+    ahead = np.flatnonzero(commits.offset > next_offset)
+    if len(ahead) and columns.names.groups[int(commits.group[0])] in context.facts.wanted_tags:
+        # They skip what the group wants: a filter leaves out the rest.
+        ahead = ahead[wanted()[ahead] >= next_offset[ahead]]
+    for row in ahead.tolist():
+        detail = f"committed {commits.offset[row]}, consumed up to {next_offset[row]}"
+        yield _finding(columns, context, commits, row, "commit_ahead", detail)
+    for row, detail, is_excused in rewinds(columns, context, commits, settled):
+        finding = _finding(columns, context, commits, row, "commit_rewound", detail)
+        yield replace(finding, judgement=Judgement.INFORMATIONAL) if is_excused else finding
+
+
+def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
+    """The highest offset below each commit of a stream at which lies what its group wants, or NOTHING."""
+    sends, group = columns.sends, columns.names.groups[int(commits.group[0])]
+    placed = (sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN)
+    here = sends.where(placed & (sends.queue == commits.queue[0]))
+    here = here.where(~_given_anew(here))
+    wanted = np.sort(here.queue_offset[context.matches(columns, here, group)])
+    below = np.searchsorted(wanted, commits.offset)
+    found: Ints = np.concatenate(([NOTHING], wanted))[below]
+    return found
+
+
+def _given_anew(acked: Touches) -> Mask:
+    """Sends of a queue whose places, or places before them, went to later sends: a fault had cut the queue there.
+
+    Whether they were lost rightly is asked elsewhere; a group may have passed over what came in their places.
+    """
+    if not len(acked):
+        return np.zeros(0, np.bool_)
+    order = np.argsort(acked.queue_offset, kind="stable")
+    upto = np.searchsorted(acked.queue_offset[order], acked.queue_offset, side="right") - 1
+    latest_ns = np.maximum.accumulate(acked.invoke_ns[order])[upto]
+    given: Mask = latest_ns > acked.time_ns
+    return given
+
+
+def _reached(columns: Columns, context: Context, commits: Commits, stream: int) -> Ints:
+    """One past the highest offset consumed before each commit of a stream, 0 if none; shape (commits,).
+
+    What a listener failed for may have been sent back, and is passed then; whether it comes again is asked elsewhere.
+    """
+    deliveries = columns.deliveries
+    rows = index_of(columns).streams.ended(stream)
+    passed, at = deliveries.outcome[rows] == Outcome.OK, deliveries.op_index[rows]
+    offset = deliveries.queue_offset[rows]
+    if columns.names.groups[int(commits.group[0])] in context.facts.retries_max:
+        # Also while the listener is still busy: its client has given it up then.
+        order = np.argsort(deliveries.invoke_index[rows], kind="stable")
+        passed, at, offset = (
+            np.ones(len(order), np.bool_),
+            deliveries.invoke_index[rows],
+            offset[order],
+        )
+        at = at[order]
+    consumed = np.concatenate(([0], np.maximum.accumulate(np.where(passed, offset + 1, 0))))
+    reached: Ints = consumed[np.searchsorted(at, commits.op_index)]
+    return reached
+
+
+def _finding(
+    columns: Columns, context: Context, commits: Commits, row: int, anomaly: str, detail: str
+) -> Finding:
+    queue = columns.names.queues[int(commits.queue[row])]
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=int(commits.op_index[row]),
+        time_ns=int(commits.time_ns[row]),
+        detail=f"{detail}, by process {commits.process[row]}",
+        topic=queue.topic,
+        broker=queue.broker,
+        queue=queue.queue,
+        queue_offset=int(commits.offset[row]),
+        group=columns.names.groups[int(commits.group[row])],
+    )
+
+
+def check_drained_offsets(columns: Columns, context: Context) -> Verdict:
+    """Compare committed offsets with the ends of the queues, when the drain ended."""
+    drains = sorted(context.timeline.drains.items())
+    findings = [
+        finding
+        for (group, _topic), drain in drains
+        for queue, end in sorted(drain.ends.items())
+        for finding in _judge_end(columns, context, group, queue, end, drain)
+    ]
+    tally = Tally.of(findings, drains=len(drains))
+    violated = any(name in tally.counts for name in ("commit_beyond_end", "commit_behind"))
+    reason = next(_gaps(context), None) if drains else "no group was drained"
+    return Verdict(
+        checker="drained_offsets",
+        valid=False if violated else (True if reason is None else "unknown"),
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=reason,
+    )
+
+
+def _gaps(context: Context) -> Iterator[str]:
+    """What complete drains leave out: queues that a member had, and whose broker serves.
+
+    Where a broker makes a topic with its first message, others have none of its queues, whatever members believed.
+    """
+    known = sorted({queue for _, queue in context.timeline.ownership})
+    if not context.facts.topics_everywhere:
+        return
+    for (group, topic), drain in sorted(context.timeline.drains.items()):
+        if not drain.complete:
+            continue
+        for queue in known:
+            serves = queue.broker in context.facts.living_brokers
+            if queue.topic == topic and serves and queue not in drain.ends:
+                yield f"the drain of {group} leaves out queue {queue.queue} of {queue.broker}"
+
+
+def _judge_end(
+    columns: Columns, context: Context, group: str, queue: QueueKey, end: QueueEnd, drain: Drain
+) -> Iterator[Finding]:
+    beyond = end.committed > end.max_offset
+    if not beyond and not (drain.complete and end.committed < end.max_offset):
+        return
+    anomaly = "commit_beyond_end" if beyond else "commit_behind"
+    # A disk that is lost for good takes along what only weaker statuses promised, consumed or not.
+    gone = beyond and _lost_for_good(context.facts, queue.broker, drain.time_ns)
+    allowed = gone and end.committed <= _came_to(columns, context.facts, group, queue)
+    yield Finding(
+        anomaly=anomaly,
+        judgement=Judgement.ALLOWED if allowed else judge(context.facts.mode, anomaly),
+        op_index=drain.op_index,
+        time_ns=drain.time_ns,
+        detail=f"committed {end.committed}, the queue ends at {end.max_offset}",
+        topic=queue.topic,
+        broker=queue.broker,
+        queue=queue.queue,
+        queue_offset=end.committed,
+        group=group,
+    )
+
+
+def _came_to(columns: Columns, facts: RunFacts, group: str, queue: QueueKey) -> int:
+    """How far any member of a group has come in a queue; what a filter leaves out is not known."""
+    names, deliveries, commits = columns.names, columns.deliveries, columns.commits
+    if group in facts.wanted_tags:
+        return EVERYWHERE
+    if group not in names.groups or queue not in names.queues:
+        return 0
+    of_queue, of_group = names.queues.index(queue), names.groups.index(group)
+    given = (deliveries.queue == of_queue) & (deliveries.group == of_group)
+    told = (commits.queue == of_queue) & (commits.group == of_group)
+    return max(
+        int(deliveries.queue_offset[given].max(initial=-1)) + 1,
+        int(commits.offset[told].max(initial=0)),
+    )
+
+
+def rows_beyond_ends(columns: Columns, context: Context) -> Columns:
+    """Deliveries and commits of queues that ended before what was committed, where a disk may excuse it."""
+    asked = {
+        queue
+        for drain in context.timeline.drains.values()
+        for queue, end in drain.ends.items()
+        if end.committed > end.max_offset
+        and _lost_for_good(context.facts, queue.broker, drain.time_ns)
+    }
+    of_queues = np.flatnonzero([queue in asked for queue in columns.names.queues])
+    return Columns(
+        names=columns.names,
+        sends=columns.sends.where(slice(0)),
+        deliveries=columns.deliveries.where(np.isin(columns.deliveries.queue, of_queues)),
+        commits=columns.commits.where(np.flatnonzero(np.isin(columns.commits.queue, of_queues))),
+    )
+
+
+def _lost_for_good(facts: RunFacts, broker: str, until_ns: int) -> bool:
+    """Whether the master's disk is; one that was only wiped is filled from what the others have."""
+    return any(
+        fault.permanent and fault.fired_ns is not None and fault.fired_ns <= until_ns
+        for fault in facts.faults
+        if fault.bitten_ns is not None
+        and set(fault.targets).intersection(facts.brokers.get(broker, ())[:1])
+    )
+
+
+OFFSETS = Kernel(
+    name="offsets",
+    partition_by="queue",
+    anomalies=("commit_ahead", "commit_rewound"),
+    partial=tally_commits,
+    unknown_reason=nothing_missing,
+    split=Split(look_at_consumption, conclude_commits),
+)
+
+DRAINED_OFFSETS = Checker(
+    name="drained_offsets",
+    anomalies=("commit_beyond_end", "commit_behind"),
+    check=check_drained_offsets,
+    rows=rows_beyond_ends,
+)

@@ -1,0 +1,239 @@
+"""Order in a message queue: offsets name one message each, follow real time, and are delivered in turn.
+
+**inconsistent_offsets**: two messages at one (queue, offset). **nonmonotonic_send**: a process's send
+that was acknowledged before its next one began has the higher offset. **realtime_order**: the same
+across processes: appending to one log is linearizable. **out_of_order**: among first deliveries to a
+group, one owner (a process from one time that it gained the queue to the next) gets a lower offset after a higher one;
+so 2, 1, 2 is out of order. An assignment that leaves the queue with its process, or is of another topic or group, ends
+nothing. Redeliveries are the duplication checker's business.
+
+After a power loss that may cost a suffix of the log, offsets are used again: then the first two are
+allowed for messages that were exposed to it, if it struck before the later one was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.derived.message_positions import Placements, conflicting, placements_of
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing
+from staticfire.checkers.engine.position_index import Streams, index_of, number_runs
+from staticfire.checkers.guarantees.promises import NS_PER_S, Damage, Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, Touches
+
+NOWHERE: Ints = np.zeros(0, np.int64)
+BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
+
+
+def tally_order(columns: Columns, context: Context) -> Tally:
+    """Judge whole message queues (partition key: queue)."""
+    findings = [
+        *_inconsistent_offsets(columns, context),
+        *_misordered_sends(columns, context),
+        *_misordered_deliveries(columns, context),
+    ]
+    return Tally.of(findings)
+
+
+def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Finding]:
+    places = _disputed(columns)
+    for first, other in zip(*(side.tolist() for side in conflicting(places)), strict=True):
+        touches, row = _sighting(columns, places, other)
+        first_key = columns.names.key(int(places.message[first]))
+        yield finding_at(
+            columns,
+            touches,
+            row,
+            anomaly="inconsistent_offsets",
+            judgement=_judge_reuse(columns, context, places, (first, other)),
+            detail=f"the same offset also held key {first_key}",
+        )
+
+
+def _disputed(columns: Columns) -> Placements:
+    """All sightings at places where more than one message, or something unreadable, was seen."""
+    index = index_of(columns)
+    disputed = np.zeros(index.size, np.bool_)
+    disputed[index.send_place[index.strange_sends]] = True
+    disputed[index.delivery_place[index.strange_deliveries]] = True
+    if not disputed.any():
+        return placements_of(columns, NOWHERE, NOWHERE)
+    return placements_of(
+        columns,
+        np.flatnonzero(disputed[index.send_place]),
+        np.flatnonzero(disputed[index.delivery_place]),
+    )
+
+
+def _sighting(columns: Columns, places: Placements, at: int) -> tuple[Touches, int]:
+    touches = columns.sends if places.from_send[at] else columns.deliveries
+    return touches, int(places.row[at])
+
+
+def _judge_reuse(
+    columns: Columns, context: Context, places: Placements, pair: tuple[int, int]
+) -> Judgement:
+    """Whether the log may have lost one of two messages, so that its offset was used again."""
+    broker = columns.names.queues[int(places.queue[pair[0]])].broker
+    since_ns = min(_stored_since_ns(columns, places, at) for at in pair)
+    until_ns = max(_stored_by_ns(columns, places, at) for at in pair)
+    if any(_is_fragile(columns, places, at) for at in pair):
+        return _judge_fragile(context, broker, since_ns, until_ns)
+    return context.promises.rule(broker, since_ns, until_ns).judgement
+
+
+def _stored_since_ns(columns: Columns, places: Placements, at: int) -> int:
+    touches, row = _sighting(columns, places, at)
+    return int(touches.invoke_ns[row]) - (0 if places.from_send[at] else BUFFERED_NS)
+
+
+def _stored_by_ns(columns: Columns, places: Placements, at: int) -> int:
+    touches, row = _sighting(columns, places, at)
+    return int(touches.time_ns[row] if places.from_send[at] else touches.invoke_ns[row])
+
+
+def _is_fragile(columns: Columns, places: Placements, at: int) -> bool:
+    """Whether the sighting is only a weak acknowledgement.
+
+    A broker delivers only what is as safe as it will ever be: delivered counts as acknowledged.
+    """
+    touches, row = _sighting(columns, places, at)
+    if touches.outcome[row] != Outcome.WEAK:
+        return False
+    here = (places.queue == places.queue[at]) & (places.offset == places.offset[at])
+    return not np.any(here & (places.message == places.message[at]) & ~places.from_send)
+
+
+def _judge_fragile(context: Context, broker: str, since_ns: int, until_ns: int) -> Judgement:
+    destroyed = context.promises.damaged(
+        broker, at_least=Damage.WRITE_ERROR, since_ns=since_ns, until_ns=until_ns
+    )
+    return Judgement.ALLOWED if destroyed else Judgement.VIOLATION
+
+
+def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
+    """Compare each send with the highest offset acknowledged before it began."""
+    sends = columns.sends
+    # The place of a message that its broker kept back at first is not known.
+    acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN))
+    queue, offset = sends.queue[acked], sends.queue_offset[acked]
+    if not np.any((offset[1:] <= offset[:-1]) & (queue[1:] == queue[:-1])):
+        return  # in the order of acknowledgements offsets ascend
+    _, starts = number_runs(queue)
+    for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        of_queue = acked[first:last]
+        later, earlier = _overtaken(sends, of_queue, offset[first:last])
+        for row, before in zip(later.tolist(), earlier.tolist(), strict=True):
+            yield _misordered_send(columns, context, before, row)
+
+
+def _overtaken(sends: Touches, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
+    """Sends of one queue, by acknowledgement, whose offset is not above that of one acknowledged before they began.
+
+    The second column holds, for each, the send with the highest such offset.
+    """
+    highest = np.maximum.accumulate(offset)
+    back = 1 + np.flatnonzero(offset[1:] <= highest[:-1])
+    finished_before = np.searchsorted(sends.op_index[rows], sends.invoke_index[rows[back]])
+    reached = highest[finished_before - 1]
+    overtaken = (finished_before > 0) & (reached >= offset[back])
+    return rows[back[overtaken]], rows[np.searchsorted(highest, reached[overtaken])]
+
+
+def _misordered_send(columns: Columns, context: Context, earlier: int, row: int) -> Finding:
+    sends = columns.sends
+    same = sends.process[earlier] == sends.process[row]
+    broker = columns.names.queues[int(sends.queue[row])].broker
+    return finding_at(
+        columns,
+        sends,
+        row,
+        anomaly="nonmonotonic_send" if same else "realtime_order",
+        judgement=context.promises.rule(
+            broker, int(sends.invoke_ns[earlier]), int(sends.time_ns[row])
+        ).judgement,
+        detail=(
+            f"key {columns.names.key(int(sends.message[earlier]))} was acknowledged at offset "
+            f"{sends.queue_offset[earlier]} before this send began"
+        ),
+    )
+
+
+def _misordered_deliveries(columns: Columns, context: Context) -> Iterator[Finding]:
+    """Judge what a stream was given for the first time, and below what it had been given before."""
+    streams = index_of(columns).streams
+    late = streams.late
+    if not len(late):
+        return
+    first = np.ones(len(streams.place), np.bool_)
+    first[streams.back] = False
+    first[late] = True
+    _, cuts = number_runs(streams.number[late])
+    for start, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        stream = int(streams.number[late[start]])
+        begin, stop = streams.starts[stream], streams.starts[stream + 1]
+        positions = begin + np.flatnonzero(first[begin:stop])
+        yield from _misordered_to_group(columns, context, streams, positions, late[start:end])
+
+
+def _misordered_to_group(
+    columns: Columns, context: Context, streams: Streams, firsts: Ints, late: Ints
+) -> Iterator[Finding]:
+    """Judge the late among the first deliveries of one stream, owner by owner."""
+    process = columns.deliveries.process
+    owner_of_late = process[streams.row(late)]
+    owner_of_first = process[streams.row(firsts)]
+    for owner in np.unique(owner_of_late):
+        own = streams.row(firsts[owner_of_first == owner])
+        suspects = streams.row(late[owner_of_late == owner])
+        yield from _judge_owner(columns, context, own, np.flatnonzero(np.isin(own, suspects)))
+
+
+def _judge_owner(
+    columns: Columns, context: Context, rows: Ints, suspects: Ints
+) -> Iterator[Finding]:
+    """Report suspects that come after a higher offset, unless their owner gained the queue anew in between.
+
+    `rows` are deliveries to one owner, in the order of calls; `suspects` are positions in it.
+    """
+    deliveries = columns.deliveries
+    offset, called = deliveries.queue_offset[rows], deliveries.invoke_index[rows]
+    group = columns.names.groups[deliveries.group[rows[0]]]
+    queue = columns.names.queues[deliveries.queue[rows[0]]]
+    gains = context.timeline.gains(group, queue, int(deliveries.process[rows[0]]))
+    gained = np.array([gain.op_index for gain in gains], np.int64)
+    term = np.searchsorted(gained, called, side="right")
+    starts = np.searchsorted(term, term[suspects])  # terms ascend with calls
+    for start in np.unique(starts):
+        of_term = suspects[starts == start]
+        highest = np.maximum.accumulate(offset[start : of_term[-1] + 1])
+        ahead = start + np.searchsorted(highest, offset[of_term], side="right")
+        for at, before in zip(of_term.tolist(), ahead.tolist(), strict=True):
+            if before < at:
+                yield _out_of_order(columns, context, int(rows[at]), int(offset[before]))
+
+
+def _out_of_order(columns: Columns, context: Context, row: int, before: int) -> Finding:
+    deliveries = columns.deliveries
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly="out_of_order",
+        judgement=judge(context.facts.mode, "out_of_order"),
+        detail=f"process {deliveries.process[row]} had already been given offset {before}",
+        group=columns.names.groups[deliveries.group[row]],
+        at_invocation=True,
+    )
+
+
+ORDER = Kernel(
+    name="order",
+    partition_by="queue",
+    anomalies=("inconsistent_offsets", "nonmonotonic_send", "realtime_order", "out_of_order"),
+    partial=tally_order,
+    unknown_reason=nothing_missing,
+)

@@ -1,0 +1,142 @@
+"""Polls of a queue in pieces: what one piece cannot know of the owners that it sees, and the answers of the others.
+
+Pieces are ranges of offsets, and every group passed each border once, for good. So the past of a process that a piece
+sees for the first time is the last that it was given in lower pieces, and what its group was not given there in all, it
+had not been given by then. All of it is small: a few rows for each process, and messages that were skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.verdict import Tally
+from staticfire.checkers.model.columns import Columns, Touches, joined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Question:
+    """A delivery that is judged when the lower pieces are known, too."""
+
+    given: Touches  # one row
+    begins: bool  # its process had a delivery in this piece before, and was assigned anew since
+    leads: bool  # it is the first to its group in this piece
+    committed: int | None  # the offset of its group by then
+    skipped: (
+        Touches  # what its group had not been given by then, of this piece, below it, by offset
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PollBorder:
+    """What a piece asks, and what it answers to higher ones."""
+
+    number: int
+    questions: tuple[Question, ...]
+    last: Mapping[
+        int, Touches
+    ]  # by group: the last delivery to each process, in the order of calls
+    unread: Mapping[int, Touches]  # by group: what it was never given, by offset
+
+
+class Skip(NamedTuple):
+    """`skipped` should have come before `given`."""
+
+    given: Touches
+    skipped: Touches
+    what: str
+    inside: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PollsInPieces:
+    """Some pieces of one queue. Merges in any order."""
+
+    tally: Tally
+    borders: tuple[PollBorder, ...]  # by number
+
+    def merge(self, other: PollsInPieces) -> PollsInPieces:
+        borders = sorted((*self.borders, *other.borders), key=lambda border: border.number)
+        return PollsInPieces(tally=self.tally.merge(other.tally), borders=tuple(borders))
+
+    def skips(self, columns: Columns, context: Context) -> Iterator[Skip]:
+        """The answers to all questions, which is what was skipped; `borders` must be those of all pieces."""
+        below = _Below()
+        for border in self.borders:
+            for question in border.questions:
+                yield from below.answer(columns, context, question)
+            below.add(border)
+
+
+class _Past(NamedTuple):
+    """The last delivery to a process."""
+
+    offset: int
+    invoke_index: int
+
+
+class _Below:
+    """What is known of all pieces below a border."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[int, int], _Past] = {}  # by group and process
+        self._end: dict[
+            int, tuple[int, int]
+        ] = {}  # group -> process and offset of its last delivery
+        self._unread: dict[int, list[Touches]] = {}
+
+    def add(self, border: PollBorder) -> None:
+        for group, rows in border.last.items():
+            told = (rows.process, rows.queue_offset, rows.invoke_index)
+            for process, *past in zip(*(column.tolist() for column in told), strict=True):
+                self._last[group, process] = _Past(*past)
+                self._end[group] = process, past[0]
+        for group, rows in border.unread.items():
+            self._unread.setdefault(group, []).append(rows)
+
+    def answer(self, columns: Columns, context: Context, question: Question) -> Iterator[Skip]:
+        group, process = int(question.given.group[0]), int(question.given.process[0])
+        offset = int(question.given.queue_offset[0])
+        if question.leads and self._end.get(group) == (process, offset - 1):
+            return  # it follows the one before
+        past = self._last.get((group, process))
+        called = int(question.given.invoke_index[0])
+        if past is None or question.begins or _gained_between(columns, context, question, past):
+            since, inside = question.committed, False
+            what = f"began at {offset}; the group's offset was {since}"
+        else:
+            since, inside = past.offset + 1, past.invoke_index == called
+            what = f"was given {offset} after {past.offset}"
+        if since is not None and since < offset:
+            skipped = self._skipped(columns, context, question, since)
+            if len(skipped):
+                yield Skip(question.given, skipped, what, inside)
+
+    def _skipped(
+        self, columns: Columns, context: Context, question: Question, since: int
+    ) -> Touches:
+        names, given = columns.names, question.given
+        group, topic = names.groups[given.group[0]], names.topics[given.topic[0]]
+        parts = [question.skipped]
+        if topic in context.facts.groups.get(group, ()):
+            parts = [*self._unread.get(int(given.group[0]), ()), question.skipped]
+        drain = context.timeline.drains_of(group, topic)
+        end = None if drain is None else drain.ends.get(names.queues[int(given.queue[0])])
+        first = since if end is None else max(since, end.min_offset)
+        rows = joined(Touches, parts)
+        return rows.where(np.flatnonzero(rows.queue_offset >= first))
+
+
+def _gained_between(columns: Columns, context: Context, question: Question, past: _Past) -> bool:
+    given, names = question.given, columns.names
+    return context.timeline.gained_between(
+        names.groups[given.group[0]],
+        names.queues[given.queue[0]],
+        int(given.process[0]),
+        past.invoke_index,
+        int(given.invoke_index[0]),
+    )

@@ -1,0 +1,415 @@
+"""Polls: an owner is given the messages of a queue one after the other; it skips none and never goes back.
+
+An owner is a process from one time that it gained the queue to the next; an assignment that leaves the queue with its
+process ends nothing. What an owner is given is compared with what it was given before; its first delivery is compared
+with the offset that the group had committed by then.
+
+**poll_skip**: a stored message between the two, which its group had not been given before, was passed over; at the
+start of an owner: between the committed offset and the first delivery. Stored is what was acknowledged, and what any
+group was given from there, whatever its send came to. Excused as the loss of a message that was acknowledged would be,
+from when it was sent (without acknowledgement: from when it was first delivered), and where retention deleted it.
+**nonmonotonic_poll**: the owner was given an offset that is not above the one before, and not because its listener had
+not finished it. Allowed when the group had not committed it; informational where excuse_table.py says why.
+**int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where nothing is a reason to go back.
+
+Each member of a broadcasting group, or of one whose members choose their positions themselves, reads for itself: what
+the others were given explains nothing. In the latter a poll that did not succeed leaves the position where it was.
+
+Cannot see: skips of messages that were not acknowledged and that no group was given, or that a group with a filter may
+not want; of groups that need not see the topic; where a group without any committed offset should have begun; what a
+member of a broadcasting group starts with, as it keeps its offset itself. That a message was skipped for good is the
+business of `loss`.
+
+Source: Jepsen (redpanda, workload/queue.clj: poll-skip, nonmonotonic-poll and their int- forms), which excuses all
+groups; here commits and assignments are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from staticfire.checkers.derived.own_positions import NONE_BEFORE, steps_of_members
+from staticfire.checkers.derived.settled import set_back
+from staticfire.checkers.derived.stored_messages import StoredMessages
+from staticfire.checkers.engine.kernel import Context, Kernel, Split, finding_at, nothing_missing
+from staticfire.checkers.engine.position_index import (
+    PlaceIndex,
+    index_of,
+    number_runs,
+    stream_id,
+    stream_ids,
+)
+from staticfire.checkers.guarantees.promises import Judgement
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.log.poll_cut_points import PollBorder, PollsInPieces, Question
+from staticfire.checkers.model.columns import Columns, Ints, Mask, Outcome, Piece, Touches
+
+ANY_PROCESS = -1
+
+
+def tally_polls(columns: Columns, context: Context) -> Tally:
+    """Judge the deliveries of whole message queues (partition key: queue)."""
+    polls = _Polls(columns, context)
+    findings = (
+        finding for at, before in polls.out_of_step() for finding in polls.judge(at, before)
+    )
+    return Tally.of(findings, polled=len(columns.deliveries))
+
+
+def look_at_polls(columns: Columns, context: Context, piece: Piece) -> PollsInPieces:
+    """Judge the deliveries of a piece of a queue, and ask of those whose owner may have a past in a lower piece."""
+    polls = _Polls(replace(columns, commits=piece.commits, cache=columns.cache), context)
+    findings: list[Finding] = []
+    questions: list[Question] = []
+    for at, before in polls.out_of_step():
+        if piece.number and polls.looks_below(at, before, piece):
+            questions.append(polls.question(at, before, piece))
+        else:
+            findings.extend(polls.judge(at, before))
+    border = PollBorder(
+        number=piece.number,
+        questions=tuple(questions),
+        last=polls.last_rows(),
+        unread=polls.unread(piece),
+    )
+    tally = Tally.of(findings, polled=len(columns.deliveries))
+    return PollsInPieces(tally=tally, borders=(border,))
+
+
+def conclude_polls(state: PollsInPieces, columns: Columns, context: Context) -> Tally:
+    """Answer the questions of all pieces of a queue."""
+    findings = [
+        skip_finding(columns, context, skip.given, skip.skipped, skip.what, skip.inside)
+        for skip in state.skips(columns, context)
+    ]
+    return state.tally.merge(Tally.of(findings))
+
+
+class _Polls:
+    """The deliveries of some queues, stream by stream in the order of calls. Positions are in that order."""
+
+    def __init__(self, columns: Columns, context: Context) -> None:
+        self._columns, self._context = columns, context
+        self._index: PlaceIndex = index_of(columns)
+        self._streams = self._index.streams
+        self._stored = StoredMessages(columns, context)
+        self._visits_of: dict[tuple[int, int], tuple[Ints, Ints]] = {}
+
+    def out_of_step(self) -> Iterator[tuple[int, int]]:
+        """Positions that do not follow the one before by one, and the one that the same process had before."""
+        deliveries, streams = self._columns.deliveries, self._streams
+        if not len(deliveries):
+            return
+        rows = slice(None) if streams.rows is None else streams.rows
+        offset, process = deliveries.queue_offset[rows], deliveries.process[rows]
+        new_run = (process[1:] != process[:-1]) | (streams.number[1:] != streams.number[:-1])
+        odd = np.flatnonzero(new_run | (offset[1:] != offset[:-1] + 1)) + 1
+        before = odd - 1
+        starts = np.concatenate(([0], np.flatnonzero(new_run) + 1))
+        before[new_run[odd - 1]] = self._last_of_same(starts, process)[1:]
+        if not self._context.facts.assigned:
+            yield 0, NONE_BEFORE
+            yield from zip(odd.tolist(), before.tolist(), strict=True)
+            return
+        for at, last in ((0, NONE_BEFORE), *zip(odd.tolist(), before.tolist(), strict=True)):
+            if self._group_of(at) not in self._context.facts.assigned:
+                yield at, last
+        yield from steps_of_members(self._columns, self._streams, self._context.facts.assigned)
+
+    def _group_of(self, at: int) -> str:
+        group: str = self._columns.names.groups[self._columns.deliveries.group[self._row(at)]]
+        return group
+
+    def _last_of_same(self, starts: Ints, process: Ints) -> Ints:
+        """For each run of one process in one stream: where the process's run before that ended, or NONE_BEFORE."""
+        ends = np.append(starts[1:], len(process)) - 1
+        order = np.lexsort((starts, process[starts], self._streams.number[starts]))
+        by_owner = starts[order]
+        same = (process[by_owner[1:]] == process[by_owner[:-1]]) & (
+            self._streams.number[by_owner[1:]] == self._streams.number[by_owner[:-1]]
+        )
+        last = np.full(len(starts), NONE_BEFORE, np.int64)
+        last[order[1:][same]] = ends[order[:-1][same]]
+        return last
+
+    def judge(self, at: int, before: int) -> Iterator[Finding]:
+        row = self._row(at)
+        deliveries = self._columns.deliveries
+        offset = int(deliveries.queue_offset[row])
+        if before == NONE_BEFORE or not self._same_term(row, self._row(before)):
+            committed = self._committed(row)
+            if committed is not None and committed < offset:
+                yield from self._skipped(
+                    at, committed, f"began at {offset}; the group's offset was {committed}"
+                )
+            return
+        last = int(deliveries.queue_offset[self._row(before)])
+        inside = deliveries.invoke_index[row] == deliveries.invoke_index[self._row(before)]
+        if offset <= last:
+            yield from self._went_back(at, before, inside)
+        else:
+            yield from self._skipped(at, last + 1, f"was given {offset} after {last}", inside)
+
+    def looks_below(self, at: int, before: int, piece: Piece) -> bool:
+        """Whether what is to be said of a position may depend on offsets below the piece."""
+        if before == NONE_BEFORE:
+            return True
+        row = self._row(at)
+        if self._same_term(row, self._row(before)):
+            return False
+        committed = self._committed(row)
+        return committed is not None and committed < piece.first_offset
+
+    def question(self, at: int, before: int, piece: Piece) -> Question:
+        row = self._row(at)
+        given = self._columns.deliveries.where(slice(row, row + 1))
+        return Question(
+            given=given,
+            begins=before != NONE_BEFORE,
+            leads=at == int(self._streams.starts[self._streams.number[at]]),
+            committed=self._committed(row),
+            skipped=self.not_given(at, self._lowest_asked_for(piece, int(given.group[0]))),
+        )
+
+    def _lowest_asked_for(self, piece: Piece, group: int) -> int:
+        """No question about a group goes below this offset: the lowest that it was given, or has committed."""
+        commits = self._columns.commits
+        mine = commits.offset[(commits.queue == piece.queue) & (commits.group == group)]
+        lowest = piece.given[group][0]
+        return min(lowest, int(mine.min())) if len(mine) else lowest
+
+    def last_rows(self) -> Mapping[int, Touches]:
+        """By group: the last delivery to each process, in the order of calls. Of one queue."""
+        deliveries, streams = self._columns.deliveries, self._streams
+        found = {}
+        for start, stop in pairwise(streams.starts.tolist()):
+            rows = streams.row(np.arange(start, stop))[::-1]
+            _, last = np.unique(deliveries.process[rows], return_index=True)
+            of_group = deliveries.where(rows[np.sort(last)[::-1]])
+            found[int(of_group.group[0])] = of_group
+        return found
+
+    def unread(self, piece: Piece) -> Mapping[int, Touches]:
+        """By group: stored messages that it wants and was never given, as far as questions may go."""
+        return {
+            group: self._stored.touches(found)
+            for group in piece.given
+            if len(found := self._unread_by(group, piece))
+        }
+
+    def _unread_by(self, group: int, piece: Piece) -> Ints:
+        low, high = self._lowest_asked_for(piece, group), piece.given[group][1]
+        bounds = np.searchsorted(self._stored.offset, (low, high))
+        found = self._stored.matching(np.arange(*bounds), self._columns.names.groups[group])
+        stream = stream_id(self._columns, piece.queue, group)
+        given = np.zeros(self._index.size, np.bool_)
+        given[self._index.delivery_place[self._streams.ended(stream)]] = True
+        unread: Ints = found[~given[self._stored.place[found]]]
+        return unread
+
+    def _row(self, at: int) -> int:
+        rows = self._streams.rows
+        return at if rows is None else int(rows[at])
+
+    def _same_term(self, row: int, earlier: int) -> bool:
+        """Whether the process did not gain the queue anew between two of its deliveries."""
+        deliveries, names = self._columns.deliveries, self._columns.names
+        return not self._context.timeline.gained_between(
+            names.groups[deliveries.group[row]],
+            names.queues[deliveries.queue[row]],
+            int(deliveries.process[row]),
+            int(deliveries.invoke_index[earlier]),
+            int(deliveries.invoke_index[row]),
+        )
+
+    def _committed(self, row: int) -> int | None:
+        """The offset that the group had committed when this row's listener was called."""
+        deliveries, commits = self._columns.deliveries, self._columns.commits
+        queue, group = int(deliveries.queue[row]), int(deliveries.group[row])
+        rows = self._commit_rows.get((queue, group))
+        facts = self._context.facts
+        if rows is None or self._columns.names.groups[group] in (
+            *facts.broadcasting,
+            *facts.assigned,
+        ):
+            return None
+        known = int(np.searchsorted(commits.op_index[rows], deliveries.invoke_index[row]))
+        return int(commits.offset[rows[known - 1]]) if known else None
+
+    @cached_property
+    def _commit_rows(self) -> dict[tuple[int, int], Ints]:
+        """Rows of commits by queue and group, in the order of ops."""
+        commits = self._columns.commits
+        order = np.lexsort((commits.op_index, commits.group, commits.queue))
+        _, starts = number_runs(stream_ids(self._columns, commits)[order])
+        runs = (order[start:stop] for start, stop in pairwise(starts.tolist()))
+        return {(int(commits.queue[run[0]]), int(commits.group[run[0]])): run for run in runs}
+
+    def _skipped(
+        self, at: int, first_offset: int, what: str, inside: bool = False
+    ) -> Iterator[Finding]:
+        """Report stored messages from `first_offset` on, below this position, that the reader did not have."""
+        skipped = self.not_given(at, first_offset)
+        if len(skipped):
+            given = self._columns.deliveries.where(slice(row := self._row(at), row + 1))
+            yield skip_finding(self._columns, self._context, given, skipped, what, inside)
+
+    def not_given(self, at: int, first_offset: int) -> Touches:
+        """Stored messages from an offset on, below a position, that its reader wants and did not have by then."""
+        found = self._stored.due(self._row(at), first_offset)
+        if len(found):
+            found = found[~self._given_before(at, found)]
+        return self._stored.touches(found) if len(found) else self._nothing
+
+    @cached_property
+    def _nothing(self) -> Touches:
+        return self._columns.deliveries.where(slice(0))
+
+    def _given_before(self, at: int, found: Ints) -> Mask:
+        """Which of some stored messages the reader had been given, from where they are stored, before a position."""
+        place = self._stored.place[found]
+        if place[0] > self._streams.highest[at]:
+            return np.zeros(len(found), np.bool_)
+        places, visits = self._visits(at)
+        first = np.minimum(np.searchsorted(places, place), len(places) - 1)
+        given: Mask = (places[first] == place) & (visits[first] < at)
+        return given
+
+    def _visits(self, at: int) -> tuple[Ints, Ints]:
+        """The places that the reader of a position was given, ascending, and at which positions.
+
+        Positions of one place ascend. A reader is a group, or a member of one that broadcasts.
+        """
+        stream, reader = int(self._streams.number[at]), ANY_PROCESS
+        deliveries, row, facts = self._columns.deliveries, self._row(at), self._context.facts
+        if self._group_of(at) in (*facts.broadcasting, *facts.assigned):
+            reader = int(deliveries.process[row])
+        if (stream, reader) not in self._visits_of:
+            visits = np.arange(self._streams.starts[stream], self._streams.starts[stream + 1])
+            if reader != ANY_PROCESS:
+                visits = visits[deliveries.process[self._streams.row(visits)] == reader]
+            if self._group_of(at) in facts.assigned:
+                visits = visits[deliveries.outcome[self._streams.row(visits)] == Outcome.OK]
+            places = self._streams.place[visits]
+            order = np.argsort(places, kind="stable")
+            self._visits_of[stream, reader] = places[order], visits[order]
+        return self._visits_of[stream, reader]
+
+    def _went_back(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
+        deliveries = self._columns.deliveries
+        row, last = self._row(at), self._row(before)
+        earlier = self._last_given(at)
+        attempts = earlier, self._last_given(at, by=int(deliveries.process[row]))
+        if not inside and any(one is not None and self._retried(one, row) for one in attempts):
+            return
+        judgement, why = self._judge_back(row, last, earlier, inside)
+        offset, last_offset = deliveries.queue_offset[row], deliveries.queue_offset[last]
+        detail = f"process {deliveries.process[row]} was given {offset} after {last_offset}: {why}"
+        yield self._finding(row, "nonmonotonic_poll", inside, judgement, detail)
+
+    def _retried(self, earlier: int, row: int) -> bool:
+        """Whether a delivery is another attempt, because the listener did not finish the earlier one."""
+        deliveries = self._columns.deliveries
+        unfinished = deliveries.outcome[earlier] != Outcome.OK
+        return bool(unfinished or deliveries.tries[row] > deliveries.tries[earlier])
+
+    def _judge_back(
+        self, row: int, last: int, earlier: int | None, inside: bool
+    ) -> tuple[Judgement, str]:
+        if inside:
+            return Judgement.VIOLATION, "in one call"
+        if earlier is None:
+            return Judgement.VIOLATION, "its reader had not had it yet"
+        if (
+            self._columns.names.groups[self._columns.deliveries.group[row]]
+            in self._context.facts.assigned
+        ):
+            return Judgement.VIOLATION, "its position was further"
+        deliveries = self._columns.deliveries
+        committed = self._committed(row)
+        if committed is None or committed <= deliveries.queue_offset[row]:
+            return Judgement.ALLOWED, "the group had not committed it"
+        first_ns, last_ns = int(deliveries.invoke_ns[last]), int(deliveries.invoke_ns[row])
+        broker = self._columns.names.queues[int(deliveries.queue[row])].broker
+        place = int(deliveries.queue[row]), int(deliveries.queue_offset[row])
+        given_ns = int(deliveries.invoke_ns[earlier])
+        group = self._columns.names.groups[int(deliveries.group[row])]
+        anomaly = set_back(
+            self._columns, self._context, group, place, given_ns, "nonmonotonic_poll"
+        )
+        window = self._context.excuses.find(anomaly, first_ns, last_ns, broker)
+        if window is not None:
+            return Judgement.INFORMATIONAL, window.words
+        return Judgement.VIOLATION, f"the group had committed {committed}"
+
+    def _last_given(self, at: int, *, by: int = ANY_PROCESS) -> int | None:
+        """The row by which the reader, or a process of it, was given the same place before a position."""
+        place = self._streams.place[at]
+        places, visits = self._visits(at)
+        start, stop = np.searchsorted(places, place), np.searchsorted(places, place, side="right")
+        before = int(np.searchsorted(visits[start:stop], at))
+        rows = map(self._row, visits[start : start + before][::-1].tolist())
+        process = self._columns.deliveries.process
+        return next((row for row in rows if by in (ANY_PROCESS, int(process[row]))), None)
+
+    def _finding(
+        self, row: int, anomaly: str, inside: bool, judgement: Judgement, detail: str
+    ) -> Finding:
+        deliveries = self._columns.deliveries
+        return _finding(self._columns, deliveries, row, anomaly, inside, judgement, detail)
+
+
+def skip_finding(
+    columns: Columns, context: Context, given: Touches, skipped: Touches, what: str, inside: bool
+) -> Finding:
+    """What is said of the delivery `given` (one row), before which `skipped` should have come (by offset, some).
+
+    Of `columns` only the names are looked at.
+    """
+    names = columns.names
+    broker = names.queues[int(skipped.queue[0])].broker
+    detail = (
+        f"process {given.process[0]} {what}: {len(skipped)} skipped, first key "
+        f"{names.key(int(skipped.message[0]))} at offset {skipped.queue_offset[0]}"
+    )
+    # The strictest of what the loss of each of these messages would be.
+    judgement = context.promises.strictest(
+        broker, skipped.invoke_ns, lambda row: names.key(int(skipped.message[row]))
+    )
+    return _finding(columns, given, 0, "poll_skip", inside, judgement, detail)
+
+
+def _finding(
+    columns: Columns,
+    deliveries: Touches,
+    row: int,
+    anomaly: str,
+    inside: bool,
+    judgement: Judgement,
+    detail: str,
+) -> Finding:
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly=f"int_{anomaly}" if inside else anomaly,
+        judgement=judgement,
+        detail=detail,
+        group=columns.names.groups[deliveries.group[row]],
+        at_invocation=True,
+    )
+
+
+POLLS = Kernel(
+    name="polls",
+    partition_by="queue",
+    anomalies=("poll_skip", "int_poll_skip", "nonmonotonic_poll", "int_nonmonotonic_poll"),
+    partial=tally_polls,
+    unknown_reason=nothing_missing,
+    split=Split(look_at_polls, conclude_polls),
+)

@@ -1,0 +1,78 @@
+"""Retry and dead-letter topics that no consumer can read: what is in them is stored, and is lost all the same.
+
+**unreadable_topic**: at the end of the run a broker refuses to give out a retry topic or a dead-letter topic of a
+group. The harness tries each of them (`try_read`), because no consumer reads dead letters, and a refused retry topic
+looks like an empty one. A topic that does not exist is no finding: whether messages are missing is the question of
+`loss`. It is unknown where the history has no try, a try had no answer, or dead letters were not read to their end.
+
+Cannot see: what was unreadable during the run only, and queues other than the first.
+
+Source: AbstractSendMessageProcessor.createTopicInSendMessageBackMethod of Apache RocketMQ; older versions made
+dead-letter topics that may be written and not be read (PermName.PERM_WRITE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from staticfire.checkers.engine.evidence import TRY_READ
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.features.retries import DEAD, RETRY
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.model.columns import Columns
+from staticfire.checkers.model.timeline import TriedRead
+
+
+def check_readability(_columns: Columns, context: Context) -> Verdict:
+    """Judge what brokers answered when retry and dead-letter topics were read."""
+    tried = context.timeline.tried_reads
+    tally = Tally.of(
+        (_finding(context, one) for one in tried if one.type == "fail"),
+        read=sum(one.type == "ok" for one in tried),
+    )
+    silent = next((one for one in tried if one.type == "info"), None)
+    reason = next(_untried(context), None)
+    if silent is not None:
+        reason = f"{silent.topic} of {silent.broker} was not read to its end: {silent.error}"
+    return Verdict(
+        checker="readability",
+        valid=False if tally.findings else ("unknown" if reason is not None else True),
+        counts=tally.counts,
+        findings=tally.findings,
+        reason=reason,
+    )
+
+
+def _untried(context: Context) -> Iterator[str]:
+    """A sentence for each topic that the harness set out to read, and no try is in the history."""
+    if TRY_READ not in context.facts.due:
+        return
+    tried = {(one.topic, one.broker) for one in context.timeline.tried_reads}
+    for group in context.facts.retries_max:
+        for topic in (f"{RETRY}{group}", f"{DEAD}{group}"):
+            for broker in context.facts.brokers:
+                if (topic, broker) not in tried:
+                    yield f"nothing says whether {topic} of {broker} can be read"
+
+
+def _finding(context: Context, tried: TriedRead) -> Finding:
+    return Finding(
+        anomaly="unreadable_topic",
+        judgement=judge(context.facts.mode, "unreadable_topic"),
+        op_index=tried.op_index,
+        time_ns=tried.time_ns,
+        detail=f"{tried.broker} refuses to give out {tried.topic}: {tried.error}",
+        topic=tried.topic,
+        broker=tried.broker,
+        group=tried.group,
+    )
+
+
+READABILITY = Checker(
+    name="readability",
+    anomalies=("unreadable_topic",),
+    check=check_readability,
+    applies=lambda context: bool(context.timeline.tried_reads),
+    rows=no_rows,
+)

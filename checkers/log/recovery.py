@@ -1,0 +1,173 @@
+"""Recovery is stable: what was visible before a restart is there after it, and nothing else.
+
+**vanished**: an acknowledged message that a group had been given, or that a consumer could have been given, is not in
+its queue after the drain, although retention has not taken it. Where the master is lost for good, it must be in no
+queue of any slave (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this
+asks whether the log still has them, so a message that was consumed and then lost is found here only.
+**read_beyond_recovery**: a broker without replicas recovered its log up to some place, and later delivered a message
+from beyond it that had been acknowledged before: stale bytes that a recovery must destroy.
+
+What a fault may cost excuses `vanished` as it excuses loss. Cannot see: messages that no producer knows to be stored;
+what came back from a replica is there; a run whose brokers were not asked for their messages (`look_up`) has only ends
+of queues.
+
+Source: the promise of the hardened broker that a power cut never takes back what a group has consumed; the recovery
+rules of CommitLog (recoverNormally, recoverAbnormally) of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.derived.replica_copies import Copies, ReplicaCopies, judge_lost, loss_text
+from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of, unless_unread
+from staticfire.checkers.guarantees.promises import NS_PER_S, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
+
+BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
+
+
+def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
+    """Judge whole message queues (partition key: queue)."""
+    acked = (columns.sends.outcome == Outcome.OK) & (columns.sends.queue != UNKNOWN)
+    gone, elsewhere = _vanished(columns, context, acked)
+    counts = {"only_on_another_replica": elsewhere} if elsewhere else {}
+    return Tally.of([*gone, *_from_beyond(columns, context, acked)], **counts)
+
+
+def _vanished(columns: Columns, context: Context, acked: Mask) -> tuple[list[Finding], int]:
+    """What is gone, and how many messages are on another slave than the one that serves for a lost master."""
+    sends = columns.sends
+    low, ends, drained_at = _ends(columns, context)
+    beyond = (sends.queue_offset >= ends[sends.queue]) & (sends.op_index < drained_at[sends.queue])
+    gone = acked & (beyond | _not_found(columns, context))
+    deleted = sends.queue_offset < low[sends.queue]  # by retention
+    rows = np.flatnonzero(gone & ~deleted)
+    if not len(rows):
+        return [], 0
+    replicas = ReplicaCopies(columns, context, sends.message[rows])
+    copies = {row: replicas.of(columns, sends, row) for row in rows.tolist()}
+    found = [
+        _gone(columns, context, row, known)
+        for row, known in copies.items()
+        if not (known.survive and _has_lost_its_master(columns, context, row))
+    ]
+    return found, len(copies) - len(found)
+
+
+def _has_lost_its_master(columns: Columns, context: Context, row: int) -> bool:
+    """Whether slaves alone serve the queue of a send: what one of them lacks another one may have."""
+    queue = queue_of(columns, columns.sends, row)
+    return queue is not None and queue.broker not in context.facts.living_brokers
+
+
+def _gone(columns: Columns, context: Context, row: int, copies: Copies) -> Finding:
+    rule = judge_lost(columns, context, columns.sends, row, copies)
+    return finding_at(
+        columns,
+        columns.sends,
+        row,
+        anomaly="vanished",
+        judgement=rule.judgement,
+        detail=f"acknowledged, and not in its queue after the run; {loss_text(context, rule, copies)}",
+    )
+
+
+def _not_found(columns: Columns, context: Context) -> Mask:
+    """Which messages a broker was asked for and did not find at their place, shape (sends,)."""
+    missing = {
+        (look_up.topic, look_up.broker, found.queue, found.queue_offset, found.key)
+        for look_up in context.timeline.look_ups
+        for found in look_up.found
+        if not found.in_queue
+    }
+    sends, names = columns.sends, columns.names
+    gone = np.zeros(len(sends), np.bool_)
+    if missing:
+        offsets = np.array(sorted({place[3] for place in missing}), np.int64)
+        suspects = np.isin(sends.queue_offset, offsets) & (sends.queue != UNKNOWN)
+        for row in np.flatnonzero(suspects).tolist():
+            queue, key = names.queues[int(sends.queue[row])], names.key(int(sends.message[row]))
+            gone[row] = (*queue, int(sends.queue_offset[row]), key) in missing
+    return gone
+
+
+def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
+    """Columns of shape (queues,): first offset, end, and op index of the last drain that saw the queue."""
+    table = np.zeros((3, len(columns.names.queues) + 1), np.int64)  # the last one: no queue
+    numbers = {queue: number for number, queue in enumerate(columns.names.queues)}
+    for drain in context.timeline.drains.values():
+        for queue, end in drain.ends.items():
+            number = numbers.get(queue)
+            if number is not None and drain.complete and drain.op_index > table[2, number]:
+                table[:, number] = (end.min_offset, end.max_offset, drain.op_index)
+    for look_up in context.timeline.look_ups:  # retention goes on after the drain
+        for queue_id, first in look_up.first_offsets.items():
+            number = numbers.get(QueueKey(look_up.topic, look_up.broker, queue_id))
+            if number is not None:
+                table[0, number] = max(int(table[0, number]), first)
+    return table[0], table[1], table[2]
+
+
+def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
+    """Deliveries, after a recovery, of what lay beyond the recovered end and had been acknowledged before."""
+    ends: dict[int, int] = {}  # of each such delivery: what the log had been recovered up to
+    for seen in context.observations:
+        if seen["kind"] != "recovery" or "end_offset" not in seen:
+            continue
+        broker = next(
+            (name for name, nodes in context.facts.brokers.items() if nodes == (seen["node"],)),
+            None,
+        )
+        if broker is not None and broker in columns.names.brokers:
+            number = columns.names.brokers.index(broker)
+            late = _read_after(columns, acked, number, seen["time_ns"], seen["end_offset"])
+            for row in late.tolist():
+                ends.setdefault(row, seen["end_offset"])
+    delivered = columns.deliveries
+    for row, end_offset in sorted(ends.items()):
+        yield finding_at(
+            columns,
+            delivered,
+            row,
+            anomaly="read_beyond_recovery",
+            judgement=judge(context.facts.mode, "read_beyond_recovery"),
+            detail=f"the log was recovered up to {end_offset}, and this was acknowledged before that",
+            group=columns.names.groups[delivered.group[row]],
+            at_invocation=True,
+        )
+
+
+def _read_after(columns: Columns, acked: Mask, broker: int, at_ns: int, end_offset: int) -> Ints:
+    """Rows of deliveries, from the queue and the place in the log that had been acknowledged."""
+    sends = columns.sends
+    suspects = np.flatnonzero(
+        acked & (sends.physical_offset >= end_offset) & (sends.time_ns < at_ns)
+    )
+    of_broker = columns.names.broker_of_queue[sends.queue[suspects]] == broker
+    before = sends.where(suspects[of_broker])
+    if not len(before):
+        return np.zeros(0, np.int64)
+    delivered = columns.deliveries
+    late = np.flatnonzero(
+        (delivered.invoke_ns > at_ns + BUFFERED_NS)
+        & (delivered.physical_offset >= end_offset)
+        & np.isin(delivered.message, before.message)
+    )
+    order = np.argsort(before.message, kind="stable")
+    sent = before.where(order[np.searchsorted(before.message[order], delivered.message[late])])
+    same = sent.physical_offset == delivered.physical_offset[late]
+    found: Ints = late[same & (sent.queue == delivered.queue[late])]
+    return found
+
+
+RECOVERY = Kernel(
+    name="recovery",
+    partition_by="queue",
+    anomalies=("vanished", "read_beyond_recovery"),
+    partial=tally_recovery_stability,
+    unknown_reason=unless_unread,
+)

@@ -1,0 +1,120 @@
+"""Commits that set a group's offset back: each needs a member that took the queue over, at an offset not sure yet.
+
+A member that rightly takes a queue over begins at the offset that its broker knows, and may repeat what was not surely
+committed by then (`committed.py`). Nothing else sets an offset back: not the member that has the queue, not one that
+has lost it or never had it. Where the members of a group do not say what they own, the commits of each process are
+compared on their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from staticfire.checkers.derived.committed import least_offset, reader_of
+from staticfire.checkers.derived.settled import NOWHERE, settled_places
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.model.columns import Columns, Commits, Ints, QueueKey
+from staticfire.checkers.model.timeline import Ownership
+
+Rewind = tuple[int, str, bool]  # row of the commit, what it did, and whether that is excused
+SET_BACK = "commit_rewound"
+
+
+def settled_below(columns: Columns, context: Context, commits: Commits) -> Ints:
+    """The highest place of a settled message that each process had passed by the commit before, shape (commits,).
+
+    `commits`: one stream, sorted by op. NOWHERE where the commit is not below the one before.
+    """
+    found = np.full(len(commits), NOWHERE, np.int64)
+    for process in np.unique(commits.process).tolist():
+        rows = np.flatnonzero(commits.process == process)
+        for at in (1 + np.flatnonzero(np.diff(commits.offset[rows]) < 0)).tolist():
+            before = int(rows[at - 1])
+            found[rows[at]] = settled_places(columns, context).highest_below(
+                int(commits.queue[before]),
+                int(commits.offset[before]),
+                int(commits.time_ns[before]),
+            )
+    return found
+
+
+def rewinds(
+    columns: Columns, context: Context, commits: Commits, settled: Ints
+) -> Iterator[Rewind]:
+    """The rows of one stream's commits, sorted by op, that are lower than the one before, as each reader goes.
+
+    Of `columns` only the names are looked at. `settled`: as `settled_below` says.
+    """
+    if not np.any(commits.offset[1:] < commits.offset[:-1]):
+        return
+    pair = columns.names.groups[int(commits.group[0])], columns.names.queues[int(commits.queue[0])]
+    is_owned = pair in context.timeline.ownership
+    for rows in _by_reader(context, commits, pair[0], is_owned):
+        own = commits.where(rows)
+        for row in (1 + np.flatnonzero(np.diff(own.offset) < 0)).tolist():
+            what = f"committed {own.offset[row]} after {own.offset[row - 1]}"
+            is_settled = is_owned and bool(settled[rows[row]] >= own.offset[row])
+            anomaly = "sent_back" if is_settled else SET_BACK
+            why, is_excused = _judge(context, own, row, pair, is_owned, anomaly)
+            yield int(rows[row]), f"{what}: {why}", is_excused
+
+
+def _by_reader(context: Context, commits: Commits, group: str, is_owned: bool) -> Iterator[Ints]:
+    """The rows of each reader: a process where ownership is not reported, a node in a broadcasting group."""
+    processes, which = np.unique(commits.process, return_inverse=True)
+    names = [
+        str(process) if not is_owned else reader_of(context, group, process) or ""
+        for process in processes.tolist()
+    ]
+    reader = np.array([sorted(set(names)).index(name) for name in names], np.int64)[which]
+    for number in range(len(set(names))):
+        yield np.flatnonzero(reader == number)
+
+
+def _judge(
+    context: Context,
+    own: Commits,
+    row: int,
+    pair: tuple[str, QueueKey],
+    is_owned: bool,
+    anomaly: str,
+) -> tuple[str, bool]:
+    """Why a commit is lower than the one before, and whether the excuses of `anomaly` make that legal."""
+    process, broker = int(own.process[row]), pair[1].broker
+    if not is_owned:
+        window = _reset(context, own, row - 1, row, broker, anomaly)
+        return ("by the same process", False) if window is None else (window.words, True)
+    gain = context.timeline.gained_before(*pair, process, int(own.op_index[row]))
+    if gain is None:
+        return "by a member that never had the queue", False
+    if (lost := _lost(context, pair, gain, int(own.op_index[row]))) is not None:
+        later = (own.op_index[:row] > lost) & (own.offset[:row] > own.offset[row])
+        if np.any(later & (own.process[:row] != process)):
+            return "by a member that had lost the queue before", False
+    mine = (own.process[:row] == process) & (own.op_index[:row] > gain.op_index)
+    higher = np.flatnonzero(mine & (own.offset[:row] > own.offset[row]))
+    if len(higher):
+        window = _reset(context, own, int(higher[-1]), row, broker, anomaly)
+        return ("by the same owner", False) if window is None else (window.words, True)
+    least = least_offset(context, own.where(np.arange(row)), pair, gain)
+    window = context.excuses.find("sent_back", gain.time_ns, int(own.time_ns[row]))
+    if own.offset[row] < least and window is None:
+        return f"{least} was surely committed when the member took the queue", False
+    return "by a member that took the queue over", True
+
+
+def _reset(
+    context: Context, own: Commits, before: int, row: int, broker: str, anomaly: str
+) -> Window | None:
+    times = int(own.time_ns[before]), int(own.time_ns[row])
+    return context.excuses.find(anomaly, *times, broker)
+
+
+def _lost(context: Context, pair: tuple[str, QueueKey], gain: Ownership, before: int) -> int | None:
+    """The op by which a process lost a queue that it had gained, before another op; None: it still has it."""
+    changes = context.timeline.ownership_between(*pair, gain.op_index, before)
+    lost = (c.op_index for c in changes if c.process == gain.process and c.change == "lost")
+    return next(lost, None)

@@ -1,0 +1,315 @@
+"""Places in the commit log: one for each message, in the order of its queue, and a request is stored in its own order.
+
+**inconsistent_physical_offset**: one message, at one offset of its queue, was acknowledged or delivered with different
+physical offsets. **nonmonotonic_physical_offset**: of two neighbours in a queue the later one does not lie further up
+in the commit log, so a queue leads back, or two messages share a place. **int_nonmonotonic_send**: one request stored
+several messages in a queue, and not in the order in which it held them.
+
+Neighbours are messages with a known physical offset and no known message between them; offsets that held two messages
+are left to `inconsistent_offsets`. Replicas hold the same bytes, so it does not matter which one was read. After damage
+that may cost a suffix of the log, places are used again: then the first two are allowed for messages that were exposed
+to it, if it struck before the later one was stored.
+
+Cannot see: a message that lies where one of another queue lies, if that is between its own neighbours; the order of a
+request whose answer did not come. The messages of one request are the sends of one process that began and ended
+together, because a process has one request under way at a time.
+
+Source: CommitLog.putMessage and putMessages of Apache RocketMQ 4.9, which number and append under one lock; the
+`int-nonmonotonic-send` of Jepsen's Kafka workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.derived.proven import BUFFERED_NS
+from staticfire.checkers.engine.kernel import Context, Kernel, Split, finding_at, nothing_missing
+from staticfire.checkers.engine.position_index import index_of
+from staticfire.checkers.guarantees.promises import Damage, Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece, Touches
+
+
+class Stored(NamedTuple):
+    """A message at its place."""
+
+    touches: Touches  # one row: its send, or a delivery
+    from_send: bool
+    delivered: bool  # to a consumer, from this place
+
+    @property
+    def since_ns(self) -> int:
+        """The broker may hold it from then on."""
+        return int(self.touches.invoke_ns[0]) - (0 if self.from_send else BUFFERED_NS)
+
+    @property
+    def by_ns(self) -> int:
+        """The broker held it by then."""
+        return int(self.touches.time_ns[0] if self.from_send else self.touches.invoke_ns[0])
+
+
+Pair = tuple[Stored, Stored]  # neighbours of one queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoragePiece:
+    """The outermost messages of a piece of a queue; their neighbours are in other pieces."""
+
+    number: int
+    stored: tuple[Stored, ...]  # none, or the first and the last with a physical offset
+    sent: tuple[Stored, ...]  # none, or the first and the last that were acknowledged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StorageInPieces:
+    """Some pieces of one queue. Merges in any order."""
+
+    tally: Tally
+    pieces: tuple[StoragePiece, ...]  # by number
+
+    def merge(self, other: StorageInPieces) -> StorageInPieces:
+        pieces = sorted((*self.pieces, *other.pieces), key=lambda piece: piece.number)
+        return StorageInPieces(tally=self.tally.merge(other.tally), pieces=tuple(pieces))
+
+
+def tally_storage_order(columns: Columns, context: Context) -> Tally:
+    """Judge whole message queues (partition key: queue)."""
+    return _tally(columns, context, _Places(columns))
+
+
+def look_at_storage(columns: Columns, context: Context, piece: Piece) -> StorageInPieces:
+    """Judge a piece of a queue, and keep its ends."""
+    places = _Places(columns)
+    stored, sent = np.flatnonzero(places.stored), np.flatnonzero(places.sender != UNKNOWN)
+    ends = StoragePiece(
+        number=piece.number,
+        stored=tuple(places.stored_at(at) for at in stored[[0, -1]].tolist())
+        if len(stored)
+        else (),
+        sent=tuple(places.sent_at(at) for at in sent[[0, -1]].tolist()) if len(sent) else (),
+    )
+    return StorageInPieces(tally=_tally(columns, context, places), pieces=(ends,))
+
+
+def conclude_storage(state: StorageInPieces, columns: Columns, context: Context) -> Tally:
+    """Judge the neighbours that lie in two pieces; of `columns` only the names are looked at."""
+    stored = [piece.stored for piece in state.pieces if piece.stored]
+    sent = [piece.sent for piece in state.pieces if piece.sent]
+    met = ((lower[1], upper[0]) for lower, upper in pairwise(stored))
+    asked = ((lower[1], upper[0]) for lower, upper in pairwise(sent))
+    findings = [
+        *(_misplaced(columns, context, pair) for pair in met if _goes_back(pair)),
+        *(_shuffled(columns, context, pair) for pair in asked if _is_shuffled(pair)),
+    ]
+    return state.tally.merge(Tally.of(findings))
+
+
+def _tally(columns: Columns, context: Context, places: _Places) -> Tally:
+    return Tally.of(
+        [
+            *(_inconsistent(columns, context, places, row) for row in places.contradicting()),
+            *(_misplaced(columns, context, pair) for pair in places.stored_pairs()),
+            *(_shuffled(columns, context, pair) for pair in places.sent_pairs()),
+        ]
+    )
+
+
+class _Places:
+    """What lies at each place of some queues; arrays of shape (places,), which ascend with queue and offset."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns, self._index = columns, index_of(columns)
+        index, sends, deliveries = self._index, columns.sends, columns.deliveries
+        disputed = np.concatenate(
+            (
+                index.send_place[index.strange_sends],
+                index.delivery_place[index.strange_deliveries],
+            )
+        )
+        self.physical = np.full(index.size, UNKNOWN, np.int64)
+        _fill(self.physical, index.delivery_place, deliveries.physical_offset)
+        rows = np.flatnonzero(index.placed)
+        _fill(self.physical, index.send_place[rows], sends.physical_offset[rows])
+        self.physical[disputed] = UNKNOWN
+        self._others = self._differing()
+        self.stored = self.physical != UNKNOWN  # at one place in the log
+        self.stored[index.delivery_place[self._others]] = False
+        rows = rows[sends.outcome[rows] <= Outcome.WEAK]
+        self.sender = np.full(index.size, UNKNOWN, np.int64)  # rows of sends
+        self.sender[index.send_place[rows]] = rows
+        self.sender[disputed] = UNKNOWN
+
+    def _differing(self) -> Ints:
+        """Rows of deliveries with another physical offset than the one of their place."""
+        deliveries = self._columns.deliveries
+        there = self.physical[self._index.delivery_place]
+        rows = np.flatnonzero(there != deliveries.physical_offset)
+        known = (there[rows] != UNKNOWN) & (deliveries.physical_offset[rows] != UNKNOWN)
+        found: Ints = rows[known]
+        return found
+
+    def contradicting(self) -> list[int]:
+        """One such delivery of each place."""
+        _, first = np.unique(self._index.delivery_place[self._others], return_index=True)
+        rows: list[int] = self._others[first].tolist()
+        return rows
+
+    def stored_at(self, place: int) -> Stored:
+        """The message at a place that is `stored`."""
+        deliveries = self._columns.deliveries
+        rows = np.flatnonzero(self._index.send_place == place)
+        rows = rows[self._index.placed[rows]]
+        if len(rows) and self._columns.sends.physical_offset[rows[0]] != UNKNOWN:
+            return self._sent(int(rows[0]), place)
+        rows = np.flatnonzero(self._index.delivery_place == place)
+        row = int(rows[deliveries.physical_offset[rows] != UNKNOWN][0])
+        return Stored(deliveries.where(slice(row, row + 1)), from_send=False, delivered=True)
+
+    def sent_at(self, place: int) -> Stored:
+        """The send to a place that has a `sender`."""
+        return self._sent(int(self.sender[place]), place)
+
+    def _sent(self, row: int, place: int) -> Stored:
+        touches = self._columns.sends.where(slice(row, row + 1))
+        return Stored(touches, from_send=True, delivered=bool(self._index.delivered_at[place]))
+
+    def stored_pairs(self) -> Iterator[Pair]:
+        """Neighbours of which the later one does not lie further up in the log."""
+        places = np.flatnonzero(self.stored)
+        physical = self.physical[places]
+        for at in np.flatnonzero(physical[1:] <= physical[:-1]).tolist():
+            pair = self.stored_at(int(places[at])), self.stored_at(int(places[at + 1]))
+            if pair[0].touches.queue[0] == pair[1].touches.queue[0]:
+                yield pair
+
+    def sent_pairs(self) -> Iterator[Pair]:
+        """Neighbours of one request that are not in its order."""
+        sends = self._columns.sends
+        places = np.flatnonzero(self.sender != UNKNOWN)
+        rows = self.sender[places]
+        began, process = sends.invoke_index[rows], sends.process[rows]
+        back = np.flatnonzero((began[1:] <= began[:-1]) & (process[1:] == process[:-1]))
+        shuffled = _are_shuffled(sends.where(rows[back]), sends.where(rows[back + 1]))
+        for at in back[shuffled].tolist():
+            yield self.sent_at(int(places[at])), self.sent_at(int(places[at + 1]))
+
+
+def _fill(table: Ints, places: Ints, physical: Ints) -> None:
+    known = physical != UNKNOWN
+    if known.all():
+        table[places] = physical
+    else:
+        table[places[known]] = physical[known]
+
+
+def _goes_back(pair: Pair) -> bool:
+    lower, upper = (of.touches for of in pair)
+    return bool(upper.physical_offset[0] <= lower.physical_offset[0])
+
+
+def _is_shuffled(pair: Pair) -> bool:
+    lower, upper = (of.touches for of in pair)
+    return bool(_are_shuffled(lower, upper)[0])
+
+
+def _are_shuffled(lower: Touches, upper: Touches) -> Mask:
+    """Whether both are of one request, and the later one in the queue is the earlier one in the request; (sends,)."""
+    together = lower.queue == upper.queue
+    for name in ("process", "invoke_ns", "time_ns"):
+        together &= getattr(lower, name) == getattr(upper, name)
+    met = (upper.op_index > lower.invoke_index) | (upper.op_index == lower.op_index)
+    found: Mask = together & np.where(
+        upper.invoke_index == lower.invoke_index,
+        upper.message < lower.message,  # one op, whose messages have keys in their order
+        met & (upper.invoke_index < lower.invoke_index),
+    )
+    return found
+
+
+def _inconsistent(columns: Columns, context: Context, places: _Places, row: int) -> Finding:
+    deliveries = columns.deliveries
+    place = int(index_of(columns).delivery_place[row])
+    known = int(places.physical[place])
+    given = deliveries.where(slice(row, row + 1))
+    stored = Stored(given, from_send=False, delivered=True)
+    return finding_at(
+        columns,
+        given,
+        0,
+        anomaly="inconsistent_physical_offset",
+        judgement=_judge(columns, context, (stored, stored)),
+        detail=f"the same message, at the same offset, was also at physical offset {known}",
+        group=columns.names.groups[given.group[0]],
+        at_invocation=True,
+    )
+
+
+def _misplaced(columns: Columns, context: Context, pair: Pair) -> Finding:
+    lower, upper = pair
+    return finding_at(
+        columns,
+        upper.touches,
+        0,
+        anomaly="nonmonotonic_physical_offset",
+        judgement=_judge(columns, context, pair),
+        detail=(
+            f"key {columns.names.key(int(lower.touches.message[0]))}, at offset "
+            f"{lower.touches.queue_offset[0]}, lies at physical offset {lower.touches.physical_offset[0]}"
+        ),
+        at_invocation=not upper.from_send,
+    )
+
+
+def _shuffled(columns: Columns, context: Context, pair: Pair) -> Finding:
+    lower, upper = (of.touches for of in pair)
+    return finding_at(
+        columns,
+        upper,
+        0,
+        anomaly="int_nonmonotonic_send",
+        judgement=judge(context.facts.mode, "int_nonmonotonic_send"),
+        detail=(
+            f"in its request it was before key {columns.names.key(int(lower.message[0]))}, which got offset "
+            f"{lower.queue_offset[0]}"
+        ),
+    )
+
+
+def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
+    """Whether the log may have lost one of two, so that places were used again."""
+    broker = columns.names.queues[int(pair[0].touches.queue[0])].broker
+    since_ns, until_ns = min(of.since_ns for of in pair), max(of.by_ns for of in pair)
+    if any(_is_fragile(stored) for stored in pair):
+        destroyed = context.promises.damaged(
+            broker, at_least=Damage.WRITE_ERROR, since_ns=since_ns, until_ns=until_ns
+        )
+        return Judgement.ALLOWED if destroyed else Judgement.VIOLATION
+    promises = context.promises
+    if not all(stored.from_send for stored in pair):
+        promises = promises.visible
+    return promises.rule(broker, since_ns, until_ns).judgement
+
+
+def _is_fragile(stored: Stored) -> bool:
+    """Whether all that is known of it is an answer that promises nothing."""
+    is_acked = stored.from_send and stored.touches.outcome[0] == Outcome.OK
+    return not is_acked and not stored.delivered
+
+
+STORAGE_ORDER = Kernel(
+    name="storage_order",
+    partition_by="queue",
+    anomalies=(
+        "inconsistent_physical_offset",
+        "nonmonotonic_physical_offset",
+        "int_nonmonotonic_send",
+    ),
+    partial=tally_storage_order,
+    unknown_reason=nothing_missing,
+    split=Split(look_at_storage, conclude_storage),
+)

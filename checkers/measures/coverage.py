@@ -1,0 +1,213 @@
+"""Coverage: how often a run reached each mechanism of `coverage_marks.py`. Never decides a verdict.
+
+What columns tell is counted by a kernel: sends of more than one attempt, deliveries that a listener had failed for
+before, queues that changed hands while a listener was at work on them or between two deliveries in order, and messages
+that a filter kept back, some of which only their consumer can, as brokers compare hashes of tags.
+The rest is in observations, other verdicts
+and facts.
+
+A zero is no proof that a mechanism was not reached, only that the harness did not see it: logs of brokers that are not
+ours are not read. Source: the "sometimes" assertions of Antithesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context, Kernel, Split, nothing_missing
+from staticfire.checkers.engine.position_index import index_of, stream_id
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.verdict import Tally, Verdict
+from staticfire.checkers.measures.coverage_marks import MARKS, Mark
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece
+from staticfire.checkers.model.timeline import Timeline
+
+LUCK_MAX = 0.05  # the chance that seeds miss a mark by luck, from which it counts as lost
+
+
+def tally_coverage(columns: Columns, context: Context) -> Tally:
+    """Count what whole message queues tell (partition key: queue)."""
+    return Tally(
+        counts={
+            "retried_sends": int(np.count_nonzero(columns.sends.tries > 1)),
+            "retried_deliveries": int(np.count_nonzero(columns.deliveries.tries > 0)),
+            "rebalanced_at_work": _rebalanced_at_work(columns, context),
+            "handed_over": _handed_over(columns, context),
+            **_kept_back(columns, context),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CoverageInPieces:
+    """What some pieces of one queue tell. Merges in any order."""
+
+    tally: Tally  # of what is counted row by row
+    at_work: Mask  # by change of an owner, see `_worked_at`
+    ends: tuple[tuple[int, str, int, int], ...]  # piece, orderly group, its first and last process
+
+    def merge(self, other: CoverageInPieces) -> CoverageInPieces:
+        return CoverageInPieces(
+            tally=self.tally.merge(other.tally),
+            at_work=self.at_work | other.at_work,
+            ends=tuple(sorted((*self.ends, *other.ends))),
+        )
+
+
+def look_at_coverage(columns: Columns, context: Context, piece: Piece) -> CoverageInPieces:
+    """Count what a piece of a queue tells; what happens from one piece to the next is counted in the end."""
+    tally = tally_coverage(columns, replace(context, timeline=_no_owners(context.timeline)))
+    ends = [
+        (piece.number, group, int(process[0]), int(process[-1]))
+        for group, _, process in _orderly_calls(columns, context)
+        if len(process)
+    ]
+    return CoverageInPieces(tally=tally, at_work=_worked_at(columns, context), ends=tuple(ends))
+
+
+def _no_owners(timeline: Timeline) -> Timeline:
+    return replace(timeline, ownership={})
+
+
+def conclude_coverage(state: CoverageInPieces, _columns: Columns, _context: Context) -> Tally:
+    """Count what happens from one piece to the next."""
+    last: dict[str, int] = {}
+    handed_over = 0
+    for _, group, first_process, last_process in state.ends:
+        handed_over += last.get(group, first_process) != first_process
+        last[group] = last_process
+    counts = {
+        "rebalanced_at_work": int(np.count_nonzero(state.at_work)),
+        "handed_over": handed_over,
+    }
+    return state.tally.merge(Tally(counts=counts))
+
+
+def _handed_over(columns: Columns, context: Context) -> int:
+    """How often two deliveries in order, one after the other in their queue, went to different processes."""
+    return sum(
+        int(np.count_nonzero((queue[1:] == queue[:-1]) & (process[1:] != process[:-1])))
+        for _, queue, process in _orderly_calls(columns, context)
+    )
+
+
+def _orderly_calls(columns: Columns, context: Context) -> Iterator[tuple[str, Ints, Ints]]:
+    """Of each orderly group: queue and process of its deliveries, by queue and then in the order of calls."""
+    deliveries, groups = columns.deliveries, columns.names.groups
+    for group in context.facts.orderly:
+        if group in groups:
+            of_group = deliveries.where(np.flatnonzero(deliveries.group == groups.index(group)))
+            order = np.lexsort((of_group.invoke_index, of_group.queue))
+            yield group, of_group.queue[order], of_group.process[order]
+
+
+def _kept_back(columns: Columns, context: Context) -> dict[str, int]:
+    """Acknowledged messages that groups did not ask for, and those of them whose tag has the hash of a wanted one."""
+    sends, names = columns.sends, columns.names
+    sends = sends.where(np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN)))
+    filtered = colliding = 0
+    for group, wanted in context.facts.wanted_tags.items():
+        topics = context.facts.groups.get(group, ())
+        subscribed = np.array([topic in topics for topic in names.topics], np.bool_)[sends.topic]
+        unasked = subscribed & ~context.matches(columns, sends, group)
+        hashes = {java_hash(tag) for tag in wanted}
+        alike = [tag not in wanted and java_hash(tag) in hashes for tag in names.tags]
+        collides = np.array([*alike, False], np.bool_)[sends.tag]
+        filtered += int(np.count_nonzero(unasked))
+        colliding += int(np.count_nonzero(subscribed & collides))
+    return {"filtered_out": filtered, "colliding_tags": colliding}
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode without a sign, of text in the basic plane."""
+    code = 0
+    for letter in text:
+        code = (code * 31 + ord(letter)) & 0xFFFFFFFF
+    return code
+
+
+def _rebalanced_at_work(columns: Columns, context: Context) -> int:
+    """How often a queue was taken from or given to a member while a listener of the group worked on it."""
+    return int(np.count_nonzero(_worked_at(columns, context)))
+
+
+def _worked_at(columns: Columns, context: Context) -> Mask:
+    """At which changes of an owner a listener worked on the queue, in the order of the timeline."""
+    names, delivered = columns.names, columns.deliveries
+    worked: list[bool] = []
+    groups = {group: number for number, group in enumerate(names.groups)}
+    queues = {queue: number for number, queue in enumerate(names.queues)}
+    for (group, queue), changes in context.timeline.ownership.items():
+        if group in groups and queue in queues:
+            stream = stream_id(columns, queues[queue], groups[group])
+            rows = index_of(columns).streams.ended(stream)
+            begin, end = delivered.invoke_index[rows], delivered.op_index[rows]
+            for change in changes:
+                busy = (begin < change.op_index) & (change.op_index < end)
+                worked.append(bool(np.any(busy)))
+    return np.array(worked, np.bool_)
+
+
+COVERAGE = Kernel(
+    name="coverage",
+    partition_by="queue",
+    anomalies=(),
+    partial=tally_coverage,
+    unknown_reason=nothing_missing,
+    split=Split(look_at_coverage, conclude_coverage),
+)
+
+
+def coverage_of(
+    verdicts: Iterable[Verdict], observations: Sequence[Mapping[str, Any]], facts: RunFacts
+) -> dict[str, int]:
+    """How often each mark was reached, in the order of the table."""
+    counts = {
+        f"{verdict.checker}.{name}": count
+        for verdict in verdicts
+        for name, count in verdict.counts.items()
+    }
+    seen: dict[str, dict[str, int]] = {"log": {}, "history": {}}
+    wanted = {mark.seen.partition(".")[0] for mark in MARKS if mark.source == "observation"}
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for record in observations:
+        if record["kind"] == "events":
+            for source, events in seen.items():
+                for name, count in record.get(source, {}).items():
+                    events[name] = events.get(name, 0) + count
+        elif record["kind"] in wanted:
+            by_kind.setdefault(record["kind"], []).append(record)
+    bitten = [fault.kind for fault in facts.faults if fault.bitten_ns is not None]
+    return {mark.name: _count(mark, counts, seen, by_kind, bitten) for mark in MARKS}
+
+
+def _count(
+    mark: Mark,
+    counts: Mapping[str, int],
+    seen: Mapping[str, Mapping[str, int]],
+    by_kind: Mapping[str, Sequence[Mapping[str, Any]]],
+    bitten: Sequence[str],
+) -> int:
+    if mark.source == "verdict":
+        return counts.get(mark.seen, 0)
+    if mark.source == "fault":
+        return bitten.count(mark.seen)
+    if mark.source == "observation":
+        kind, _, field = mark.seen.partition(".")
+        return sum((record.get(field) or 0) >= mark.at_least for record in by_kind.get(kind, ()))
+    return seen[mark.source].get(mark.seen, 0)
+
+
+def missed(coverage: Mapping[str, int], campaign: str, seeds: int) -> list[str]:
+    """The marks that so many seeds of this campaign or workload have not reached, by more than bad luck."""
+    return [
+        mark.name
+        for mark in MARKS
+        if campaign in mark.campaigns
+        and not coverage.get(mark.name)
+        and (1.0 - mark.share) ** seeds < LUCK_MAX
+    ]

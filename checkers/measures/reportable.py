@@ -1,0 +1,168 @@
+"""The score of excuses: in which share of a run each anomaly could have been reported.
+
+Asked is every queue of every group in every moment, from the first assignment to the last drain: a moment is excused
+for an anomaly when a window of the table of excuses covers it for the member that had the queue then. `owned_twice` and
+the questions about locks are asked of each pair of members, `queue_unowned` of the whole group.
+Where other evidence shows that a fault explains nothing any more, its window ends there: of what sets an owner back
+asked is a message that was acknowledged then (`settled.py`). Two checkers know by themselves what ends the windows of
+their anomaly, and measure its share (`share_of`): a delayed message is not late for a fault while others pass
+(`late_deliveries.py`), and of each weak status is asked whether a broker could have given it then (`send_status.py`).
+Bounds (an overlap may last as long as a rebalance takes) are no excuses: they are the anomaly's definition.
+
+A checker below the floor of an anomaly has proven nothing about it, so its verdict is unknown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+from staticfire.checkers.derived.committed import FORGOTTEN, forgotten_spans
+from staticfire.checkers.derived.rebalances import excused_spans
+from staticfire.checkers.derived.settled import SET_BACK, settled_spans
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.groups.groups import owned_while_watched, watched_until_ns
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.intervals import Span, joined, without
+
+LATE = "late_delivery"
+# What is asked of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` is the
+# question whether a member that takes a queue over may begin below what was committed; where members say which broker
+# told them, whether it may although the master did.
+OF_OWNER = (
+    "commit_rewound",
+    "duplicate_unexplained",
+    "nonmonotonic_poll",
+    FORGOTTEN,
+)
+OF_PAIR = ("owned_twice",)
+OF_LOCK = ("two_listeners", "overlapping_owners")
+OF_GROUP = ("queue_unowned",)
+OF_SHARING = (*OF_PAIR, *OF_GROUP)
+FLOOR = 0.002  # of the time; a campaign that is one long fault proves nothing
+
+# A broker gives weak statuses near faults only, so no run could reach a floor.
+WITHOUT_FLOOR = frozenset({"weak_though_safe"})
+# The count of a checker that says whether there was anything to ask about.
+ASKED_OF = {LATE: "late"}
+
+Excused = Callable[[str, str, str, tuple[str | None, ...]], list[Span]]
+
+
+def reportable(context: Context, excused: Excused | None = None) -> dict[str, float]:
+    """The share, 0 to 1, of each anomaly that has an excuse and a question in this run.
+
+    `excused`: its spans for an anomaly, a group, a broker name and nodes, none of which overlap; by default those of
+    the table of excuses.
+    """
+    spans_of = cache(excused or _Excused(context))
+    asked: Counter[str] = Counter()
+    open_: Counter[str] = Counter()
+    for anomaly, group, broker, nodes, span in _questions(context):
+        asked[anomaly] += span.length_ns
+        open_[anomaly] += _open_ns(span, spans_of(anomaly, group, broker, nodes))
+    return {name: round(open_[name] / asked[name], 4) for name in sorted(asked) if asked[name]}
+
+
+def share_of(context: Context, excused: Callable[[str, QueueKey], list[Span]]) -> float | None:
+    """The share, 0 to 1, of an anomaly that is asked of each queue while it has an owner; None: no queue had one.
+
+    `excused`: its spans for a group and a queue, none of which overlap.
+    """
+    asked = open_ = 0
+    for pair, owned in _owned(context):
+        found = excused(*pair)
+        for _, span in owned:
+            asked += span.length_ns
+            open_ += _open_ns(span, found)
+    return round(open_ / asked, 4) if asked else None
+
+
+def _open_ns(span: Span, excused: Iterable[Span]) -> int:
+    """How much of a span lies outside others, which do not overlap."""
+    taken = (min(span.end_ns, of.end_ns) - max(span.start_ns, of.start_ns) for of in excused)
+    return span.length_ns - sum(taken_ns for taken_ns in taken if taken_ns > 0)
+
+
+def with_share(
+    verdict: Verdict,
+    anomaly: str,
+    context: Context,
+    *excused: Callable[[str, QueueKey], list[Span]],
+) -> Verdict:
+    """The verdict of a checker that knows by itself when its anomaly is excused; the mean of several questions."""
+    shares = [share for of in excused if (share := share_of(context, of)) is not None]
+    if not shares:
+        return verdict
+    return replace(verdict, reportable={anomaly: round(sum(shares) / len(shares), 4)})
+
+
+class _Excused:
+    """The spans of the table of excuses, without what is settled for those that set an owner back."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._settled: dict[str, list[Span]] = {}
+
+    def __call__(
+        self, anomaly: str, group: str, broker: str, nodes: tuple[str | None, ...]
+    ) -> list[Span]:
+        if anomaly in OF_SHARING:
+            return excused_spans(self._context, anomaly, group, broker, nodes)
+        if anomaly == FORGOTTEN:
+            [owner] = nodes
+            return forgotten_spans(self._context, group, broker, owner)
+        found = self._context.excuses.spans(anomaly, broker, nodes)
+        if anomaly not in SET_BACK:
+            return found
+        if broker not in self._settled:
+            self._settled[broker] = settled_spans(self._context, broker)
+        always = self._context.excuses.spans("sent_back", broker, nodes)
+        return joined([*without(found, self._settled[broker]), *always])
+
+
+def has_floor(anomaly: str, counts: Mapping[str, int]) -> bool:
+    """Whether a checker that counted so must have been able to report the anomaly."""
+    if anomaly in WITHOUT_FLOOR:
+        return False
+    return anomaly not in ASKED_OF or counts.get(ASKED_OF[anomaly], 0) > 0
+
+
+def below_floor(anomalies: Iterable[str], shares: Mapping[str, float]) -> str | None:
+    """Say which of the anomalies hardly ever could have been reported; None: all could."""
+    low = [f"{name} ({shares[name]:.1%})" for name in anomalies if shares.get(name, 1.0) < FLOOR]
+    return f"faults excuse nearly all of the run for {', '.join(low)}" if low else None
+
+
+_Question = tuple[str, str, str, tuple[str | None, ...], Span]
+
+
+def _questions(context: Context) -> Iterator[_Question]:
+    end_ns = watched_until_ns(context)
+    members_of = cache(lambda group: tuple(sorted(context.timeline.members(group))))
+    for (group, queue), spans in _owned(context):
+        members = members_of(group)
+        start_ns = min((span.start_ns for _, span in spans), default=end_ns)
+        for anomaly in OF_GROUP:
+            yield anomaly, group, queue.broker, members, Span(start_ns, end_ns)
+        shares = () if group in context.facts.broadcasting else OF_PAIR
+        pairs = (*shares, *(OF_LOCK if group in context.facts.orderly else ()))
+        for node, span in spans:
+            for anomaly in OF_OWNER:
+                yield anomaly, group, queue.broker, (node,), span
+            others = [other for other in members if other != node]
+            for anomaly, other in product(pairs, others):
+                yield anomaly, group, queue.broker, (node, other), span
+
+
+def _owned(
+    context: Context,
+) -> Iterator[tuple[tuple[str, QueueKey], list[tuple[str | None, Span]]]]:
+    """For each queue of each group: the nodes that had it, and when."""
+    node_of = context.timeline.nodes.get
+    for pair, owned in owned_while_watched(context).items():
+        yield pair, [(node_of(one.process), one.span) for one in owned if one.span.length_ns]

@@ -1,0 +1,1 @@
+"""Builds columns and a timeline from ops."""

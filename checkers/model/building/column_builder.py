@@ -1,0 +1,404 @@
+"""Ops to columns, fast: a tuple an op, a slice a delivery, and the arrays in one go at the end.
+
+What the system under test did is never an error here, however odd; an op that breaks the conventions of
+values is a HistoryError, because no verdict could be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+import numpy as np
+
+from staticfire.checkers.model.building.column_arrays import (
+    CommitRow,
+    ConsumeRow,
+    Ids,
+    SendRow,
+    commit_columns,
+    delivery_touches,
+    make_names,
+    send_touches,
+    touch_order,
+)
+from staticfire.checkers.model.building.column_values import BAD_VALUE, TOUCH_WIDTH, bad_op, integer
+from staticfire.checkers.model.building.contents_columns import ContentsBuilder
+from staticfire.checkers.model.building.range_rows import StretchTouches
+from staticfire.checkers.model.building.timeline_builder import TimelineBuilder
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Commits,
+    Names,
+    Outcome,
+    Touches,
+    Transaction,
+    joined,
+)
+from staticfire.checkers.model.event_times import StampRows
+from staticfire.checkers.model.gc_pause import collector_paused
+from staticfire.checkers.model.history import NEMESIS, HistoryError, Op, check_function
+from staticfire.checkers.model.message_contents import NO_PROPERTIES, digest_of_properties, split
+from staticfire.checkers.model.message_ids import MessageIds
+from staticfire.checkers.model.message_ranges import CONSUME_MANY, SEND_MANY
+from staticfire.checkers.model.timeline import Timeline
+
+WEAK_STATUSES = frozenset({"FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
+
+
+OnPair = Callable[
+    [Op, Op, int], None
+]  # the op, its invocation (or itself), how many touches it has
+TRANSACTIONS = {
+    "commit": Transaction.COMMIT,
+    "rollback": Transaction.ROLLBACK,
+    "unknown": Transaction.UNKNOWN,
+}
+NS_PER_MS = 1_000_000
+BATCH = 1 << 17  # ops that become arrays at a time
+SENT_TWICE = "key {!r} is sent a second time; keys are unique in a history"
+
+
+def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
+    """Turn a history into columns and a timeline; it may come from a generator, ops are not kept.
+
+    Raises HistoryError naming the op, and what `ops` raises.
+    """
+    builder = TouchBuilder()
+    add = builder.add
+    left = iter(ops)
+    taken = []
+    with collector_paused():
+        while batch := list(islice(left, BATCH)):
+            for op in batch:
+                add(op)
+            if len(batch) == BATCH:
+                taken.append(builder.take())
+        builder.finish()
+        taken.append(builder.take())
+    sends, deliveries, commits = zip(*taken, strict=True)
+    return _whole(
+        builder, _sorted(Touches, sends), _sorted(Touches, deliveries), _sorted(Commits, commits)
+    )
+
+
+R = TypeVar("R", Touches, Commits)
+
+
+def _sorted(kind: type[R], parts: Sequence[R]) -> R:
+    if len(parts) == 1:
+        return parts[0]
+    rows = joined(kind, parts)
+    order = touch_order(rows.queue, rows.op_index)
+    return rows if order is None else rows.where(order)
+
+
+def _whole(
+    builder: TouchBuilder, sends: Touches, deliveries: Touches, commits: Commits
+) -> tuple[Columns, Timeline]:
+    names = builder.names()
+    check_sent_once(sends, names)
+    columns = Columns(names=names, sends=sends, deliveries=deliveries, commits=commits)
+    return columns, builder.timeline.timeline()
+
+
+def _check_op(op: Op) -> None:
+    check_function(op.f, op.process)
+
+
+class TouchBuilder:
+    """Collects ops; `take` makes touches of those that have ended, `finish` of those that never ended."""
+
+    __slots__ = (
+        "_commits",
+        "_consumes",
+        "_contents",
+        "_delivered",
+        "_handlers",
+        "_nodes",
+        "_on_pair",
+        "_open_consumes",
+        "_open_sends",
+        "_sends",
+        "_stamps",
+        "_stretches",
+        "groups",
+        "messages",
+        "queues",
+        "sharding_keys",
+        "tags",
+        "timeline",
+        "topics",
+    )
+
+    def __init__(self, on_pair: OnPair | None = None) -> None:
+        """`on_pair` is told of each op that touched messages, with its invocation, as soon as both are known."""
+        self.messages = MessageIds()
+        self.topics, self.groups, self.queues = Ids(), Ids(), Ids()
+        self.tags, self.sharding_keys = Ids(), Ids()
+        self.timeline = TimelineBuilder()
+        self._nodes = self.timeline.nodes
+        self._on_pair = on_pair
+        self._sends: list[SendRow] = []
+        self._open_sends: dict[str, Op] = {}
+        self._consumes: list[ConsumeRow] = []  # an op each: what its touches share
+        self._delivered: list[Sequence[Any]] = []  # a touch each
+        self._contents = ContentsBuilder(self.tags)
+        self._stamps = StampRows()
+        self._open_consumes: dict[tuple[Any, ...], list[Op]] = {}  # in the order of calls
+        self._commits: list[CommitRow] = []
+        others = self.timeline.handlers()
+        self._stretches = StretchTouches(self.messages)
+        self._handlers = {**others, "send": self._send, "consume": self._consume}
+        self._handlers[SEND_MANY] = self._send
+        self._handlers[CONSUME_MANY] = partial(self._consume, rows="stretches")
+        self._handlers["probe"] = partial(self._probe, others["probe"])
+        self._handlers["commit"] = partial(self._commit, others["commit"])
+
+    def add(self, op: Op) -> None:
+        """Take the next op. Raises HistoryError naming it."""
+        if op.process == NEMESIS:
+            self.timeline.add(op)
+            return
+        handler = self._handlers.get(op.f)
+        if handler is None:
+            handler = _check_op
+        try:
+            handler(op)
+        except BAD_VALUE as error:
+            raise bad_op(op, error) from error
+
+    @property
+    def touches(self) -> int:
+        """How many touches `take` would return."""
+        return len(self._sends) + len(self._delivered) + self._stretches.touches
+
+    def _send(self, op: Op) -> None:
+        key = op.value["key"]
+        if op.type == "invoke":
+            if key in self._open_sends:
+                raise HistoryError(SENT_TWICE.format(key))
+            self._open_sends[key] = op
+            if op.node is not None:
+                self._nodes[op.process] = op.node
+            return
+        self._sent(op, self._open_sends.pop(key, op), _outcome(op))
+
+    def _sent(self, op: Op, invoke: Op, outcome: Outcome) -> None:
+        touches = 1
+        if op.stamp is not None or invoke.stamp is not None:
+            self._stamps.add(op, invoke)
+        if op.f == SEND_MANY:
+            touches = self._stretches.add_send(op, self._shared(op, invoke, outcome))
+        else:
+            self._sends.append(self._send_row(op, invoke, outcome))
+        if self._on_pair is not None:
+            self._on_pair(op, invoke, touches)
+
+    def _queue_of(self, value: dict[str, Any], outcome: Outcome) -> int:
+        """Of a send; only one that is not acknowledged may have none."""
+        topic = value["topic"]
+        if outcome is not Outcome.OK and (
+            value.get("broker") is None or value.get("queue") is None
+        ):
+            return UNKNOWN
+        return self.queues[topic, value["broker"], value["queue"]]
+
+    def _shared(self, op: Op, invoke: Op, outcome: Outcome) -> tuple[int, ...]:
+        """What the messages of a `send_many` share."""
+        if outcome is Outcome.OK and "stretches" not in op.value:
+            raise KeyError("stretches")
+        return (
+            op.index,
+            invoke.index,
+            op.time_ns,
+            invoke.time_ns,
+            op.process,
+            outcome,
+            self.topics[op.value["topic"]],
+            self._queue_of(op.value, outcome),
+            UNKNOWN,
+        )
+
+    def _send_row(self, op: Op, invoke: Op, outcome: Outcome) -> SendRow:
+        value = op.value
+        get = value.get
+        topic = value["topic"]
+        queue = self._queue_of(value, outcome)
+        if outcome is Outcome.OK:
+            integer(value["queue_offset"])
+        sharding_key, tag = get("sharding_key"), get("tag")
+        properties, size = get("properties"), get("size")
+        return (
+            op.index,
+            invoke.index,
+            op.time_ns,
+            invoke.time_ns,
+            op.process,
+            outcome,
+            value["key"],
+            self.topics[topic],
+            queue,
+            get("queue_offset", UNKNOWN),
+            get("physical_offset", UNKNOWN),
+            get("attempts", 0),
+            UNKNOWN if sharding_key is None else self.sharding_keys[sharding_key],
+            UNKNOWN if tag is None else self.tags[tag],
+            invoke.time_ns + integer(value["delay_ms"]) * NS_PER_MS if "delay_ms" in value else -1,
+            int(TRANSACTIONS[value["transaction"]]) if "transaction" in value else 0,
+            get("id", UNKNOWN),
+            digest_of_properties(properties) if properties else NO_PROPERTIES,
+            size if type(size) is int else UNKNOWN,
+        )
+
+    def _probe(self, note: Callable[[Op], None], op: Op) -> None:
+        if "key" in op.value:  # it is a message like any other
+            self._send(op)
+        note(op)
+
+    def _consume(self, op: Op, *, rows: str = "messages") -> None:
+        value = op.value
+        messages = value[rows]
+        if not messages:
+            return
+        # One consumer runs its listener on several queues at a time, and on one queue twice if it lost it meanwhile.
+        last = messages[-1]
+        ends = (messages[0][1], last[1] if isinstance(last, list | tuple) else None)
+        identity = (
+            op.process,
+            value["group"],
+            value["topic"],
+            value["broker"],
+            value["queue"],
+            *ends,
+        )
+        if op.type == "invoke":
+            self._open_consumes.setdefault(identity, []).append(op)
+            return
+        # Of several such calls the last one ends first; one that never ends is unfinished.
+        began = self._open_consumes.get(identity)
+        invoke = op if began is None else began.pop()
+        if not began:
+            self._open_consumes.pop(identity, None)
+        if op.type == "fail":
+            if self._on_pair is not None:
+                self._on_pair(op, invoke, 0)
+        else:
+            self._deliver(op, invoke, Outcome.OK if op.type == "ok" else Outcome.UNKNOWN)
+
+    def _deliver(self, op: Op, invoke: Op, outcome: Outcome) -> None:
+        value = op.value
+        topic = value["topic"]
+        shared = (
+            op.index,
+            invoke.index,
+            op.time_ns,
+            invoke.time_ns,
+            op.process,
+            outcome,
+            self.topics[topic],
+            self.queues[topic, value["broker"], value["queue"]],
+            self.groups[value["group"]],
+        )
+        if op.stamp is not None or invoke.stamp is not None:
+            self._stamps.add(op, invoke)
+        if op.f == CONSUME_MANY:
+            touches = self._stretches.add_delivery(op, shared)
+        else:
+            touches = self._add_messages(value["messages"], invoke.value["messages"], shared)
+        if self._on_pair is not None:
+            self._on_pair(op, invoke, touches)
+
+    def _add_messages(
+        self, messages: Sequence[Any], given: Sequence[Any], shared: tuple[int, ...]
+    ) -> int:
+        """Take the messages of a delivery; return how many. As a rule `given`, its invocation, has their contents."""
+        plain, contents = split(messages, TOUCH_WIDTH)
+        if contents is None and given is not messages and len(given) == len(messages):
+            _, contents = split(given, TOUCH_WIDTH)
+        if contents is not None:
+            self._contents.add(shared[0], len(self._delivered), contents)
+        self._consumes.append((*shared, len(plain)))
+        self._delivered.extend(plain)
+        return len(plain)
+
+    def _commit(self, note: Callable[[Op], None], op: Op) -> None:
+        note(op)
+        if op.type == "ok":
+            group, topic = self.groups[op.value["group"]], op.value["topic"]
+            for broker, number, offset in op.value["offsets"]:
+                queue = self.queues[topic, broker, number]
+                self._commits.append((op.index, op.time_ns, op.process, group, queue, offset))
+            if self._on_pair is not None:
+                self._on_pair(op, op, len(op.value["offsets"]))
+
+    def take(self) -> tuple[Touches, Touches, Commits]:
+        """The sends, the deliveries and the commits since the last time. Raises HistoryError."""
+        sends = send_touches(self._sends, self.messages)
+        contents = self._contents.take(len(self._delivered))
+        deliveries = delivery_touches(self._consumes, self._delivered, self.messages, contents)
+        commits = commit_columns(self._commits)
+        if self._stretches.touches:
+            many_sends, many_deliveries = self._stretches.take()
+            sends = _sorted(Touches, [sends, many_sends])
+            deliveries = _sorted(Touches, [deliveries, many_deliveries])
+        sends, deliveries = self._stamps.take(sends, deliveries)
+        self._sends, self._consumes, self._delivered, self._commits = [], [], [], []
+        return sends, deliveries, commits
+
+    def forget(self) -> None:
+        """Give back what only a timeline of the whole history needs, and what follows from ids."""
+        self.messages.forget()
+        self.timeline.forget()
+
+    def finish(self) -> None:
+        """No answer comes any more: what is open ends as unknown, to be taken once more. Raises HistoryError."""
+        try:
+            for op in self._open_sends.values():
+                self._sent(op, op, Outcome.UNKNOWN)
+            for op in chain.from_iterable(self._open_consumes.values()):
+                self._deliver(op, op, Outcome.UNKNOWN)
+        except BAD_VALUE as error:
+            raise bad_op(op, error) from error
+        self._open_sends, self._open_consumes = {}, {}
+
+    @contextmanager
+    def ended_for_now(self) -> Iterator[None]:
+        """`finish` for the time being: after it everything that was open is open again. Raises HistoryError."""
+        sends, consumes = self._open_sends, self._open_consumes
+        self.finish()
+        yield
+        self._open_sends, self._open_consumes = sends, consumes
+
+    def names(self) -> Names:
+        """All names so far. Raises HistoryError for one that is no name."""
+        return make_names(
+            self.messages, self.topics, self.queues, self.groups, self.tags, self.sharding_keys
+        )
+
+
+def check_sent_once(sends: Touches, names: Names) -> None:
+    """Raise HistoryError for a key that was sent twice: the two messages could not be told apart."""
+    order = np.argsort(sends.message, kind="stable")
+    message = sends.message[order]
+    again = np.flatnonzero(message[1:] == message[:-1])
+    if len(again):
+        row = max(
+            order[again[0]], order[again[0] + 1], key=lambda row: int(sends.invoke_index[row])
+        )
+        what = SENT_TWICE.format(names.key(int(sends.message[row])))
+        raise HistoryError(f"op {sends.op_index[row]} (process {sends.process[row]}): {what}")
+
+
+def _outcome(op: Op) -> Outcome:
+    if op.type == "fail":
+        return Outcome.FAILED
+    if op.type == "ok":
+        # Only SEND_OK is a promise, whatever the client that wrote this history thought of it.
+        return Outcome.OK if op.value.get("status", "SEND_OK") == "SEND_OK" else Outcome.WEAK
+    weak = op.error in WEAK_STATUSES or op.value.get("status") in WEAK_STATUSES
+    return Outcome.WEAK if weak else Outcome.UNKNOWN

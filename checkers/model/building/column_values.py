@@ -1,0 +1,75 @@
+"""Values of ops on their way into columns: a value that breaks the conventions is named.
+
+Types are checked by column (a set of types), and only a bad column is searched for its culprit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from staticfire.checkers.model.columns import Ints
+from staticfire.checkers.model.history import INT64_MAX, HistoryError, Op
+
+TOUCH_WIDTH = (
+    5  # key, queue offset, physical offset, body_ok, reconsume times; maybe contents behind
+)
+
+
+BAD_VALUE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+
+
+def bad_op(op: Op, error: Exception) -> HistoryError:
+    """What a value that breaks the conventions (one of BAD_VALUE) says about its op."""
+    what = f"the value lacks {error}" if isinstance(error, KeyError) else str(error)
+    return HistoryError(f"op {op.index} ({op.process} {op.type} {op.f}): {what}")
+
+
+def ints(values: Sequence[Any], what: str, at: Sequence[int] | Ints) -> Ints:
+    """A column of integers, shape (values,); `at` holds the op index of each. Raises HistoryError."""
+    check_types(values, {int}, what, at)
+    try:
+        return np.array(values, np.int64)
+    except OverflowError as error:
+        raise HistoryError(f"a {what} does not fit 64 bits: {error}") from error
+
+
+def check_types(
+    values: Sequence[Any], wanted: set[type], what: str, at: Sequence[int] | Ints
+) -> None:
+    """Raise HistoryError for the first value of another type; `at` holds the op index of each."""
+    if set(map(type, values)) <= wanted:
+        return
+    row = next(row for row, value in enumerate(values) if type(value) not in wanted)
+    names = " or ".join(sorted(kind.__name__ for kind in wanted))
+    raise HistoryError(f"op {at[row]}: {what} is {values[row]!r}; expected {names}")
+
+
+def check_widths(touches: Sequence[Sequence[Any]], at: Ints) -> None:
+    """Raise HistoryError for the first delivered message that does not have its five fields."""
+    check_types(touches, {list, tuple}, "message", at)
+    if set(map(len, touches)) <= {TOUCH_WIDTH}:
+        return
+    row = next(row for row, touch in enumerate(touches) if len(touch) != TOUCH_WIDTH)
+    raise HistoryError(
+        f"op {at[row]}: message {touches[row]!r} has {len(touches[row])} fields; expected "
+        "key, queue offset, physical offset, body_ok, reconsume times"
+    )
+
+
+def text(value: Any) -> str:
+    """The value if it is text. Raises HistoryError."""
+    return value if type(value) is str else _refuse(value, "text")
+
+
+def integer(value: Any) -> int:
+    """The value if it is an integer of 64 bits; True is none. Raises HistoryError."""
+    if type(value) is int and abs(value) <= INT64_MAX:
+        return value
+    return _refuse(value, "an integer of 64 bits")
+
+
+def _refuse(value: Any, wanted: str) -> NoReturn:
+    raise HistoryError(f"{value!r} is not {wanted}")

@@ -1,0 +1,80 @@
+"""Contents of messages on their way into columns, all of them in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from staticfire.checkers.model.columns import UNKNOWN, Ints
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.model.message_contents import (
+    CONTENTS,
+    TAG,
+    UNKNOWN_CONTENTS,
+    Contents,
+    check_contents,
+)
+
+
+class ContentsBuilder:
+    """Collects the contents of delivered messages; `take` makes columns of them. Most ops report none, or all."""
+
+    def __init__(self, tags: Mapping[str, int]) -> None:
+        """`tags` numbers tags as they are looked up."""
+        self._tags = tags
+        self._ops: list[tuple[int, int, Sequence[Contents]]] = []
+
+    def add(self, op_index: int, first: int, contents: Sequence[Contents]) -> None:
+        """Take what an op reports of its messages, of which the first is number `first` since the last time."""
+        self._ops.append((op_index, first, contents))
+
+    def take(self, messages: int) -> dict[str, Ints]:
+        """Columns of shape (messages,) since the last time; none where no op had contents. Raises HistoryError."""
+        ops, self._ops = self._ops, []
+        if not ops:
+            return {}
+        sizes = np.fromiter((len(contents) for _, _, contents in ops), np.int64, len(ops))
+        firsts = np.fromiter((first for _, first, _ in ops), np.int64, len(ops))
+        rows = [row for _, _, contents in ops for row in contents]
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        at = np.repeat(firsts, sizes) + within
+        try:
+            columns = dict(zip(CONTENTS, self._columns(rows), strict=True))
+        except (TypeError, ValueError, OverflowError):
+            raise _culprit(ops) from None
+        if len(rows) == messages:
+            return columns
+        whole = {name: np.full(messages, UNKNOWN, np.int64) for name in columns}
+        for name, column in columns.items():
+            whole[name][at] = column
+        return whole
+
+    def _columns(self, rows: Sequence[Contents]) -> Iterator[Ints]:
+        """Raises TypeError, ValueError or OverflowError if a value is not what it has to be."""
+        for number, values in enumerate(zip(*rows, strict=True)):
+            kinds = set(map(type, values))
+            if not kinds <= ({str, type(None)} if number == TAG else {int, type(None)}):
+                raise TypeError
+            if number == TAG:
+                known = [UNKNOWN if tag is None else self._tags[tag] for tag in values]
+                yield np.array(known, np.int64)
+                continue
+            has_all = kinds == {int}
+            numbers = values if has_all else [UNKNOWN if of is None else of for of in values]
+            column = np.array(numbers, np.int64)
+            if np.count_nonzero(column < 0) != (0 if has_all else values.count(None)):
+                raise ValueError
+            yield column
+
+
+def _culprit(ops: Sequence[tuple[int, int, Sequence[Contents]]]) -> HistoryError:
+    """What is wrong with the first contents that are none."""
+    for op_index, _, contents in ops:
+        for row in contents:
+            if row is not UNKNOWN_CONTENTS:
+                try:
+                    check_contents(row)
+                except ValueError as error:
+                    return HistoryError(f"op {op_index}: {error}")
+    raise AssertionError("the contents of all ops are what they have to be")

@@ -1,0 +1,132 @@
+"""Condensed ops to columns: each message of a stretch becomes a row, all rows of many stretches in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from staticfire.checkers.model.building.column_arrays import NOTHING_SPECIAL, SHARED, in_order
+from staticfire.checkers.model.building.column_values import integer, text
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Touches
+from staticfire.checkers.model.history import INT64_MAX, Op
+from staticfire.checkers.model.message_contents import NO_PROPERTIES
+from staticfire.checkers.model.message_ids import NUMBER_MASK, OTHER, MessageIds
+from staticfire.checkers.model.message_ranges import (
+    MANY_MAX,
+    Stretch,
+    nth_key,
+    of_delivery,
+    of_send,
+)
+
+_PLACED = (
+    "message",
+    "queue_offset",
+    "physical_offset",
+    "tries",
+    "body_ok",
+    "count",
+    "stride",
+    "size",
+)
+_SENT = {**NOTHING_SPECIAL, "properties": NO_PROPERTIES}
+WIDTH: Final = len(SHARED) + len(_PLACED)
+Shared = tuple[int, ...]  # what the messages of an op share, in the order of column_arrays.SHARED
+
+
+class StretchTouches:
+    """Collects stretches; `take_sends` and `take_deliveries` make touches of them."""
+
+    __slots__ = ("_deliveries", "_messages", "_sends", "touches")
+
+    def __init__(self, messages: MessageIds) -> None:
+        self._messages = messages
+        self._sends: list[tuple[int, ...]] = []
+        self._deliveries: list[tuple[int, ...]] = []
+        self.touches = 0  # collected
+
+    def add_send(self, op: Op, shared: Shared) -> int:
+        """Take a `send_many`; return of how many messages. Raises one of BAD_VALUE, HistoryError."""
+        value = op.value
+        count, attempts = _count(value["count"]), integer(value.get("attempts", 0))
+        first, size = text(value["key"]), value.get("size", UNKNOWN)
+        if "stretches" not in value:  # it is not known where they are
+            stretches: Iterator[Stretch] = iter(
+                [Stretch(first, UNKNOWN, UNKNOWN, True, attempts, count, 0)]
+            )
+        else:
+            told = map(of_send, value["stretches"])
+            stretches = (stretch._replace(tries=attempts) for stretch in told)
+        covered = 0
+        for stretch in stretches:
+            if stretch.key != nth_key(first, covered):
+                raise ValueError(f"a stretch begins with {stretch.key!r}; expected the next key")
+            self._sends.append((*shared, *self._row(stretch), integer(size)))
+            covered += stretch.length
+        if covered != count:
+            raise ValueError(f"its stretches hold {covered} messages; expected {count}")
+        self.touches += count
+        return count
+
+    def add_delivery(self, op: Op, shared: Shared) -> int:
+        """Take a `consume_many`; return of how many messages. Raises one of BAD_VALUE, HistoryError."""
+        total = 0
+        for row in op.value["stretches"]:
+            stretch = of_delivery(row)
+            self._deliveries.append((*shared, *self._row(stretch), UNKNOWN))
+            total += stretch.length
+        self.touches += _count(total)
+        return total
+
+    def _row(self, stretch: Stretch) -> tuple[int, ...]:
+        """The columns of _PLACED but the size. Raises ValueError for messages that cannot be."""
+        count = _count(stretch.length)
+        message = UNKNOWN if stretch.key is None else self._messages[text(stretch.key)]
+        offset, physical = integer(stretch.queue_offset), integer(stretch.physical_offset)
+        stride = integer(stretch.stride)
+        if count > 1:
+            if (
+                message == UNKNOWN
+                or message & OTHER
+                or (message & NUMBER_MASK) + count > NUMBER_MASK
+            ):
+                raise ValueError(
+                    f"key {stretch.key!r} begins a stretch; expected the form p<process>-<n>"
+                )
+            if offset + count > INT64_MAX or abs(physical) + count * abs(stride) > INT64_MAX:
+                raise ValueError("the offsets of a stretch do not fit 64 bits")
+        if type(stretch.body_ok) is not bool:
+            raise ValueError(f"body_ok is {stretch.body_ok!r}; expected bool")
+        tries = integer(stretch.tries)
+        return message, offset, physical, tries, int(stretch.body_ok), count, stride
+
+    def take(self) -> tuple[Touches, Touches]:
+        """Sends and deliveries since the last time, each by queue and op."""
+        taken = _expanded(self._sends, _SENT), _expanded(self._deliveries, NOTHING_SPECIAL)
+        self._sends, self._deliveries, self.touches = [], [], 0
+        return taken
+
+
+def _count(value: Any) -> int:
+    count = integer(value)
+    if not 1 <= count <= MANY_MAX:
+        raise ValueError(f"{count} messages in one op; allowed are 1 to {MANY_MAX}")
+    return count
+
+
+def _expanded(rows: Sequence[tuple[int, ...]], same: Mapping[str, int]) -> Touches:
+    table = np.array(rows, np.int64).reshape(len(rows), WIDTH)
+    counts = table[:, len(SHARED) + _PLACED.index("count")]
+    all_rows = np.repeat(table, counts, axis=0).T.copy()
+    columns: dict[str, Ints] = dict(zip((*SHARED, *_PLACED), all_rows, strict=True))
+    starts = np.cumsum(counts) - counts
+    step = np.arange(len(all_rows[0])) - np.repeat(starts, counts)
+    count, stride = columns.pop("count"), columns.pop("stride")
+    known = count > 1
+    columns["message"] += step
+    columns["queue_offset"] += np.where(known & (columns["queue_offset"] != UNKNOWN), step, 0)
+    columns["physical_offset"] += step * stride
+    body_ok = columns.pop("body_ok").astype(np.bool_)
+    return in_order(columns, same, body_ok)

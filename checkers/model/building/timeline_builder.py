@@ -1,0 +1,453 @@
+"""Ops that touch no message, as they come, to a timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from staticfire.checkers.model.building.column_values import BAD_VALUE, bad_op, integer, text
+from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.history import INT64_MAX, NEMESIS, Op, OpType
+from staticfire.checkers.model.message_ids import OTHER, MessageIds
+from staticfire.checkers.model.message_ranges import MANY_MAX
+from staticfire.checkers.model.timeline import (
+    Begun,
+    CheckBack,
+    Commit,
+    CommitTo,
+    Drain,
+    Exchange,
+    FaultOp,
+    Forward,
+    Found,
+    LookUp,
+    Opened,
+    Ownership,
+    Polled,
+    Probe,
+    QueueEnd,
+    Refused,
+    RefusedRead,
+    Searched,
+    Sent,
+    SentBack,
+    Subscribed,
+    Timeline,
+    Torn,
+    TriedRead,
+    Txn,
+)
+
+
+class TimelineBuilder:
+    """Collects the few ops that are no messages."""
+
+    __slots__ = (
+        "_answers",
+        "_assigned",
+        "_begins",
+        "_check_backs",
+        "_commits_to",
+        "_drains",
+        "_faults",
+        "_forwards",
+        "_handlers",
+        "_look_ups",
+        "_open_txns",
+        "_opens",
+        "_ownership",
+        "_probes",
+        "_refused",
+        "_replies",
+        "_sent_back",
+        "_subscriptions",
+        "_tried_reads",
+        "_txns",
+        "_unclear_commits",
+        "commits",
+        "nodes",
+    )
+
+    def __init__(self) -> None:
+        self.commits: dict[tuple[str, QueueKey], list[Commit]] = {}
+        self._unclear_commits: dict[tuple[str, QueueKey], list[Commit]] = {}
+        self.nodes: dict[int, str] = {}  # of clients that opened or sent
+        self._begins: dict[tuple[str, QueueKey], list[Begun]] = {}
+        self._commits_to: dict[tuple[str, str, int], list[CommitTo]] = {}
+        self._ownership: dict[tuple[str, QueueKey], list[Ownership]] = {}
+        self._assigned: dict[tuple[int, str, str], set[QueueKey]] = {}
+        self._drains: dict[tuple[str, str], Drain] = {}
+        self._probes: list[Probe] = []
+        self._opens: list[Opened] = []
+        self._look_ups: list[LookUp] = []
+        self._txns: list[Txn] = []
+        self._open_txns: dict[int, Op] = {}
+        self._check_backs: list[CheckBack] = []
+        self._replies: list[Exchange] = []
+        self._answers: list[Exchange] = []
+        self._subscriptions: list[Subscribed] = []
+        self._forwards: list[Forward] = []
+        self._sent_back: dict[str, list[SentBack]] = {}
+        self._faults: list[FaultOp] = []
+        self._tried_reads: list[TriedRead] = []
+        self._refused: list[Refused] = []
+        self._handlers = self.handlers()
+
+    def add(self, op: Op) -> None:
+        """Take the next op; one that touches messages is none of ours. Raises HistoryError naming it."""
+        if op.process == NEMESIS:
+            self._fault(op)
+            return
+        handler = self._handlers.get(op.f)
+        if handler is not None:
+            try:
+                handler(op)
+            except BAD_VALUE as error:
+                raise bad_op(op, error) from error
+
+    def handlers(self) -> dict[str, Callable[[Op], None]]:
+        """By f; they raise one of BAD_VALUE for a value that breaks the conventions."""
+        return {
+            "probe": self._probe,
+            "assign": self._assign,
+            "begin": self._begin,
+            "commit": self._commit,
+            "commit_to": self._commit_to,
+            "drain": self._drain,
+            "open": self._open,
+            "look_up": self._look_up,
+            "txn": self._txn,
+            "check_back": self._check_back,
+            "reply": self._reply,
+            "answer": self._answer,
+            "send_back": self._send_back,
+            "try_read": self._try_read,
+            "refused": self._refuse,
+            "forward": self._forward,
+        }
+
+    def _fault(self, op: Op) -> None:
+        verb, _, kind = op.f.partition("_")
+        if verb not in ("start", "stop"):  # a node ended, or the cluster is gone
+            return
+        targets, fault_id = op.value.get("targets"), op.value.get("fault_id")
+        nodes = targets if isinstance(targets, list | tuple) else ()
+        evidence = op.value.get("evidence")
+        bitten = evidence.get("bitten") if verb == "stop" and isinstance(evidence, dict) else None
+        self._faults.append(
+            FaultOp(
+                op.time_ns,
+                verb,
+                kind,
+                tuple(map(str, nodes)),
+                None if fault_id is None else str(fault_id),
+                bitten if isinstance(bitten, bool) else None,
+            )
+        )
+
+    def _probe(self, op: Op) -> None:
+        if op.type != "invoke":
+            self._probes.append(
+                Probe(
+                    op_index=op.index,
+                    time_ns=op.time_ns,
+                    broker=text(op.value["broker"]),
+                    type=op.type,
+                    error=op.error,
+                )
+            )
+
+    def _open(self, op: Op) -> None:
+        if op.type == "ok" and op.node is not None:
+            self._opens.append(Opened(op.time_ns, op.process, op.node))
+            self.nodes[op.process] = op.node
+            if "expression" in op.value:
+                self._subscribe(op, op.node)
+
+    def _subscribe(self, op: Op, node: str) -> None:
+        value = op.value
+        self._subscriptions.append(
+            Subscribed(
+                op_index=op.index,
+                time_ns=op.time_ns,
+                process=op.process,
+                node=node,
+                group=text(value["group"]),
+                topic=text(value["topic"]),
+                expression=text(value["expression"]),
+                model=text(value.get("model", "clustering")),
+                orderly=bool(value.get("orderly", False)),
+            )
+        )
+
+    def _check_back(self, op: Op) -> None:
+        self._check_backs.append(
+            CheckBack(
+                op.index,
+                op.time_ns,
+                text(op.value["topic"]),
+                text(op.value["key"]),
+                text(op.value["state"]),
+                op.node,
+            )
+        )
+
+    def _reply(self, op: Op) -> None:
+        if op.type != "invoke":
+            self._replies.append(_exchange(op, op.value["key"]))
+
+    def _answer(self, op: Op) -> None:
+        self._answers.append(_exchange(op, op.value["reply"]))
+
+    def _forward(self, op: Op) -> None:
+        value = op.value
+        copy, originals = MessageIds()[text(value["key"])], tuple(map(_range, value["originals"]))
+        if copy & OTHER:
+            raise ValueError(f"key {value['key']!r} of a copy; expected the form p<process>-<n>")
+        if op.type == "ok":
+            queue = QueueKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
+            forward = Forward(
+                op.index, op.time_ns, op.process, text(value["group"]), queue, originals, copy
+            )
+            self._forwards.append(forward)
+
+    def _assign(self, op: Op) -> None:
+        if op.type not in ("ok", "info"):  # an unclear one may have happened: it counts
+            return
+        group, topic = text(op.value["group"]), text(op.value["topic"])
+        now = {
+            QueueKey(topic, text(broker), integer(queue)) for broker, queue in op.value["queues"]
+        }
+        before = self._assigned.get((op.process, group, topic), set())
+        changed = now ^ before | (now if op.value.get("from_beginning") else set())
+        for queue in sorted(changed):
+            change = Ownership(
+                op.index, op.time_ns, op.process, "gained" if queue in now else "lost"
+            )
+            self._ownership.setdefault((group, queue), []).append(change)
+        self._assigned[op.process, group, topic] = now
+
+    def _commit(self, op: Op) -> None:
+        if op.type not in ("ok", "info"):
+            return
+        found = self.commits if op.type == "ok" else self._unclear_commits
+        group, topic = text(op.value["group"]), text(op.value["topic"])
+        for broker, number, offset in op.value["offsets"]:
+            queue = QueueKey(topic, text(broker), integer(number))
+            commit = Commit(op.index, op.time_ns, op.process, integer(offset))
+            found.setdefault((group, queue), []).append(commit)
+
+    def _begin(self, op: Op) -> None:
+        value = op.value
+        group = text(value["group"])
+        queue = QueueKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
+        told = (value.get("offset"), value.get("broker_id"))
+        offset, broker_id = (None if of is None else integer(of) for of in told)
+        begun = Begun(op.index, op.time_ns, op.process, offset, broker_id)
+        if op.type == "ok":
+            self._begins.setdefault((group, queue), []).append(begun)
+
+    def _commit_to(self, op: Op) -> None:
+        group = text(op.value["group"])
+        for name, broker_id, arrived in op.value["brokers"]:
+            sent = CommitTo(op.index, op.time_ns, integer(broker_id), bool(arrived))
+            if op.type == "ok":
+                self._commits_to.setdefault((group, text(name), op.process), []).append(sent)
+
+    def _send_back(self, op: Op) -> None:
+        if op.type == "invoke":
+            return
+        group, by_broker = text(op.value["group"]), op.value.get("copied") is False
+        for key, _, tries in op.value["messages"]:
+            is_clear = op.type == "ok"
+            found = SentBack(group, integer(tries), by_broker, is_clear, op.time_ns, op.process)
+            self._sent_back.setdefault(text(key), []).append(found)
+
+    def _try_read(self, op: Op) -> None:
+        if op.type != "invoke":
+            group, topic, broker = (text(op.value[name]) for name in ("group", "topic", "broker"))
+            tried = TriedRead(op.index, op.time_ns, group, topic, broker, op.type, op.error)
+            self._tried_reads.append(tried)
+
+    def _refuse(self, op: Op) -> None:
+        value = op.value
+        topic, key, illegal = (text(value[name]) for name in ("topic", "key", "illegal"))
+        code, broker = integer(value["code"]), value.get("broker")
+        self._refused.append(
+            Refused(
+                op.index,
+                op.time_ns,
+                topic,
+                key,
+                illegal,
+                code,
+                None if broker is None else text(broker),
+            )
+        )
+
+    def _drain(self, op: Op) -> None:
+        if op.type in ("invoke", "fail"):
+            return
+        group, topic = text(op.value["group"]), text(op.value["topic"])
+        ends = {
+            QueueKey(topic, text(broker), integer(number)): QueueEnd(
+                integer(low), integer(end), integer(done)
+            )
+            for broker, number, low, end, done in op.value["queues"]
+        }
+        self._drains[group, topic] = Drain(
+            op_index=op.index,
+            time_ns=op.time_ns,
+            complete=op.type == "ok",
+            lag=integer(op.value["lag"]),
+            ends=ends,
+            still_s=integer(op.value["still_s"]) if "still_s" in op.value else None,
+        )
+
+    def _look_up(self, op: Op) -> None:
+        value = op.value
+        self._look_ups.append(
+            LookUp(
+                op_index=op.index,
+                time_ns=op.time_ns,
+                topic=text(value["topic"]),
+                broker=text(value["broker"]),
+                is_indexed=bool(value["indexed"]),
+                found=_found(value["messages"]),
+                first_offsets={
+                    integer(queue): integer(offset)
+                    for queue, offset in value.get("first_offsets", ())
+                },
+                error=None if op.type == "ok" else op.error or "no answer",
+                node=text(value.get("node", "")),
+                torn=[
+                    Torn(text(key), integer(queue), integer(offset), text(error))
+                    for key, queue, offset, error in value.get("torn", ())
+                ],
+                asked=integer(value["asked"]) if "asked" in value else None,
+                searched=[_searched(*row) for row in value.get("searched", ())],
+                search_error=text(value["search_error"]) if "search_error" in value else None,
+                refused=[
+                    RefusedRead(text(key), integer(queue), integer(offset), text(error))
+                    for key, queue, offset, error in value.get("refused", ())
+                ],
+            )
+        )
+
+    def _txn(self, op: Op) -> None:
+        before = self._open_txns.pop(op.process, None)
+        if op.type == "invoke":
+            if before is not None:
+                self._end_txn(before, before, "info")
+            self._open_txns[op.process] = op
+        else:
+            self._end_txn(op, op if before is None else before, op.type)
+
+    def _end_txn(self, op: Op, invoke: Op, type_: OpType) -> None:
+        mops = [_mop(*mop) for mop in op.value["mops"]]
+        txn = Txn(invoke.index, op.index, op.time_ns, op.process, type_, mops)
+        self._txns.append(txn)
+
+    def forget(self) -> None:
+        """Drop what was collected; where processes run and who owns what is still known."""
+        self.commits.clear()
+        self._unclear_commits.clear()
+        self._ownership.clear()
+        self._begins.clear()
+        self._commits_to.clear()
+        self._drains.clear()
+        self._probes.clear()
+        self._opens.clear()
+        self._look_ups.clear()
+        self._txns.clear()
+        self._check_backs.clear()
+        self._replies.clear()
+        self._answers.clear()
+        self._subscriptions.clear()
+        self._forwards.clear()
+        self._sent_back.clear()
+        self._faults.clear()
+        self._tried_reads.clear()
+        self._refused.clear()
+
+    def timeline(self) -> Timeline:
+        for op in self._open_txns.values():
+            self._end_txn(op, op, "info")
+        self._open_txns.clear()
+        return Timeline(
+            commits=self.commits,
+            unclear_commits=self._unclear_commits,
+            ownership=self._ownership,
+            begins=self._begins,
+            commits_to=self._commits_to,
+            drains=self._drains,
+            probes=self._probes,
+            opens=self._opens,
+            look_ups=self._look_ups,
+            txns=self._txns,
+            check_backs=self._check_backs,
+            replies=self._replies,
+            answers=self._answers,
+            subscriptions=self._subscriptions,
+            forwards=self._forwards,
+            sent_back=self._sent_back,
+            faults=self._faults,
+            tried_reads=self._tried_reads,
+            refused=self._refused,
+            nodes=self.nodes,
+        )
+
+
+def _found(messages: Sequence[Sequence[Any]]) -> list[Found]:
+    """What a broker found; there are as many as messages, so they are looked at column by column."""
+    if not messages:
+        return []
+    keys, queues, offsets, *found = zip(*messages, strict=True)
+    if set(map(type, keys)) != {str}:
+        list(map(text, keys))
+    for column in (queues, offsets):
+        if set(map(type, column)) != {int} or max(map(abs, column)) > INT64_MAX:
+            list(map(integer, column))
+    by_key, by_id, in_queue = found
+    ids = (None if value is None else bool(value) for value in by_id)
+    return list(map(Found, keys, queues, offsets, map(bool, by_key), ids, map(bool, in_queue)))
+
+
+def _searched(*row: Any) -> Searched:
+    key, queue, offset, stored_ms, answer, *times = row
+    answer_ms, before_ms = (None if time is None else integer(time) for time in times)
+    place = text(key), integer(queue), integer(offset)
+    return Searched(*place, integer(stored_ms), integer(answer), answer_ms, before_ms)
+
+
+def _mop(f: Any, *rest: Any) -> Sent | Polled:
+    """A micro-op as Jepsen writes it: ["send", key, value], ["send", key, [offset, value]], ["poll", {key: [...]}]."""
+    if f == "send":
+        key, value = rest
+        offset, value = value if isinstance(value, list | tuple) else (None, value)
+        return Sent(str(key), _value(value), None if offset is None else integer(offset))
+    if f == "poll":
+        polled = rest[0] if rest else {}
+        return Polled(
+            {
+                str(key): [(integer(offset), _value(value)) for offset, value in messages]
+                for key, messages in polled.items()
+            }
+        )
+    raise ValueError(f"a micro-op is {f!r}; allowed are send and poll")
+
+
+def _value(value: Any) -> int | str:
+    return value if type(value) is str else integer(value)
+
+
+def _range(row: Sequence[Any]) -> tuple[int, int]:
+    """The first of some offsets that follow each other, and how many there are."""
+    first, count = map(integer, row)
+    if first < 0 or not 1 <= count <= MANY_MAX or first > INT64_MAX - count:
+        raise ValueError(f"{row!r} is no offset and how many follow; allowed are 1 to {MANY_MAX}")
+    return first, count
+
+
+def _exchange(op: Op, reply: object) -> Exchange:
+    return Exchange(op.index, op.time_ns, op.process, text(op.value["key"]), text(reply))

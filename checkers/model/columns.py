@@ -1,0 +1,249 @@
+"""A history as NumPy columns: one row a message touch (a send, or one message of a delivery).
+
+Strings live in dictionaries (`Names`), rows hold integers, so that kernels compare and index instead of hashing.
+Integers only: -1 means "not known" or "does not apply". Message ids are large (`checkers/model/message_ids.py`).
+
+Rows are sorted by queue, then by op index, and those of one op are in the order of its value.
+
+A column that holds one value takes no memory (`constant`): columns are never written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from typing import Any, Literal, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staticfire.checkers.model.message_ids import key_of
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+PartitionKey = Literal["message", "queue", "broker"]
+UNKNOWN = -1
+INTERNAL_TOPICS = ("%RETRY%", "%DLQ%")  # the broker moves messages there by itself (MixAll)
+
+
+class Outcome(IntEnum):
+    """How a touch ended. A delivery is OK (consumed) or UNKNOWN (the listener failed or died)."""
+
+    OK = 0
+    WEAK = 1  # stored, but FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE
+    UNKNOWN = 2
+    FAILED = 3  # definitely not stored
+
+
+class Transaction(IntEnum):
+    """What a transactional send asked for at its end."""
+
+    NONE = 0
+    COMMIT = 1
+    ROLLBACK = 2
+    UNKNOWN = 3  # the broker has to ask
+
+
+class QueueKey(NamedTuple):
+    """A message queue. Sorts by topic, broker name, number."""
+
+    topic: str
+    broker: str
+    queue: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touches:
+    """Rows of one sort, all arrays of shape (rows,), int64 but for `body_ok`."""
+
+    op_index: Ints  # of the completion; of the invocation when there is none
+    invoke_index: Ints
+    time_ns: Ints  # of the completion
+    invoke_ns: Ints
+    process: Ints
+    outcome: Ints  # Outcome
+    message: Ints  # Names.key tells its key; UNKNOWN when the body held no readable key
+    topic: Ints  # id in Names.topics
+    queue: Ints  # id in Names.queues; UNKNOWN for a send that no broker answered
+    group: Ints  # id in Names.groups; UNKNOWN for sends
+    queue_offset: Ints
+    physical_offset: Ints
+    tries: Ints  # attempts of a send (0: not recorded), reconsume times of a delivery
+    body_ok: Mask
+    sharding_key: Ints  # id in Names.sharding_keys, of a send
+    tag: Ints  # id in Names.tags; of a delivery "" stands for no tag, UNKNOWN for not reported
+    due_ns: Ints  # when a delayed message may first be delivered, of a send
+    transaction: Ints  # Transaction, of a send
+    # The client's own times, on the run's clock (`checkers/model/event_times.py`); UNKNOWN: only `time_ns` is known.
+    at_ns: Ints  # of the completion
+    invoke_at_ns: Ints
+    within_ns: Ints  # how far both may be off
+    # Contents (`checkers/features/contents.py`): what the client reported, UNKNOWN for what it did not.
+    message_id: Ints  # digest of the unique message id
+    properties: Ints  # digest of the user's properties
+    size: Ints  # bytes of the body
+    born_ms: Ints  # wall clock of the producer, of a delivery
+    stored_ms: Ints  # wall clock of the broker, of a delivery
+    origin: Ints  # physical offset of the message that this is a copy of, of a delivery
+
+    def __len__(self) -> int:
+        return len(self.op_index)
+
+    def where(self, rows: Mask | Ints | slice) -> Self:
+        """Return the chosen rows, in the order of `rows`; those of a slice are no copies."""
+        if not isinstance(rows, slice) and rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
+        size = len(self.op_index[rows])
+        return type(self)(
+            **{name: _chosen(getattr(self, name), rows, size) for name in TOUCH_FIELDS}
+        )
+
+
+TOUCH_FIELDS = tuple(column.name for column in fields(Touches))
+
+
+def constant(value: int | bool, rows: int) -> Any:
+    """A column of `rows` times one value, which takes no memory; it cannot be written to."""
+    return np.broadcast_to(np.array(value), rows)
+
+
+def is_constant(column: Ints | Mask) -> bool:
+    """Whether the column was made by `constant`."""
+    return column.strides == (0,) and len(column) > 0
+
+
+def _chosen(column: Any, rows: Mask | Ints | slice, size: int) -> Any:
+    if not is_constant(column):
+        return column[rows]
+    return column[:size] if size <= len(column) else np.broadcast_to(column[0], size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """One row a queue whose offset a consumer persisted, all arrays of shape (rows,), int64."""
+
+    op_index: Ints
+    time_ns: Ints
+    process: Ints
+    group: Ints
+    queue: Ints
+    offset: Ints  # the next message the group wants
+
+    def __len__(self) -> int:
+        return len(self.op_index)
+
+    def where(self, rows: Mask | Ints) -> Self:
+        """Return the chosen rows, in the order of `rows`."""
+        return type(self)(**{name: getattr(self, name)[rows] for name in COMMIT_FIELDS})
+
+
+COMMIT_FIELDS = tuple(column.name for column in fields(Commits))
+R = TypeVar("R", Touches, Commits)
+
+
+def joined(kind: type[R], parts: Sequence[R]) -> R:
+    """Rows of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    columns: dict[str, Any] = {}
+    for name in TOUCH_FIELDS if kind is Touches else COMMIT_FIELDS:
+        nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
+        pieces: list[Any] = [getattr(part, name) for part in parts]
+        columns[name] = _in_a_row([nothing, *pieces])
+    return kind(**columns)
+
+
+def _in_a_row(pieces: list[Any]) -> Any:
+    held = [piece for piece in pieces if len(piece)]
+    if held and all(map(is_constant, held)) and len({piece[0] for piece in held}) == 1:
+        return np.broadcast_to(held[0][0], sum(map(len, held)))
+    return np.concatenate(pieces)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The dictionaries behind the ids."""
+
+    other_keys: list[str]  # of messages whose key does not follow from their id
+    topics: list[str]
+    brokers: list[str]
+    queues: list[QueueKey]
+    groups: list[str]
+    broker_of_queue: Ints  # shape (queues,)
+    topic_of_queue: Ints  # shape (queues,)
+    internal_topic: Mask  # shape (topics,): a retry or dead-letter topic
+    tags: list[str] = field(default_factory=list)
+    sharding_keys: list[str] = field(default_factory=list)
+
+    def key(self, message: int) -> str | None:
+        return None if message == UNKNOWN else key_of(message, self.other_keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Piece:
+    """A range of offsets of one queue that is too long to be held; what was sent to no known place is in the first.
+
+    Borders lie where every group passed from one side to the other for good (`checkers/formats/chunks/cut_points.py`).
+    """
+
+    queue: int
+    number: int  # 0, 1, 2, ... in the order of offsets
+    first_offset: int
+    last_offset: int
+    commits: Commits  # of the whole queue
+    given: Mapping[
+        int, tuple[int, int]
+    ]  # group -> lowest and highest offset that it was given, of the whole queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The touches of a history, or of some of its partitions."""
+
+    names: Names
+    sends: Touches
+    deliveries: Touches
+    commits: Commits  # of a piece: those to its offsets
+    piece: Piece | None = None  # None: whole queues
+    cache: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
+
+    def partitions(self, key: PartitionKey, pieces: int) -> Iterator[Columns]:
+        """Cut into `pieces`, each holding whole partitions (partition id modulo pieces).
+
+        Commits belong to queues; by message they are in every piece.
+        """
+        pick = _PARTITION_IDS[key]
+        sends, deliveries = pick(self.names, self.sends), pick(self.names, self.deliveries)
+        commits = None if key == "message" else pick(self.names, self.commits)
+        for piece in range(pieces):
+            yield Columns(
+                names=self.names,
+                sends=self.sends.where(sends % pieces == piece),
+                deliveries=self.deliveries.where(deliveries % pieces == piece),
+                commits=self.commits
+                if commits is None
+                else self.commits.where(commits % pieces == piece),
+            )
+
+
+def _message_ids(_names: Names, rows: Touches | Commits) -> Ints:
+    assert isinstance(rows, Touches)  # partitions() asks for no other
+    return rows.message
+
+
+def _queue_ids(_names: Names, rows: Touches | Commits) -> Ints:
+    return rows.queue
+
+
+def _broker_ids(names: Names, rows: Touches | Commits) -> Ints:
+    if not names.queues:
+        return np.full(len(rows), UNKNOWN, np.int64)
+    return np.where(rows.queue == UNKNOWN, UNKNOWN, names.broker_of_queue[rows.queue])
+
+
+_PARTITION_IDS: dict[PartitionKey, Callable[[Names, Touches | Commits], Ints]] = {
+    "message": _message_ids,
+    "queue": _queue_ids,
+    "broker": _broker_ids,
+}

@@ -1,0 +1,86 @@
+"""When events happened, as closely as the run could measure it.
+
+`time_ns` of an op is when the harness wrote it down, so it is the latest time at which the event can have happened. A
+client that stamps its events says more (`Op.stamp`): the harness measured the offset of the client's clock, and the
+stamp says how far it may be off. An event without a stamp gets as much room as the harness was late in reading at
+that time. A simulated run has no stamps, because there an op is written down the instant it happens.
+
+A checker that compares durations asks for the earliest or the latest time, whichever is kinder to the system: what is
+not known exactly widens a tolerance and never narrows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Mask, Touches
+from staticfire.checkers.model.history import Op, Stamp
+
+Rows = Mask | Ints | slice | int  # of one row the time is a number
+ALL = slice(None)
+
+
+def began_earliest(touches: Touches, rows: Rows = ALL) -> Ints:
+    """The earliest time at which each invocation can have happened, shape (rows,)."""
+    return _earliest(touches.invoke_ns[rows], touches.invoke_at_ns[rows], touches.within_ns[rows])
+
+
+def began_latest(touches: Touches, rows: Rows = ALL) -> Ints:
+    """The latest time at which each invocation can have happened, shape (rows,)."""
+    return _latest(touches.invoke_ns[rows], touches.invoke_at_ns[rows], touches.within_ns[rows])
+
+
+def ended_earliest(touches: Touches, rows: Rows = ALL) -> Ints:
+    """The earliest time at which each completion can have happened, shape (rows,)."""
+    return _earliest(touches.time_ns[rows], touches.at_ns[rows], touches.within_ns[rows])
+
+
+def ended_latest(touches: Touches, rows: Rows = ALL) -> Ints:
+    """The latest time at which each completion can have happened, shape (rows,)."""
+    return _latest(touches.time_ns[rows], touches.at_ns[rows], touches.within_ns[rows])
+
+
+def _earliest(written_ns: Ints, at_ns: Ints, within_ns: Ints) -> Ints:
+    found: Ints = np.where(at_ns == UNKNOWN, written_ns, np.minimum(at_ns - within_ns, written_ns))
+    return found
+
+
+def _latest(written_ns: Ints, at_ns: Ints, within_ns: Ints) -> Ints:
+    found: Ints = np.where(at_ns == UNKNOWN, written_ns, np.minimum(at_ns + within_ns, written_ns))
+    return found
+
+
+class StampRows:
+    """Collects the stamps of ops; `take` puts them into the touches of these ops."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, int, int]] = []
+
+    def add(self, op: Op, invoke: Op) -> None:
+        """Take an op and its invocation (the same one, where there is only one)."""
+        nothing = Stamp(UNKNOWN, 0)
+        ended, began = op.stamp or nothing, invoke.stamp or nothing
+        within_ns = max(ended.within_ns, began.within_ns)
+        self._rows.append((op.index, ended.at_ns, began.at_ns, within_ns))
+
+    def take(self, sends: Touches, deliveries: Touches) -> tuple[Touches, Touches]:
+        """The touches with the stamps that were collected since the last time."""
+        if not self._rows:
+            return sends, deliveries
+        table = np.array(self._rows, np.int64)
+        table = table[np.argsort(table[:, 0], kind="stable")]
+        self._rows = []
+        return _stamped(sends, table), _stamped(deliveries, table)
+
+
+def _stamped(touches: Touches, table: Ints) -> Touches:
+    row = np.minimum(np.searchsorted(table[:, 0], touches.op_index), len(table) - 1)
+    there = table[row, 0] == touches.op_index
+    at_ns, invoke_at_ns, within_ns = (
+        np.where(there, table[row, column], UNKNOWN) for column in (1, 2, 3)
+    )
+    return replace(touches, at_ns=at_ns, invoke_at_ns=invoke_at_ns, within_ns=within_ns)

@@ -1,0 +1,339 @@
+"""What an op is, and how a history is written and read (one JSON object a line, Jepsen's keys).
+
+A history is written as it happens, so a crash of the harness may tear its last line. Such a file is
+read up to the tear and says so (`History.torn`). Everything else that is wrong with a file is one
+HistoryError that names the line: a verdict over a history that was misread would be worth nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+import orjson
+
+from staticfire.checkers.model.gc_pause import collector_paused
+
+OpType = Literal["invoke", "ok", "fail", "info"]
+NEMESIS = -1
+
+INT64_MAX = 2**63 - 1  # columns hold 64-bit integers
+
+OP_TYPES = frozenset(get_args(OpType))
+CLIENT_FUNCTIONS = frozenset(
+    {
+        "send",
+        "send_many",
+        "consume",
+        "consume_many",
+        "assign",
+        "begin",
+        "commit",
+        "commit_to",
+        "probe",
+        "drain",
+        "open",
+        "look_up",
+        "check_back",
+        "send_back",
+        "try_read",
+        "forward",
+        "reply",
+        "answer",
+        "refused",
+        "txn",
+    }
+)
+CLUSTER_GONE = "cluster_gone"
+OBSERVED_BYTES_MAX = 256 << 20  # of observations: about 1.1 million acknowledgements
+NEMESIS_PREFIXES = ("start_", "stop_", "node_exit", CLUSTER_GONE)
+# What the checkers read of each kind of observation; other fields and other kinds are for people.
+_OBSERVED: dict[str, dict[str, str]] = {
+    "ack_durability": {
+        "key": "text",
+        "status": "text",
+        "broker_name": "text",
+        "end_offset": "an integer or null",
+        "durable_on": "a list of text",
+        "cached_on": "a list of text",
+        "unobserved": "a list of text",
+    },
+    "replica": {
+        "broker_name": "text",
+        "master": "text",
+        "slave": "text",
+        "master_end": "an integer",
+        "slave_end": "an integer",
+        "first_difference": "an integer or null",
+    },
+    "recovery": {"node": "text"},
+    "route": {"node": "text", "up": "a list of text"},
+    "topic_route": {"node": "text", "broker_name": "text", "topic": "text"},
+    "future_stamp": {"node": "text", "ahead_ms": "an integer"},
+    "queue_entries": {
+        "node": "text",
+        "broker_name": "text",
+        "entries": "an integer",
+        "holes": "an integer",
+        "wrong": "an integer",
+        "missing": "an integer or null",
+    },
+}
+_KEYS = frozenset({"index", "time_ns", "process", "type", "f", "value", "error", "node", "stamp"})
+
+T = TypeVar("T")
+
+
+class HistoryError(ValueError):
+    """A history or a file of observations cannot be read; the text is one sentence with the place."""
+
+
+class Stamp(NamedTuple):
+    """When the client says that an event happened, on the clock of the run: `at_ns`, give or take `within_ns`."""
+
+    at_ns: int
+    within_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One event of a history: an invocation, or the completion that answers it.
+
+    `fail` is a promise that the op did not happen; everything unclear is `info`.
+    """
+
+    index: int  # position in the history: dense, unique, starts at 0
+    time_ns: int  # from the run's own clock, real or simulated
+    process: int  # one logical client thread; NEMESIS is the fault injector
+    type: OpType
+    f: str  # "send", "consume", "drain", "start_partition"
+    value: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None  # why; only on "fail" and "info"
+    node: str | None = None  # where the process runs
+    stamp: Stamp | None = None  # when it happened; `time_ns` is when it was written down
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The ops of a file, and whether its last line was cut short."""
+
+    ops: list[Op]
+    torn: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """What the harness saw inside nodes, and whether the file's last line was cut short."""
+
+    records: list[dict[str, Any]]
+    torn: bool
+    unread: str = ""  # why nothing was read
+
+
+def encode_op(op: Op) -> bytes:
+    """Return the op as one JSON line, newline included; the same op always gives the same bytes."""
+    fields: dict[str, Any] = {
+        "index": op.index,
+        "time_ns": op.time_ns,
+        "process": op.process,
+        "type": op.type,
+        "f": op.f,
+        "value": op.value,
+    }
+    if op.error is not None:
+        fields["error"] = op.error
+    if op.node is not None:
+        fields["node"] = op.node
+    if op.stamp is not None:
+        fields["stamp"] = list(op.stamp)
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def write_history(path: Path, ops: Iterable[Op]) -> None:
+    """Write a whole history to `path`, replacing what is there."""
+    path.write_bytes(b"".join(map(encode_op, ops)))
+
+
+def read_history(path: Path) -> History:
+    """Read a file of ops. Raises HistoryError; a file that cannot be opened raises OSError."""
+    return decode_history(path.read_bytes(), name=path.name)
+
+
+def decode_history(data: bytes, *, name: str = "history") -> History:
+    """Read the bytes of a history. Raises HistoryError with `name` and the line number."""
+    with collector_paused():
+        ops, torn = _decode_lines(data, name, _decode_op)
+    _check_indices(ops, name)
+    _check_times(ops, name)
+    return History(ops=ops, torn=torn)
+
+
+def decode_ops(data: bytes, *, name: str) -> list[Op]:
+    """Read whole lines that hold some ops of a history. Raises HistoryError with `name` and the line number."""
+    ops, torn = _decode_lines(data, name, _decode_op)
+    if torn:
+        raise HistoryError(f"{name} ends in half a line")
+    return ops
+
+
+def decode_line(line: bytes, place: str) -> Op:
+    """Read one line. Raises HistoryError with `place`."""
+    try:
+        return _decode_op(orjson.loads(line))
+    except ValueError as error:
+        raise HistoryError(f"{place}: {_sentence(error)}") from error
+
+
+def read_observations(path: Path) -> Observations:
+    """Read a file of observations. Raises HistoryError; a file that is not there raises OSError.
+
+    All of it is held in memory, so one of more than OBSERVED_BYTES_MAX is not read.
+    """
+    size = path.stat().st_size
+    if not path.is_file():
+        raise HistoryError(f"{path} is no plain file; a history is made of plain files")
+    if unread := unread_reason(path.name, size):
+        return Observations(records=[], torn=False, unread=unread)
+    records, torn = _decode_lines(path.read_bytes(), path.name, _decode_observation)
+    return Observations(records=records, torn=torn)
+
+
+def unread_reason(name: str, size: int) -> str:
+    """Say why a file of so many bytes of observations is not read; empty when it is."""
+    if size <= OBSERVED_BYTES_MAX:
+        return ""
+    return f"{name} has {size} bytes; at most {OBSERVED_BYTES_MAX} are taken into memory"
+
+
+def check_function(f: str, process: int) -> None:
+    """Raise HistoryError unless `f` is known for this kind of process."""
+    if process == NEMESIS:
+        if not f.startswith(NEMESIS_PREFIXES):
+            raise HistoryError(f"f is {f!r}; the nemesis has only start_<fault> and stop_<fault>")
+    elif f not in CLIENT_FUNCTIONS:
+        raise HistoryError(f"f is {f!r}; known are {', '.join(sorted(CLIENT_FUNCTIONS))}")
+
+
+def _decode_lines(data: bytes, name: str, decode: Callable[[Any], T]) -> tuple[list[T], bool]:
+    values = []
+    *whole, tail = data.split(b"\n")
+    for number, line in enumerate(whole, start=1):
+        try:
+            values.append(decode(orjson.loads(line)))
+        except ValueError as error:
+            raise HistoryError(f"{name} line {number}: {_sentence(error)}") from error
+    # The writer ends each line with a newline, so bytes after the last one are half a line.
+    return values, bool(tail)
+
+
+def _sentence(error: ValueError) -> str:
+    if isinstance(error, orjson.JSONDecodeError):
+        return f"not JSON ({error.msg} at column {error.colno})"
+    return str(error)
+
+
+def _decode_op(fields: Any) -> Op:
+    if not isinstance(fields, dict):
+        raise HistoryError(f"an op is a JSON object, not {type(fields).__name__}")
+    if unknown := fields.keys() - _KEYS:
+        raise HistoryError(f"unknown key {min(unknown)!r}; known are {', '.join(sorted(_KEYS))}")
+    op = Op(
+        index=_typed(fields, "index", int),
+        time_ns=_integer(fields, "time_ns", 0),
+        process=_integer(fields, "process", NEMESIS),
+        type=_op_type(fields),
+        f=_typed(fields, "f", str),
+        value=_typed(fields, "value", dict) if "value" in fields else {},
+        error=_typed(fields, "error", str) if fields.get("error") is not None else None,
+        node=_typed(fields, "node", str) if fields.get("node") is not None else None,
+        stamp=_stamp(fields["stamp"]) if "stamp" in fields else None,
+    )
+    check_function(op.f, op.process)
+    return op
+
+
+def _stamp(value: Any) -> Stamp:
+    if type(value) is list and len(value) == 2:
+        at_ns, within_ns = value
+        if _is_whole(at_ns) and _is_whole(within_ns):
+            return Stamp(at_ns, within_ns)
+    raise HistoryError(
+        f"stamp is {value!r}; expected [at_ns, within_ns], both 0 to {INT64_MAX >> 1}"
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    """Half of the range: sums of two still fit."""
+    return type(value) is int and 0 <= value <= INT64_MAX >> 1
+
+
+def _op_type(fields: dict[str, Any]) -> OpType:
+    value = _typed(fields, "type", str)
+    if value not in OP_TYPES:
+        raise HistoryError(f"type is {value!r}; allowed are {', '.join(get_args(OpType))}")
+    return value  # type: ignore[return-value]  # it is in OP_TYPES
+
+
+def _typed(fields: dict[str, Any], key: str, wanted: type[T]) -> T:
+    if key not in fields:
+        raise HistoryError(f"{key} is missing")
+    value = fields[key]
+    if type(value) is not wanted:  # not isinstance: true is no index
+        raise HistoryError(f"{key} is {value!r}; expected {wanted.__name__}")
+    return value
+
+
+def _integer(fields: dict[str, Any], key: str, low: int) -> int:
+    value = _typed(fields, key, int)
+    if not low <= value <= INT64_MAX:
+        raise HistoryError(f"{key} is {value}; allowed are {low} to {INT64_MAX}")
+    return value
+
+
+def _decode_observation(fields: Any) -> dict[str, Any]:
+    if not isinstance(fields, dict):
+        raise HistoryError(f"an observation is a JSON object, not {type(fields).__name__}")
+    _integer(fields, "time_ns", 0)
+    for key, wanted in _OBSERVED.get(_typed(fields, "kind", str), {}).items():
+        if key not in fields:
+            raise HistoryError(f"{fields['kind']} lacks {key}")
+        if not _is(fields[key], wanted):
+            raise HistoryError(f"{key} of {fields['kind']} is {fields[key]!r}; expected {wanted}")
+    end = fields.get("end_offset", 0)
+    if fields["kind"] == "recovery" and not _is(end, "an integer"):
+        raise HistoryError(f"end_offset of recovery is {end!r}; expected an integer")
+    return fields
+
+
+def _is(value: Any, wanted: str) -> bool:
+    if wanted == "text":
+        return type(value) is str
+    if wanted == "a list of text":
+        return type(value) is list and all(type(item) is str for item in value)
+    integer = type(value) is int and abs(value) <= INT64_MAX
+    return integer or (wanted == "an integer or null" and value is None)
+
+
+def _check_times(ops: Sequence[Op], name: str) -> None:
+    """Everything that is judged rests on what came before what."""
+    for number, (before, op) in enumerate(pairwise(ops), start=2):
+        if op.time_ns < before.time_ns:
+            raise HistoryError(
+                f"{name} line {number}: time_ns {op.time_ns} is before {before.time_ns}, the time of "
+                "the line above; a history is in the order of time"
+            )
+
+
+def _check_indices(ops: Sequence[Op], name: str) -> None:
+    for number, op in _out_of_place(ops):
+        what = "appears twice" if op.index < number - 1 else f"follows {number - 2}"
+        raise HistoryError(
+            f"{name} line {number}: index {op.index} {what}; indices are 0, 1, 2, ..."
+        )
+
+
+def _out_of_place(ops: Sequence[Op]) -> Iterator[tuple[int, Op]]:
+    return ((number, op) for number, op in enumerate(ops, start=1) if op.index != number - 1)

@@ -1,0 +1,164 @@
+"""Condensed ops: one for many messages, `send_many` and `consume_many`, so that a history may have millions of them.
+
+Their messages are told as stretches: messages whose keys `p<process>-<n>` and queue offsets go up by one, and whose
+records lie equally far apart in the log. Nothing is left out by that: columns hold each message again, and kernels see
+no difference. docs/history.md says what a stretch holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:  # a client process starts sooner without
+    from staticfire.checkers.model.history import Op
+
+SEND_MANY: Final = "send_many"
+CONSUME_MANY: Final = "consume_many"
+CONDENSED: Final = frozenset({SEND_MANY, CONSUME_MANY})
+SENDS: Final = frozenset({"send", SEND_MANY})
+DELIVERIES: Final = frozenset({"consume", CONSUME_MANY})
+MANY_MAX: Final = 1 << 20  # messages of one op: a history that claims more is refused, not believed
+SEND_WIDTH, DELIVERY_WIDTH = 5, 7
+# p<process>-<n>, so small that n messages behind it have ids of this form, too (checkers/model/message_ids.py)
+_PLAIN = re.compile(r"(p(?:0|[1-9][0-9]{0,5})-)(0|[1-9][0-9]{0,11})", re.ASCII)
+
+Message = Sequence[
+    Any
+]  # as in `consume`: key, queue offset, physical offset, body_ok, reconsume times
+
+
+class Stretch(NamedTuple):
+    """Messages one after another. Of a send `body_ok` is True and `tries` 0."""
+
+    key: str | None  # of the first one; None, or of any form, when there is only one
+    queue_offset: int
+    physical_offset: int
+    body_ok: bool
+    tries: int
+    length: int
+    stride: int  # bytes from one record to the next
+
+    def to_delivery(self) -> list[Any]:
+        """The row of a `consume_many`."""
+        return list(self)
+
+    def to_send(self) -> list[Any]:
+        """The row of a `send_many`."""
+        return [self.key, self.queue_offset, self.physical_offset, self.length, self.stride]
+
+
+def of_delivery(row: Sequence[Any]) -> Stretch:
+    """Raises ValueError for a row that is no stretch of a `consume_many`."""
+    if len(row) != DELIVERY_WIDTH:
+        raise ValueError(f"a stretch has {len(row)} fields; expected {DELIVERY_WIDTH}")
+    return Stretch(*row)
+
+
+def of_send(row: Sequence[Any]) -> Stretch:
+    """Raises ValueError for a row that is no stretch of a `send_many`."""
+    if len(row) != SEND_WIDTH:
+        raise ValueError(f"a stretch has {len(row)} fields; expected {SEND_WIDTH}")
+    key, queue_offset, physical_offset, count, stride = row
+    return Stretch(key, queue_offset, physical_offset, True, 0, count, stride)
+
+
+def condensed(messages: Iterable[Message]) -> list[Stretch]:
+    """Messages of one queue, in the order in which they came, as few stretches."""
+    found: list[Stretch] = []
+    first: Message = ()
+    length = stride = number = 0
+    prefix = ""
+    for message in messages:
+        if length == 1:
+            stride = message[2] - first[2]
+        if (
+            length
+            and message[0] == f"{prefix}{number + length}"
+            and message[1] == first[1] + length
+            and message[2] == first[2] + length * stride
+            and message[3:] == first[3:]
+        ):
+            length += 1
+            continue
+        if length:
+            found.append(_stretch(first, length, stride))
+        first, length = message, 1
+        prefix, number = _split(message[0])
+    if length:
+        found.append(_stretch(first, length, stride))
+    return found
+
+
+def _stretch(first: Message, length: int, stride: int) -> Stretch:
+    key, queue_offset, physical_offset, body_ok, tries = first
+    apart = stride if length > 1 else 0
+    return Stretch(key, queue_offset, physical_offset, body_ok, tries, length, apart)
+
+
+def _split(key: str | None) -> tuple[str, int]:
+    """What keys that follow have in common, and the number in this one. No key follows one of another form."""
+    plain = _PLAIN.fullmatch(key or "")
+    return (f"{key} ", 0) if plain is None else (plain[1], int(plain[2]))
+
+
+def is_plain(key: str) -> bool:
+    """Whether others may follow it: `p<process>-<n>`."""
+    return _PLAIN.fullmatch(key) is not None
+
+
+def nth_key(first: str, number: int) -> str:
+    """The key that is `number` behind the first one; the first one itself for 0, whatever its form."""
+    if not number:
+        return first
+    prefix, start = _split(first)
+    return f"{prefix}{start + number}"
+
+
+def messages_of(stretch: Stretch) -> Iterator[list[Any]]:
+    """Each message, as `consume` tells it."""
+    for number in range(stretch.length):
+        yield [
+            stretch.key if stretch.key is None else nth_key(stretch.key, number),
+            stretch.queue_offset + number,
+            stretch.physical_offset + number * stretch.stride,
+            stretch.body_ok,
+            stretch.tries,
+        ]
+
+
+def sends_of(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The values of the sends that a `send_many` with places stands for."""
+    shared = {name: value[name] for name in value if name not in ("key", "count", "stretches")}
+    for row in value["stretches"]:
+        for key, queue_offset, physical_offset, *_ in messages_of(of_send(row)):
+            yield {
+                **shared,
+                "key": key,
+                "queue_offset": queue_offset,
+                "physical_offset": physical_offset,
+            }
+
+
+def delivered_keys(op: Op) -> Iterator[str | None]:
+    """The key of each message of a delivery."""
+    if op.f == CONSUME_MANY:
+        for row in op.value["stretches"]:
+            yield from (message[0] for message in messages_of(of_delivery(row)))
+    else:
+        yield from (message[0] for message in op.value["messages"])
+
+
+def messages_in(op: Op) -> int:
+    """How many messages a send or a delivery is about; 0 for any other op."""
+    match op.f:
+        case "send":
+            return 1
+        case "consume":
+            return len(op.value["messages"])
+        case "send_many":
+            return int(op.value["count"])
+        case "consume_many":
+            return sum(of_delivery(row).length for row in op.value["stretches"])
+    return 0

@@ -1,0 +1,26 @@
+"""Reads files of a history that may be anything: a pipe never ends, and a size may be more than memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from staticfire.checkers.model.history import HistoryError
+
+DOCUMENT_BYTES_MAX = 1 << 30  # of a file that is taken into memory whole
+
+
+def plain_size(path: Path) -> int:
+    """The size of a file in bytes. Raises HistoryError for a pipe, a device or a folder; OSError if it is not there."""
+    size = path.stat().st_size
+    if not path.is_file():
+        raise HistoryError(f"{path} is no plain file; a history is made of plain files")
+    return size
+
+
+def read_plain(path: Path, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes:
+    """The content of a file. Raises HistoryError, also for more than `bytes_max`; OSError."""
+    size = plain_size(path)
+    if size > bytes_max:
+        raise HistoryError(f"{path} has {size} bytes; at most {bytes_max} are read")
+    with path.open("rb") as file:
+        return file.read(bytes_max)

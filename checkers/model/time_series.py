@@ -1,0 +1,66 @@
+"""Counts by slice of time and bucket, that merge in any order to the same: what kernels measure, in bounded memory.
+
+A slice is a second, or a power of two of seconds in a history that is longer than SLICES_MAX of them: then slices are
+merged in pairs until they fit, and the result depends on the latest second alone, however the history was cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from staticfire.checkers.model.columns import Ints
+
+SLICES_MAX = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """`counts` has shape (slices, buckets from `low` on); `longest`, of shape (slices,), is 0 where nothing is."""
+
+    shift: int  # a slice is 1 << shift seconds
+    low: int
+    counts: Ints
+    longest: Ints
+
+    @classmethod
+    def of(cls, second: Ints, bucket: Ints, value: Ints | None = None) -> Measured:
+        """Count rows, of which there is at least one; `value` is what `longest` is of. All columns of one shape."""
+        shift = (int(second.max()) // SLICES_MAX).bit_length()
+        at = np.maximum(second >> shift, 0)
+        slices, low = int(at.max()) + 1, int(bucket.min())
+        width = int(bucket.max()) + 1 - low
+        counts = np.bincount(at * width + (bucket - low), minlength=slices * width)
+        longest = np.zeros(slices, np.int64)
+        if value is not None:
+            np.maximum.at(longest, at, value)
+        return cls(shift=shift, low=low, counts=counts.reshape(slices, width), longest=longest)
+
+    def merge(self, other: Measured) -> Measured:
+        """Associative and commutative."""
+        shift = max(self.shift, other.shift)
+        parts = [of if of.shift == shift else of._coarse(shift) for of in (self, other)]
+        low = min(part.low for part in parts)
+        slices = max(len(part.counts) for part in parts)
+        width = max(part.low - low + part.counts.shape[1] for part in parts)
+        counts, longest = np.zeros((slices, width), np.int64), np.zeros(slices, np.int64)
+        for part in parts:
+            rows, columns = part.counts.shape
+            counts[:rows, part.low - low : part.low - low + columns] += part.counts
+            np.maximum(longest[:rows], part.longest, out=longest[:rows])
+        return Measured(shift=shift, low=low, counts=counts, longest=longest)
+
+    def _coarse(self, shift: int) -> Measured:
+        """The same in longer slices."""
+        starts = np.arange(0, len(self.counts), min(1 << (shift - self.shift), len(self.counts)))
+        return Measured(
+            shift=shift,
+            low=self.low,
+            counts=np.add.reduceat(self.counts, starts, axis=0),
+            longest=np.maximum.reduceat(self.longest, starts),
+        )
+
+    @property
+    def slice_s(self) -> int:
+        return 1 << self.shift

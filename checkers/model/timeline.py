@@ -1,0 +1,384 @@
+"""The few ops of a history that touch no message: commits, assignments, drains, probes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.model.columns import Ints, Mask, QueueKey
+from staticfire.checkers.model.history import OpType
+
+
+class Commit(NamedTuple):
+    """A consumer persisted the offset of one queue: the next message it wants."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    offset: int
+
+
+class Ownership(NamedTuple):
+    """A process gained or lost one queue."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    change: Literal["gained", "lost"]
+
+
+class Begun(NamedTuple):
+    """A broker told a member where its group is in a queue."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    offset: int | None  # None: nowhere yet, or the client does not say
+    broker_id: int | None  # 0: the master; None: the client does not say
+
+
+class CommitTo(NamedTuple):
+    """A member commits offsets of queues of one broker name."""
+
+    op_index: int  # its commits come behind it
+    time_ns: int
+    broker_id: int  # of the one that it sends them to; 0: the master
+    earlier_arrived: bool  # what it sent to this broker name the time before has surely arrived
+
+
+class QueueEnd(NamedTuple):
+    """Where one queue and one group's offset stood when the drain ended."""
+
+    min_offset: int
+    max_offset: int  # one past the last message
+    committed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """The last drain of a group on a topic. `complete`: the lag reached 0 within the bound.
+
+    `still_s`: it ended before its bound, when nothing had moved for so many seconds.
+    """
+
+    op_index: int
+    time_ns: int
+    complete: bool
+    lag: int
+    ends: Mapping[QueueKey, QueueEnd]
+    still_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One send after heal that asks whether a broker serves."""
+
+    op_index: int
+    time_ns: int
+    broker: str
+    type: OpType
+    error: str | None
+
+
+class Torn(NamedTuple):
+    """An answer that was to hold one message held a record that is none."""
+
+    key: str
+    queue: int
+    queue_offset: int
+    error: str
+
+
+class Found(NamedTuple):
+    """What a broker found of one acknowledged message."""
+
+    key: str
+    queue: int
+    queue_offset: int
+    by_key: bool
+    by_id: bool | None  # None: its id is not known
+    in_queue: bool
+
+
+class RefusedRead(NamedTuple):
+    """A place that a broker failed to read when it was asked for it."""
+
+    key: str
+    queue: int
+    queue_offset: int
+    error: str  # what the broker said
+
+
+class Searched(NamedTuple):
+    """A stored message whose store time a broker was asked for (SEARCH_OFFSET_BY_TIMESTAMP). Times are in ms."""
+
+    key: str
+    queue: int
+    queue_offset: int
+    stored_ms: int
+    answer: int  # a queue offset
+    answer_stored_ms: int | None  # None: nothing is stored there
+    before_stored_ms: int | None  # of the message before the answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookUp:
+    """Acknowledged messages that one node was asked for after the drain. `error`: it gave no answer."""
+
+    op_index: int
+    time_ns: int
+    topic: str
+    broker: str
+    is_indexed: bool  # by key, too
+    found: Sequence[Found]
+    first_offsets: Mapping[
+        int, int
+    ]  # by queue: what lies before was deleted, perhaps since the drain
+    error: str | None
+    node: str = ""  # which was asked; "": not known
+    torn: Sequence[Torn] = ()
+    asked: int | None = None  # how many messages; None: not known
+    searched: Sequence[Searched] = ()
+    search_error: str | None = (
+        None  # why the node answered no search by time; None: it did, or was not asked
+    )
+    refused: Sequence[RefusedRead] = ()  # searches by time that the node failed at
+
+
+class Sent(NamedTuple):
+    """A send of a transaction: value and, if it is known, offset in the log of `key`."""
+
+    key: str
+    value: int | str
+    offset: int | None
+
+
+class Polled(NamedTuple):
+    """What one poll of a transaction got: for each key (offset, value) in the order in which they came."""
+
+    messages: Mapping[str, Sequence[tuple[int, int | str]]]
+
+
+class Txn(NamedTuple):
+    """A transaction: sends and polls that happen all or not at all."""
+
+    invoke_index: int
+    op_index: int  # of the completion; of the invocation when there is none
+    time_ns: int
+    process: int
+    type: OpType  # "info" when it was never completed
+    mops: Sequence[Sent | Polled]
+
+
+class Opened(NamedTuple):
+    """A client process was ready."""
+
+    time_ns: int
+    process: int
+    node: str
+
+
+class CheckBack(NamedTuple):
+    """A broker asked a producer what became of a transaction, and was told."""
+
+    op_index: int
+    time_ns: int
+    topic: str
+    key: str
+    state: str  # commit, rollback, unknown
+    node: str | None  # where the producer runs; None: its client does not say
+
+
+class Exchange(NamedTuple):
+    """A responder wrote an answer, or a requester got one."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    key: str  # of the request
+    reply: str  # whose answer it is, as the answer says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribed:
+    """What a consumer was told when it started."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    node: str
+    group: str
+    topic: str
+    expression: str
+    model: str
+    orderly: bool
+
+
+class Forward(NamedTuple):
+    """A member has sent copies of messages on, and they are stored as safely as asked."""
+
+    op_index: int
+    time_ns: int
+    process: int
+    group: str
+    queue: QueueKey  # in which it was given the originals
+    originals: Sequence[tuple[int, int]]  # first queue offset, and how many follow each other
+    copy: int  # id of the first copy; those of the others follow
+
+    @property
+    def messages(self) -> int:
+        return sum(count for _, count in self.originals)
+
+
+class TriedRead(NamedTuple):
+    """The harness tried to read a retry or dead-letter topic at the end of the run."""
+
+    op_index: int
+    time_ns: int
+    group: str
+    topic: str
+    broker: str
+    type: OpType  # "ok": it can be read, or is not there; "fail": the broker refuses; "info": no answer, or not all
+    error: str | None
+
+
+class Refused(NamedTuple):
+    """A broker refused an illegal send."""
+
+    op_index: int
+    time_ns: int
+    topic: str
+    key: str
+    illegal: str  # what is wrong with the send
+    code: int  # of the response
+    broker: str | None  # None: not known
+
+
+class SentBack(NamedTuple):
+    """A consumer sent a message back."""
+
+    group: str
+    tries: int  # reconsume times of the delivery
+    by_broker: (
+        bool  # the broker made the copy, and not the client; False, too, if the client does not say
+    )
+    is_clear: bool  # a broker answered that it has a copy as safe as asked
+    time_ns: int
+    process: int
+
+
+class FaultOp(NamedTuple):
+    """The fault injector began or ended a fault."""
+
+    time_ns: int
+    verb: str  # start, stop
+    kind: str
+    targets: tuple[str, ...]
+    fault_id: str | None
+    bitten: bool | None  # whether it was proven to have had an effect; None: the op does not say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Ops that touch no message, each list in history order."""
+
+    commits: Mapping[tuple[str, QueueKey], Sequence[Commit]]  # by group and queue
+    # No broker has confirmed them: they may be carried out at any later time, or never.
+    unclear_commits: Mapping[tuple[str, QueueKey], Sequence[Commit]] = field(default_factory=dict)
+    ownership: Mapping[tuple[str, QueueKey], Sequence[Ownership]]  # by group and queue
+    begins: Mapping[tuple[str, QueueKey], Sequence[Begun]] = field(default_factory=dict)
+    # by group, broker name and process
+    commits_to: Mapping[tuple[str, str, int], Sequence[CommitTo]] = field(default_factory=dict)
+    drains: Mapping[tuple[str, str], Drain]  # by group and topic
+    probes: Sequence[Probe]
+    opens: Sequence[Opened]
+    look_ups: Sequence[LookUp] = ()
+    txns: Sequence[Txn] = ()
+    check_backs: Sequence[CheckBack] = ()
+    replies: Sequence[Exchange] = ()  # that responders wrote
+    answers: Sequence[Exchange] = ()  # that requesters got
+    subscriptions: Sequence[Subscribed] = ()
+    forwards: Sequence[Forward] = ()
+    tried_reads: Sequence[TriedRead] = ()
+    refused: Sequence[Refused] = ()
+    sent_back: Mapping[str, Sequence[SentBack]] = field(default_factory=dict)  # by key
+    faults: Sequence[FaultOp] = ()
+    nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent
+
+    def drains_of(self, group: str, topic: str) -> Drain | None:
+        return self.drains.get((group, topic))
+
+    def heard_ns(self) -> dict[int, int]:
+        """When each consumer last told of offsets, queues or messages that it had sent back."""
+        found: dict[int, int] = {}
+        told: Iterable[Iterable[Commit | Ownership | Begun | SentBack]] = chain(
+            self.commits.values(),
+            self.ownership.values(),
+            self.begins.values(),
+            self.sent_back.values(),
+        )
+        for one in chain.from_iterable(told):
+            found[one.process] = max(one.time_ns, found.get(one.process, 0))
+        return found
+
+    def ownership_between(
+        self, group: str, queue: QueueKey, after: int, until: int
+    ) -> Sequence[Ownership]:
+        """Changes of owner with op_index in after+1..until."""
+        changes = self.ownership.get((group, queue), ())
+        first = bisect_right(changes, after, key=lambda change: change.op_index)
+        return changes[first : bisect_right(changes, until, key=lambda change: change.op_index)]
+
+    def gained_between(
+        self, group: str, queue: QueueKey, process: int, after: int, until: int
+    ) -> bool:
+        """Whether `process` gained `queue` with an op_index in after+1..until."""
+        return any(
+            change.process == process and change.change == "gained"
+            for change in self.ownership_between(group, queue, after, until)
+        )
+
+    def gains(self, group: str, queue: QueueKey, process: int) -> Sequence[Ownership]:
+        """Each time that `process` gained `queue`, in history order."""
+        changes = self.ownership.get((group, queue), ())
+        return [
+            change for change in changes if change.process == process and change.change == "gained"
+        ]
+
+    def members(self, group: str) -> frozenset[str]:
+        """The nodes of all processes that ever had a queue of the group; of its subscribers where none says so."""
+        owners = {
+            change.process
+            for (name, _), changes in self.ownership.items()
+            if name == group
+            for change in changes
+        }
+        processes = owners or {of.process for of in self.subscriptions if of.group == group}
+        return frozenset(self.nodes[process] for process in processes & self.nodes.keys())
+
+    def gained_before(
+        self, group: str, queue: QueueKey, process: int, before: int
+    ) -> Ownership | None:
+        """The latest gain of `queue` by `process` before op index `before`."""
+        changes = self.ownership.get((group, queue), ())
+        last = bisect_left(changes, before, key=lambda change: change.op_index)
+        gains = (
+            change
+            for change in reversed(changes[:last])
+            if change.process == process and change.change == "gained"
+        )
+        return next(gains, None)
+
+
+def same_stint(earlier: Ints, later: Ints, changes: Sequence[Ownership]) -> Mask:
+    """Whether a process had a queue from one op index to another; `changes` are those of this process and queue."""
+    at = [change.op_index for change in changes]
+    stint = np.searchsorted(at, earlier)
+    has_it = np.array([False, *(change.change == "gained" for change in changes)])[stint]
+    same: Mask = has_it & (np.searchsorted(at, later) == stint)
+    return same

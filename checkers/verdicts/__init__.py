@@ -1,0 +1,1 @@
+"""The verdict of a run: every rule, composed."""

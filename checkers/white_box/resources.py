@@ -1,0 +1,135 @@
+"""Resources of nodes: when load and faults are over and clients are gone, a server holds what it held before them.
+
+**task_leak**, **thread_leak**: a name server or broker has more asyncio tasks, or threads, than before the load.
+**socket_leak**: it has more sockets. **file_leak**: it has more surplus descriptors of files: of files that were
+removed, and all but the first of each other file. **memory_leak**: its resident memory has grown by more than
+`MEMORY_SLACK_BYTES` and `MEMORY_PER_MESSAGE_BYTES` for each acknowledged message.
+
+**table_leak**: a table in a broker's memory has more entries (`TABLE_SLACK`): pulls that are held, locks of queues,
+members of groups, half messages that are over, pairs of topic and group with offsets. Without clients, each of the
+first ones belongs to a client that is gone, and a broker forgets it in 120 s at most.
+
+The harness measures before it starts the clients, and when it has ended them after the run; until the two agree it
+looks again, for longer than a server keeps a silent connection (120 s). So no fault excuses a difference: what it left
+behind must be gone by then. The slack is what a server may do for itself at any moment, and does not grow with
+messages, faults or connections.
+
+Cannot see: tables of name servers, half messages that are still open, what a node held that ended during the run, files
+of which each is open once, and, in the simulation, memory and threads; on real machines, tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Finding, Verdict
+from staticfire.checkers.model.columns import Columns
+
+BEGIN, END = "begin", "end"
+# Anomaly -> what is counted, and by how much it may have grown. Threads: asyncio's default executor has up to 32.
+SLACK = {
+    "task_leak": ("tasks", 2),
+    "thread_leak": ("threads", 36),
+    "socket_leak": ("sockets", 4),
+    "file_leak": ("surplus_files", 2),
+}
+# Table of a broker -> by how many entries it may have grown. Of clients only the harness's own producer is left, and a
+# broker may have heard of it after the first look. Topics and groups of a run are few, retry topics and those beside
+# the load included; their offsets stay.
+TABLE_SLACK = {
+    "heldPulls": 0,
+    "queueLocks": 0,
+    "consumers": 0,
+    "producers": 1,
+    "endedHalfMessages": 0,
+    "consumerOffsets": 64,
+}
+MEMORY_SLACK_BYTES = 64 << 20
+MEMORY_PER_MESSAGE_BYTES = 4096
+
+Seen = Mapping[str, Any]  # an observation: counts, each None if it could not be taken
+
+
+def growth(begin: Seen, end: Seen) -> Iterator[tuple[str, str]]:
+    """What has grown by more than it may: the anomaly, and a sentence."""
+    for anomaly, (name, slack) in SLACK.items():
+        before, after = begin[name], end[name]
+        if before is not None and after is not None and after > before + slack:
+            yield anomaly, f"{after} {name.replace('_', ' ')}, {before} before the load"
+    yield from _grown_tables(begin.get("tables") or {}, end.get("tables") or {})
+    before, after = begin["memory_bytes"], end["memory_bytes"]
+    if before is None or after is None:
+        return
+    allowed = MEMORY_SLACK_BYTES + MEMORY_PER_MESSAGE_BYTES * end["acknowledged"]
+    if after > before + allowed:
+        grown, most = (size >> 20 for size in (after - before, allowed))
+        yield (
+            "memory_leak",
+            f"resident memory grew by {grown} MiB, {most} are allowed",
+        )
+
+
+def _grown_tables(begin: Mapping[str, int], end: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """One sentence for all tables of a broker."""
+    grown = [
+        f"{end[name]} {name}, {begin[name]} before the load"
+        for name, slack in TABLE_SLACK.items()
+        if name in begin and name in end and end[name] > begin[name] + slack
+    ]
+    if grown:
+        yield "table_leak", "; ".join(grown)
+
+
+def check_resources(_columns: Columns, context: Context) -> Verdict:
+    """Compare the first and the last measurement of each server."""
+    first: dict[str, Seen] = {}
+    last: dict[str, Seen] = {}
+    for seen in context.observations:
+        if seen["kind"] == "resources" and seen["when"] == BEGIN:
+            first.setdefault(seen["node"], seen)
+        elif seen["kind"] == "resources":
+            last[seen["node"]] = seen
+    measured = [node for node in first if node in last]
+    findings = [
+        Finding(
+            anomaly=anomaly,
+            judgement=judge(context.facts.mode, anomaly),
+            op_index=-1,
+            time_ns=last[node]["time_ns"],
+            detail=f"{node} has {detail}" if anomaly != "memory_leak" else f"{node}: {detail}",
+        )
+        for node in measured
+        for anomaly, detail in growth(first[node], last[node])
+    ]
+    missing = sorted(_servers(context) - set(measured))
+    reason = f"{NOT_OBSERVED}: resources of {', '.join(missing)}" if missing else None
+    return observed_verdict("resources", findings, {"servers": len(measured)}, reason)
+
+
+def _servers(context: Context) -> set[str]:
+    """Name servers and brokers that are left when the run ends."""
+    facts = context.facts
+    gone = {
+        node
+        for fault in facts.faults
+        if fault.permanent and fault.fired_ns is not None
+        for node in fault.targets
+    }
+    return {
+        *facts.name_servers,
+        *(node for nodes in facts.brokers.values() for node in nodes),
+    } - gone
+
+
+RESOURCES = Checker(
+    name="resources",
+    anomalies=(*SLACK, "table_leak", "memory_leak"),
+    check=check_resources,
+    rows=no_rows,
+    applies=lambda context: context.facts.resources_observed,
+    needs_observations=True,
+)

@@ -1,0 +1,60 @@
+"""Contents of routes: after the drain, name servers say of each topic what the table of its master says.
+
+**route_mismatch**: the number of read or write queues, or the permission, of a topic on a broker differs between a name
+server and the broker's master. Clients would send to queues that are not there, or never read some that are.
+
+The harness asks when all faults have healed, and again until the two agree, for longer than brokers take to register
+again (`registerNameServerPeriod`). So no fault excuses a difference. Cannot see: a name server or a master that does
+not answer, what differed before, and topics that no workload uses.
+
+Source: RouteInfoManager.registerBroker and TopicConfigManager of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Finding, Verdict
+from staticfire.checkers.model.columns import Columns
+
+
+def check_route_contents(_columns: Columns, context: Context) -> Verdict:
+    """Judge what each name server said of each topic and master."""
+    seen = [of for of in context.observations if of["kind"] == "topic_route"]
+    findings = [_finding(context, of) for of in seen if of.get("route") != of.get("master")]
+    living = set(context.facts.living_brokers)
+    missing = NOT_OBSERVED if living - {of["broker_name"] for of in seen} else None
+    return observed_verdict("route_contents", findings, {"routes_compared": len(seen)}, missing)
+
+
+def _finding(context: Context, seen: Mapping[str, Any]) -> Finding:
+    return Finding(
+        anomaly="route_mismatch",
+        judgement=judge(context.facts.mode, "route_mismatch"),
+        op_index=-1,
+        time_ns=seen["time_ns"],
+        detail=f"{seen['node']} says {_words(seen.get('route'))}, the master says {_words(seen.get('master'))}",
+        topic=seen["topic"],
+        broker=seen["broker_name"],
+    )
+
+
+def _words(queues: Any) -> str:
+    if queues is None:
+        return "that there is no such topic"
+    read, write, permission = queues
+    return f"{read} read queues, {write} write queues, permission {permission}"
+
+
+ROUTE_CONTENTS = Checker(
+    name="route_contents",
+    anomalies=("route_mismatch",),
+    check=check_route_contents,
+    rows=no_rows,
+    applies=lambda context: context.facts.topic_routes_observed,
+    needs_observations=True,
+)

@@ -1,0 +1,237 @@
+"""Route truth: what name servers answer, against who lives; and how fast clients turn to another name server.
+
+**wrong_route**: a name server names an address that no node of this broker name has, or has under another number (0
+is the master). **ghost_route**: it names a broker that has been dead for longer than a silent one may stay (120 s
+without a heartbeat, looked at every 10 s); times in which a fault struck this name server do not count.
+**missing_route**: it does not name a broker that lives, for longer than brokers take to register again (every 30 s),
+not counting the time in which the two could not hear each other; where a broker makes a topic with its first message,
+from when a name server first named the broker. **slow_switch**: a client that started while some name server was
+broken and another one was not, and nothing else was, took too long to its first queue or acknowledgement.
+
+The harness asks every name server every few seconds, and writes down answers that changed, with the brokers that ran
+at that moment. Cannot see: what lasts less than that, a name server that does not answer (no answer is no lie), and
+clients that had learned their route before a name server broke, because they need none; a broker that made the topic
+itself and never told another node.
+
+Source: RouteInfoManager of Apache RocketMQ 4.9 (scanNotActiveBroker); bugs of stale routes after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows, sends_only
+from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
+from staticfire.checkers.guarantees.excuses import began_ns
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.fault_effects import FORGETS, STALLS, STOPS
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
+from staticfire.checkers.model.columns import Columns, Ints, Outcome
+from staticfire.checkers.model.intervals import Span, joined, without
+from staticfire.checkers.model.timeline import Opened
+
+GHOST_SLACK_S = 30.0  # a look every 10 s, and the time between two questions
+MISSES = 1.5  # brokers register at regular intervals, and the same
+SWITCHED_NS = 10 * NS_PER_S  # two time-outs of 3 s, and a rebalance
+NS_PER_MS = 1_000_000
+BREAKS_SERVERS = frozenset({STOPS, STALLS, FORGETS})
+Seen = Mapping[str, Any]
+
+
+def check_routes(_columns: Columns, context: Context) -> Verdict:
+    """Judge the answers of each name server."""
+    answers: dict[str, list[Seen]] = {}
+    for seen in context.observations:
+        if seen["kind"] == "route":
+            answers.setdefault(seen["node"], []).append(seen)
+    since_ns = _known_since(context, answers)
+    findings = [
+        finding
+        for node, of_node in sorted(answers.items())
+        for finding in _judge_server(context, node, of_node, since_ns)
+    ]
+    counts = {"answers": sum(map(len, answers.values())), "name_servers": len(answers)}
+    return observed_verdict("routes", findings, counts, None if answers else NOT_OBSERVED)
+
+
+def _known_since(context: Context, answers: Mapping[str, Sequence[Seen]]) -> dict[str, int]:
+    """From when each broker has the topic, as far as is known."""
+    if context.facts.topics_everywhere:
+        return dict.fromkeys(context.facts.brokers, 0)
+    first: dict[str, int] = {}
+    for seen in (seen for of_node in answers.values() for seen in of_node):
+        for broker in seen["brokers"] or {}:
+            first[broker] = min(int(seen["time_ns"]), first.get(broker, FOREVER_NS))
+    return first
+
+
+def _judge_server(
+    context: Context, node: str, answers: Sequence[Seen], since_ns: Mapping[str, int]
+) -> Iterator[Finding]:
+    answers = sorted(answers, key=lambda seen: int(seen["time_ns"]))
+    yield from _wrong(context, node, answers)
+    for broker, nodes in sorted(context.facts.brokers.items()):
+        before = Span(0, since_ns.get(broker, FOREVER_NS))
+        for replica in nodes:
+            ghost = _while(answers, lambda seen, of=(broker, replica): _is_ghost(seen, *of))
+            absent = _while(answers, lambda seen, of=(broker, replica): _is_missing(seen, *of))
+            yield from _too_long(context, node, "ghost_route", replica, ghost, ())
+            yield from _too_long(context, node, "missing_route", replica, absent, (before,))
+
+
+def _wrong(context: Context, node: str, answers: Sequence[Seen]) -> Iterator[Finding]:
+    told: set[tuple[str, str, str]] = set()
+    for seen in answers:
+        for broker, addresses in (seen["brokers"] or {}).items():
+            nodes = context.facts.brokers.get(broker, ())
+            for number, replica in addresses.items():
+                right = number.isdecimal() and nodes[int(number) : int(number) + 1] == (replica,)
+                if not right and (broker, number, replica) not in told:
+                    told.add((broker, number, replica))
+                    detail = f"{node} says that {replica} is number {number} of {broker}"
+                    yield _finding(context, "wrong_route", int(seen["time_ns"]), broker, detail)
+
+
+def _is_ghost(seen: Seen, broker: str, replica: str) -> bool:
+    return _names(seen, broker, replica) and replica not in seen["up"]
+
+
+def _is_missing(seen: Seen, broker: str, replica: str) -> bool:
+    answered = seen["brokers"] is not None
+    return answered and replica in seen["up"] and not _names(seen, broker, replica)
+
+
+def _names(seen: Seen, broker: str, replica: str) -> bool:
+    return replica in (seen["brokers"] or {}).get(broker, {}).values()
+
+
+def _while(answers: Sequence[Seen], holds: Any) -> list[Span]:
+    """The time in which something held: from an answer to the next one; the last answer counts for nothing."""
+    times = [int(seen["time_ns"]) for seen in answers]
+    pairs = zip(answers, times, times[1:], strict=False)
+    return joined(Span(at_ns, next_ns) for seen, at_ns, next_ns in pairs if holds(seen))
+
+
+def _too_long(
+    context: Context,
+    node: str,
+    anomaly: str,
+    replica: str,
+    spans: Sequence[Span],
+    not_asked: Sequence[Span],
+) -> Iterator[Finding]:
+    """The first of the spans that is too long, without the time in which a fault excuses it."""
+    timings, is_ghost = context.facts.timings, anomaly == "ghost_route"
+    bound_s = timings.channel_expiry_s + GHOST_SLACK_S if is_ghost else timings.register_s * MISSES
+    what = "named it, although it was dead," if is_ghost else "did not name it"
+    # A dead broker is no excuse for naming it.
+    nodes = (node,) if is_ghost else (node, replica)
+    excused = context.excuses.spans(anomaly, None, nodes)
+    for span in without(spans, not_asked):
+        length_ns = sum(piece.length_ns for piece in without([span], excused))
+        if length_ns > bound_s * NS_PER_S:
+            detail = f"{replica}: {node} {what} for {seconds(length_ns)}"
+            yield _finding(context, anomaly, span.start_ns, None, detail)
+            return
+
+
+def _finding(
+    context: Context, anomaly: str, time_ns: int, broker: str | None, detail: str
+) -> Finding:
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=-1,
+        time_ns=time_ns,
+        detail=detail,
+        broker=broker,
+    )
+
+
+def check_switches(columns: Columns, context: Context) -> Verdict:
+    """Measure clients that started while some name servers were broken and others were not."""
+    servers = {seen["node"] for seen in context.observations if seen["kind"] == "route"}
+    first = _first_success(columns, context)
+    switches = [
+        (opened, first[opened.process] - opened.time_ns)
+        for opened in context.timeline.opens
+        if opened.process in first and _needs_switch(context.facts, servers, opened.time_ns)
+    ]
+    findings = [
+        _slow(context, opened, took_ns) for opened, took_ns in switches if took_ns > SWITCHED_NS
+    ]
+    slowest_ns = max((took_ns for _, took_ns in switches), default=0)
+    counts = {"switches": len(switches), "slowest_switch_ms": slowest_ns // NS_PER_MS}
+    return observed_verdict(
+        "name_server_switch", findings, counts, None if servers else NOT_OBSERVED
+    )
+
+
+def _first_success(columns: Columns, context: Context) -> dict[int, int]:
+    """When each process first had a queue, or an acknowledgement."""
+    acked = columns.sends.where(_first_acks(columns))
+    first = dict(zip(acked.process.tolist(), acked.time_ns.tolist(), strict=True))
+    for changes in context.timeline.ownership.values():
+        for change in changes:
+            if change.change == "gained":
+                before = first.get(change.process, change.time_ns)
+                first[change.process] = min(before, change.time_ns)
+    return first
+
+
+def _first_acks(columns: Columns) -> Ints:
+    """The row of the first acknowledgement of each process."""
+    sends = columns.sends
+    rows = np.flatnonzero(sends.outcome == Outcome.OK)
+    rows = rows[np.argsort(sends.time_ns[rows], kind="stable")]
+    return rows[np.unique(sends.process[rows], return_index=True)[1]]
+
+
+def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
+    """The first acknowledgement of each process: all that is read here of messages."""
+    return sends_only(columns, _first_acks(columns))
+
+
+def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
+    """Whether only name servers were broken then, some of them, and one had been well for a while."""
+    broken: set[str] = set()
+    settled_ns = int(facts.timings.register_s * NS_PER_S)
+    brokers = {node for nodes in facts.brokers.values() for node in nodes}
+    for fault in facts.faults:
+        targets = set(fault.targets)
+        if fault.bitten_ns is None or (targets and targets.isdisjoint(brokers | servers)):
+            continue
+        healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
+        if began_ns(fault) <= at_ns < healed_ns + settled_ns:
+            if not targets <= servers or not set(fault.effects) <= BREAKS_SERVERS:
+                return False
+            broken |= targets
+    return bool(broken) and bool(servers - broken)
+
+
+def _slow(context: Context, opened: Opened, took_ns: int) -> Finding:
+    detail = f"{opened.node} needed {seconds(took_ns)} to its first queue or acknowledgement"
+    return _finding(context, "slow_switch", opened.time_ns, None, detail)
+
+
+ROUTES = Checker(
+    name="routes",
+    anomalies=("wrong_route", "ghost_route", "missing_route"),
+    check=check_routes,
+    rows=no_rows,
+    applies=lambda context: context.facts.routes_observed,
+    needs_observations=True,
+)
+
+NAME_SERVER_SWITCH = Checker(
+    name="name_server_switch",
+    anomalies=("slow_switch",),
+    check=check_switches,
+    rows=first_acknowledged_rows,
+    applies=lambda context: context.facts.routes_observed,
+    needs_observations=True,
+)

@@ -1,0 +1,472 @@
+"""Send statuses must be true: SEND_OK and the weaker ones, held against the copies that the harness saw at that moment.
+
+**acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile
+promises, even if every node that could not be observed held it. **weak_though_safe**: a weaker status
+(FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK
+promises, and no fault was near that makes its broker give this status (excuse_table.py, a question of its own for each
+status). Near one the last copy may have come just after the broker had given up waiting; then it is informational. So
+it is where slaves may have been haSlaveFallbehindMax behind when the message was stored, and came up with it before the
+answer arrived (slave_lag.py).
+
+A fault explains no status any more once a send that began after it was answered with SEND_OK. It explains no time-out
+that came too early, and none while others were answered: a broker answers in the order of its log, so what was stored
+before a message with SEND_OK is as safe as that by then, and nothing that had waited for the whole time-out can be
+answered with it after that.
+
+An observation that was not made is 'not observed': unknown, never green. So is an acknowledgement that is true only if
+a node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
+nothing. A copy that a fault destroyed while the acknowledgement was on its way is another matter: the harness looked,
+and what is missing is what the fault took, as with a loss that the profile allows after it. Such acknowledgements are
+excused (`acks_excused`) and the others decide; where none is proven, the answer is unknown.
+
+Cannot see: copies that came and went before the status arrived, and what a real disk holds (only the simulation can
+look into one).
+
+Source: PutMessageStatus and SendStatus of Apache RocketMQ 4.9; openchaos counts weak statuses as success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from staticfire.checkers.derived.covers import covering, stretches
+from staticfire.checkers.derived.slave_lag import rows_left_behind
+from staticfire.checkers.engine.kernel import Checker, Context, Kernel, finding_at, sends_only
+from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, Window
+from staticfire.checkers.guarantees.facts import (
+    FaultFacts,
+    Keeping,
+    Mode,
+    Replication,
+    RunFacts,
+    Timings,
+)
+from staticfire.checkers.guarantees.fault_effects import CUTS, FORGETS, STALLS, STOPS, WRITES_FAIL
+from staticfire.checkers.guarantees.promises import Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.measures.reportable import with_share
+from staticfire.checkers.model.building.column_builder import WEAK_STATUSES as WEAKER
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
+from staticfire.checkers.model.intervals import Span, joined, without
+from staticfire.checkers.model.message_ids import MessageIds
+
+# (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
+COPIES_PROMISED: Mapping[tuple[Keeping, Replication], tuple[int, int]] = {
+    ("sync", "none"): (1, 1),
+    ("sync", "async"): (1, 1),
+    ("sync", "sync"): (2, 2),
+    ("async", "none"): (0, 1),
+    ("async", "async"): (0, 1),
+    ("async", "sync"): (0, 2),
+    ("pool", "none"): (0, 0),  # in the memory of the process
+    ("pool", "async"): (0, 0),
+    ("pool", "sync"): (0, 2),  # what is not committed is not replicated
+}
+# A slave of Apache RocketMQ 4.9 acknowledges before its own fsync (HAService).
+SLAVE_DISK_COUNTS: Mapping[Mode, bool] = {"hardened": True, "faithful": False}
+
+
+class _Copies:
+    """How many copies are promised, by broker name; most observations say the same, so answers are kept."""
+
+    __slots__ = ("_answers", "_facts")
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        self._answers: dict[tuple[Any, ...], str | None] = {}
+
+    def missing(self, broker: str, seen: Mapping[str, Any], hidden: frozenset[str]) -> str | None:
+        """Say which copies are missing if all `hidden` nodes hold the message; None: enough."""
+        case = (broker, *seen["durable_on"], 0, *seen["cached_on"], 0, hidden)
+        if case not in self._answers:
+            self._answers[case] = self._missing(broker, seen, hidden)
+        return self._answers[case]
+
+    def _missing(self, broker: str, seen: Mapping[str, Any], hidden: frozenset[str]) -> str | None:
+        facts = self._facts
+        replicas = len(facts.brokers.get(broker, ()))
+        on_disk, held = COPIES_PROMISED[facts.masters_keeping, facts.replication]
+        if not SLAVE_DISK_COUNTS[facts.mode]:
+            on_disk = min(on_disk, 1)
+        durable = set(seen["durable_on"])
+        cached = durable | set(seen["cached_on"])
+        nodes = set(facts.brokers.get(broker, cached))  # others' copies count for nothing
+        durable, cached = durable & nodes, cached & nodes
+        if len(durable | hidden) < min(on_disk, max(replicas, 1)):
+            return f"on disk of {_nodes(durable)}, promised on {min(on_disk, replicas)}"
+        if len(cached | hidden) < min(held, max(replicas, 1)):
+            return f"held by {_nodes(cached)}, promised on {min(held, replicas)}"
+        return None
+
+
+def _nodes(nodes: set[str]) -> str:
+    return ", ".join(sorted(nodes)) or "no node"
+
+
+NO_NODES: frozenset[str] = frozenset()
+NEVER = np.zeros(0, np.int64)
+WEAK = "weak_though_safe"
+# How long a broker waits before it gives such a status. Only a failed disk is no reason to wait.
+WAITS: Mapping[str, Callable[[Timings], float]] = {
+    "FLUSH_DISK_TIMEOUT": lambda timings: timings.flush_timeout_s,
+    "FLUSH_SLAVE_TIMEOUT": lambda timings: timings.slave_timeout_s,
+}
+# What takes effect when a fault strikes, and at no other time; a disk may fill up, or fail, later.
+AT_ONCE = frozenset({STOPS, FORGETS, STALLS, CUTS})
+# Faults that restart nodes more than once, until they are healed.
+STRIKES_AGAIN = frozenset(
+    {"rolling_restart", "name_server_freeze_in_rolling_restart", "split_name_servers"}
+)
+
+
+def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
+    """Compare each observed acknowledgement with the copies that the profile promises (partition key: queue)."""
+    sends = columns.sends
+    acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+    copies = _Copies(context.facts)
+    gone = _gone(context.facts)
+    findings, proven, excused, unclear = [], 0, 0, 0
+    observed = list(sends_seen(columns, context, acked))
+    rows = [row for _, row, _ in observed]
+    robbed = _robbed(columns, context, np.array(rows, np.int64))
+    for broker, row, seen in observed:
+        robbed_of = hidden = robbed.get(row, NO_NODES)
+        if seen["unobserved"]:
+            began_ns = int(sends.invoke_ns[row])
+            hidden |= {node for node in seen["unobserved"] if began_ns <= gone.get(node, began_ns)}
+        missing = copies.missing(broker, seen, hidden)
+        if missing is not None:
+            findings.append(_not_durable(columns, context, row, missing))
+        elif not hidden or copies.missing(broker, seen, NO_NODES) is None:
+            proven += 1
+        elif copies.missing(broker, seen, robbed_of) is None:
+            excused += 1
+        else:
+            unclear += 1
+    counts = {
+        "acks": len(acked),
+        "acks_observed": len(set(rows)),
+        "acks_proven": proven,
+        "acks_excused": excused,
+        "acks_unclear": unclear,
+    }
+    return Tally.of(findings, **counts)
+
+
+def _gone(facts: RunFacts) -> Mapping[str, int]:
+    """Nodes whose disks were destroyed for good, and the last moment at which each can have held anything."""
+    gone: dict[str, int] = {}
+    for fault in facts.faults:
+        if fault.permanent and fault.bitten_ns is not None:
+            last_ns = max(fault.bitten_ns, fault.fired_ns or 0)
+            gone.update({node: min(last_ns, gone.get(node, last_ns)) for node in fault.targets})
+    return gone
+
+
+def _not_all_proven(tally: Tally, _context: Context) -> str | None:
+    count = tally.counts.get
+    acks, observed = count("acks", 0), count("acks_observed", 0)
+    if observed == 0:
+        return NOT_OBSERVED
+    if observed < acks:
+        return f"{acks - observed} of {acks} acknowledgements were {NOT_OBSERVED}"
+    if unclear := count("acks_unclear", 0):
+        return f"{unclear} of {acks} acknowledgements rest on nodes that were {NOT_OBSERVED}"
+    if count("acks_proven", 0) == 0 and count("acks_excused", 0) > 0:
+        return f"none of {acks} acknowledgements is proven: faults took the copies first"
+    return None
+
+
+def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
+    """Compare each observed weak status with the copies that SEND_OK would have promised."""
+    sends = columns.sends
+    weak = np.flatnonzero((sends.outcome == Outcome.WEAK) & (sends.queue != UNKNOWN))
+    copies = _Copies(context.facts)
+    observed = list(sends_seen(columns, context, weak))
+    held = (
+        seen
+        for seen in sightings(columns, context)[0]
+        if copies.missing(seen["broker_name"], seen, NO_NODES) is None
+    )
+    behind_max = context.facts.slave_behind_max_bytes
+    behind = rows_left_behind(sends, observed, held, behind_max)
+    findings = [
+        _safe(columns, context, row, seen["status"], is_behind=row in behind)
+        for broker, row, seen in observed
+        if copies.missing(broker, seen, NO_NODES) is None
+    ]
+    unseen = len(weak) - len({row for _, row, _ in observed})
+    counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}
+    reason = f"{unseen} {NOT_OBSERVED}" if unseen else None
+    verdict = observed_verdict("weak_statuses", findings, counts, reason)
+    asked = (_excused_by(columns, context, status) for status in sorted(WEAKER))
+    return with_share(verdict, WEAK, context, *asked)
+
+
+def weak_rows(columns: Columns, context: Context) -> Columns:
+    """Sends with a weaker status, and of each queue the acknowledgements that prove most.
+
+    These are the first one, before each weaker one that whose send began last, the first whose send began after each
+    fault was over, and as few as show the same as all of what had waited for a time-out.
+    """
+    sends = columns.sends
+    placed = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+    placed = placed[np.argsort(sends.op_index[placed], kind="stable")]
+    weak = np.flatnonzero(sends.outcome == Outcome.WEAK)
+    kept = [weak, placed[np.unique(sends.queue[placed], return_index=True)[1]]]
+    for queue in np.unique(sends.queue[placed]).tolist():
+        mine = placed[sends.queue[placed] == queue]
+        latest = mine[_where_highest(sends.invoke_ns[mine])]
+        known = np.searchsorted(sends.op_index[mine], sends.invoke_index[weak]) - 1
+        kept.append(latest[known[known >= 0]])
+        highest_ns = sends.invoke_ns[latest]
+        after = np.searchsorted(highest_ns, _over_times(context), side="right")
+        kept.append(latest[after[after < len(latest)]])
+        for status in WAITS if context.excuses.has_faults else ():
+            rows, starts_ns, ends_ns = _answered_within(columns, context, status, mine)
+            kept.extend(rows[chosen] for chosen in covering(starts_ns, ends_ns, 1))
+    return sends_only(columns, np.unique(np.concatenate(kept)))
+
+
+def _over_times(context: Context) -> Ints:
+    """From when on SEND_OK for a new send shows that a fault explains no weaker status, ascending."""
+    windows = (
+        _windows(context, name, status) for name in context.facts.brokers for status in WEAKER
+    )
+    return np.array(sorted({_over_ns(of.fault) for found in windows for of in found}), np.int64)
+
+
+def _where_highest(values: Ints) -> Ints:
+    """For each position that of the highest value up to it, shape (values,)."""
+    is_highest = values == np.maximum.accumulate(values)
+    found: Ints = np.maximum.accumulate(np.where(is_highest, np.arange(len(values)), 0))
+    return found
+
+
+def sends_seen(
+    columns: Columns, context: Context, rows: Ints
+) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
+    """What was seen of some sends: broker name, row, observation."""
+    observations, messages = sightings(columns, context)
+    sends = columns.sends
+    rows = rows[is_among(sends.message[rows], np.unique(messages))]
+    rows = rows[np.argsort(sends.message[rows], kind="stable")]
+    of_row = sends.message[rows]
+    first, last = (np.searchsorted(of_row, messages, side=side) for side in ("left", "right"))
+    brokers = [queue.broker for queue in columns.names.queues]
+    broker_of = [brokers[queue] for queue in sends.queue[rows].tolist()]
+    numbers = rows.tolist()
+    for at in np.flatnonzero(last > first).tolist():
+        for place in range(first[at], last[at]):
+            yield broker_of[place], numbers[place], observations[at]
+
+
+def sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any]], Ints]:
+    """The observations of acknowledged messages, and the ids of these, made once."""
+    known = columns.cache.get("sightings")
+    if known is None:
+        ids = MessageIds(columns.names.other_keys)
+        seen = [of for of in context.observations if of["kind"] == "ack_durability"]
+        known = seen, np.array([ids[of["key"]] for of in seen], np.int64)
+        columns.cache["sightings"] = known
+    assert isinstance(known, tuple)
+    return known
+
+
+def _robbed(columns: Columns, context: Context, rows: Ints) -> dict[int, frozenset[str]]:
+    """By row: the nodes that a fault may have cost the message while its acknowledgement was on the way."""
+    sends, names = columns.sends, columns.names
+    broker = names.broker_of_queue[sends.queue[rows]]
+    since_ns, until_ns = sends.invoke_ns[rows], sends.time_ns[rows]
+    found = {}
+    for number, name in enumerate(names.brokers):
+        near = np.zeros(len(rows), np.bool_)
+        for start_ns, end_ns in context.promises.hit_times(name):
+            near |= (end_ns >= since_ns) & (start_ns <= until_ns)
+        for at in np.flatnonzero(near & (broker == number)).tolist():
+            times = {"since_ns": int(since_ns[at]), "until_ns": int(until_ns[at])}
+            found[int(rows[at])] = frozenset(context.promises.robbed_nodes(name, **times))
+    return found
+
+
+def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> Finding:
+    facts = context.facts
+    return finding_at(
+        columns,
+        columns.sends,
+        row,
+        anomaly="acked_not_durable",
+        judgement=judge(facts.mode, "acked_not_durable"),
+        detail=f"{facts.flush} flush, {facts.replication} replication: {missing} when acknowledged",
+    )
+
+
+def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behind: bool) -> Finding:
+    # An observation that does not say which status: any may have been given.
+    statuses = [status] if status in WEAKER else sorted(WEAKER)
+    explained = (_explained(columns, context, row, of) for of in statuses)
+    near = next((window for window in explained if window is not None), None)
+    quiet = judge(context.facts.mode, "weak_though_safe")
+    excuse = "" if near is None else f"; {near.words}"
+    if near is None and _is_first_of_broker(columns, row):
+        excuse = "; the broker had acknowledged nothing as safe by then: its slaves were coming up"
+    elif near is None and is_behind:
+        excuse = "; its slaves may have been haSlaveFallbehindMax behind when it was stored"
+    return finding_at(
+        columns,
+        columns.sends,
+        row,
+        anomaly="weak_though_safe",
+        judgement=Judgement.INFORMATIONAL if excuse else quiet,
+        detail=f"a weaker status than SEND_OK, although as many nodes held it as SEND_OK promises{excuse}",
+    )
+
+
+def _explained(columns: Columns, context: Context, row: int, status: str) -> Window | None:
+    """The fault that explains a weak status; none that had healed when a send began that was answered with SEND_OK."""
+    sends, broker = columns.sends, _broker(columns, row)
+    invoke_ns, time_ns = int(sends.invoke_ns[row]), int(sends.time_ns[row])
+    served_ns = _served(columns, row)
+    can_have_waited = status not in WAITS
+    if not can_have_waited:
+        answered = Span(invoke_ns + _wait_ns(context, status), time_ns + 1)
+        can_have_waited = bool(without([answered], _refuted(columns, context, broker, status)))
+    return next(
+        (
+            window
+            for window in _windows(context, broker, status)
+            if window.start_ns <= time_ns and window.end_ns >= invoke_ns
+            if served_ns is None or _over_ns(window.fault) >= served_ns
+            if can_have_waited or _waits_for_none(window)
+        ),
+        None,
+    )
+
+
+def _windows(context: Context, broker: str, status: str) -> tuple[Window, ...]:
+    return context.excuses.windows(f"{WEAK} {status}", broker)
+
+
+def _waits_for_none(window: Window) -> bool:
+    return WRITES_FAIL in window.excuse.effects
+
+
+def _wait_ns(context: Context, status: str) -> int:
+    return int(WAITS[status](context.facts.timings) * NS_PER_S)
+
+
+def _refuted(columns: Columns, context: Context, broker: str, status: str) -> list[Span]:
+    """When a broker can have answered nothing that had waited so long: it answered what was stored later as safe."""
+    name = f"refuted {status} of {broker}"
+    known = columns.cache.get(name)
+    if known is None:
+        sends, names = columns.sends, columns.names
+        rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+        number = names.brokers.index(broker) if broker in names.brokers else UNKNOWN
+        rows = rows[names.broker_of_queue[sends.queue[rows]] == number]
+        _, starts_ns, ends_ns = _answered_within(columns, context, status, rows)
+        known = columns.cache[name] = stretches(starts_ns, ends_ns, 1)
+    assert isinstance(known, list)
+    return known
+
+
+def _answered_within(
+    columns: Columns, context: Context, status: str, rows: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Those of some rows of SEND_OK that took less than a time-out, and of each from when to when they refute it."""
+    sends, wait_ns = columns.sends, _wait_ns(context, status)
+    rows = rows[sends.time_ns[rows] - sends.invoke_ns[rows] < wait_ns]
+    return rows, sends.time_ns[rows] + 1, sends.invoke_ns[rows] + wait_ns + 1
+
+
+def _over_ns(fault: FaultFacts) -> int:
+    """From when on SEND_OK for a new send shows that a fault keeps no slave from following."""
+    strikes_once = fault.kind not in STRIKES_AGAIN and set(fault.effects) <= AT_ONCE
+    over_ns = fault.bitten_ns if strikes_once else fault.healed_ns
+    return FOREVER_NS if over_ns is None else over_ns
+
+
+def _excused_by(
+    columns: Columns, context: Context, status: str
+) -> Callable[[str, QueueKey], list[Span]]:
+    """When faults explain a weak status, by group and queue; all queues of a broker have the same answer."""
+    of_broker = cache(partial(_excused, columns, context, status))
+    return lambda _group, queue: of_broker(queue.broker)
+
+
+def _excused(columns: Columns, context: Context, status: str, broker: str) -> list[Span]:
+    """When faults explain a weak status of a broker, after no longer than the time-out if it is one."""
+    _, latest_ns = _acknowledged(columns).get(broker, (NEVER, NEVER))
+    at_once: list[Span] = []
+    spans: list[Span] = []
+    for window in _windows(context, broker, status):
+        after = int(np.searchsorted(latest_ns, _over_ns(window.fault), side="right"))
+        served_ns = int(latest_ns[after]) if after < len(latest_ns) else FOREVER_NS
+        span = Span(window.start_ns, min(window.end_ns, served_ns))
+        (at_once if _waits_for_none(window) else spans).append(span)
+    if status in WAITS and spans:
+        spans = without(spans, _refuted(columns, context, broker, status))
+    return joined([*at_once, *spans])
+
+
+def _broker(columns: Columns, row: int) -> str:
+    return columns.names.queues[int(columns.sends.queue[row])].broker
+
+
+def _served(columns: Columns, row: int) -> int | None:
+    """When the latest send began that the same broker had answered with SEND_OK before this one; None: none."""
+    sends, (ended, latest_ns) = columns.sends, _acknowledged(columns)[_broker(columns, row)]
+    before = int(np.searchsorted(ended, sends.invoke_index[row]))
+    return int(latest_ns[before - 1]) if before else None
+
+
+def _is_first_of_broker(columns: Columns, row: int) -> bool:
+    """Whether the broker of a send answered others with SEND_OK later, and none before this one began."""
+    ended, _ = _acknowledged(columns)[_broker(columns, row)]
+    return len(ended) > 0 and _served(columns, row) is None
+
+
+def _acknowledged(columns: Columns) -> dict[str, tuple[Ints, Ints]]:
+    """By broker: the ops at which SEND_OK arrived, ascending, and when the latest of these sends began by then."""
+    known = columns.cache.get("acknowledged by broker")
+    if known is None:
+        sends, names = columns.sends, columns.names
+        rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+        rows = rows[np.argsort(sends.op_index[rows], kind="stable")]
+        of_broker = names.broker_of_queue[sends.queue[rows]]
+        mine = {broker: rows[of_broker == n] for n, broker in enumerate(names.brokers)}
+        known = columns.cache["acknowledged by broker"] = {
+            broker: (sends.op_index[of], np.maximum.accumulate(sends.invoke_ns[of]))
+            for broker, of in mine.items()
+        }
+    assert isinstance(known, dict)
+    return known
+
+
+DURABLE_BEFORE_ACK = replace(
+    Kernel(
+        name="durable_before_ack",
+        partition_by="queue",
+        anomalies=("acked_not_durable",),
+        partial=tally_durable_before_ack,
+        unknown_reason=_not_all_proven,
+    ).as_checker(),
+    applies=lambda context: context.facts.disks_observed,
+    needs_observations=True,
+)
+
+WEAK_STATUSES = Checker(
+    name="weak_statuses",
+    anomalies=("weak_though_safe",),
+    check=check_weak_statuses,
+    rows=weak_rows,
+    applies=lambda context: context.facts.disks_observed,
+    needs_observations=True,
+)

@@ -1,0 +1,354 @@
+"""Evidence that contradicts itself is never valid, and one sentence says what does not agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from staticfire.checkers.agreement.agreement import AGREEMENT
+from staticfire.checkers.guarantees.facts import NodeExit, Struck
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.verdicts.compose import check_run
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.runner import run_simulated
+from tests.checkers.mutations.draft import Draft
+from tests.checkers.mutations.model import Run
+from tests.checkers.mutations.score import kinds_named
+from tests.support.history_language import facts, fault, history
+
+GAP = ["0 ok send a@0:0", "0 ok send b@0:2"]
+S = 1_000_000_000
+SIMULATED = {"time_s": 12.0, "acks_min": 1, "flush": "sync", "replication": "sync"}
+
+
+def struck(node: str, start_s: float, end_s: float) -> Struck:
+    return Struck(node=node, start_ns=round(start_s * S), end_ns=round(end_s * S))
+
+
+def recovery(node: str, at_s: float) -> dict[str, Any]:
+    return {"kind": "recovery", "time_ns": round(at_s * S), "node": node, "end_offset": 0}
+
+
+def simulated(**options: Any) -> Run:
+    result = run_simulated(draw_campaign(3, {**SIMULATED, **options}))
+    return Run("queue", 3, result.ops, result.observations, result.facts)
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return simulated(faults=())
+
+
+@pytest.fixture(scope="module")
+def run_with_kills() -> Run:
+    return simulated(faults=("kill",))
+
+
+def verdict_of(run: Run) -> Verdict:
+    verdicts = check_run(run.ops, run.observations, run.facts).verdicts
+    return next(verdict for verdict in verdicts if verdict.checker == "agreement")
+
+
+def test_runs_agree(run: Run, run_with_kills: Run) -> None:
+    for of in (run, run_with_kills):
+        assert verdict_of(of).valid is True
+        counts = verdict_of(of).counts
+        assert {name for name, count in counts.items() if count} <= {"unplaced", "begun"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (
+            "look_up_not_asked",
+            "1 acknowledged messages of brokers that were asked for all of theirs",
+        ),
+        ("nothing_searched", "and for none of them by time"),
+        ("drain_begins_later", "begins at 5, and"),
+        ("queue_renumbered", "are of queues that their topic does not have"),
+        ("strange_assignment", "the history has queue 77 of"),
+        ("slave_entries_fewer", "have the same log, and"),
+        ("difference_without_first", "1 listed places, and the first difference is none"),
+        ("seen_with_other_status", "1 sends have another status"),
+        ("seen_to_end_later", "lie within the record of another one"),
+        ("stored_at_one_place", "lie within the record of another one"),
+        ("within_other_record", "lie within the record of another one"),
+        ("recovered_too_far", "lie below the end of the log that their broker had recovered"),
+        ("recoveries_unobserved", "ever opened its store"),
+        ("call_without_beginning", "by an op that ended and has no invocation"),
+        ("offset_skipped", "drains have read 1 places of queues at which no message was"),
+    ],
+)
+def test_one_wrong_in_a_valid_run_is_unknown(run: Run, kind: str, words: str) -> None:
+    (mutation,) = kinds_named((kind,))
+    planted = mutation.plant(run, Random(kind), "rest")
+    assert planted is not None
+
+    verdict = verdict_of(planted)
+
+    assert verdict.valid == "unknown"
+    assert verdict.reason is not None
+    assert words in verdict.reason
+    assert check_run(planted.ops, planted.observations, planted.facts).valid is not True
+
+
+def test_a_restart_without_a_recovery(run_with_kills: Run) -> None:
+    (mutation,) = kinds_named(("restart_unobserved",))
+    planted = mutation.plant(run_with_kills, Random(1), "fault")
+    assert planted is not None
+
+    reason = verdict_of(planted).reason
+
+    assert reason is not None
+    assert reason.startswith("fault ")
+    assert reason.endswith("and nothing says that it opened its store again")
+
+
+@pytest.mark.parametrize(
+    ("ones", "reason"),
+    [
+        ((), "stopped n1"),
+        ((struck("n0", 1, 3), struck("n1", 3, 5)), "stopped n1"),
+        ((struck("n0", 1, 3),), None),  # n1 was left out
+    ],
+)
+def test_a_restart_of_some_of_its_targets(ones: tuple[Struck, ...], reason: str | None) -> None:
+    opened = [recovery("n0", 0.5), recovery("n1", 0.5), recovery("n0", 2.5)]
+    stop = replace(fault("rolling_restart", "n0", "n1", at_s=1, healed_s=5), struck=ones)
+    known = facts(brokers={"b": ("n0", "n1")}, faults=(stop,), due=("recovery",))
+    ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
+
+    verdicts = check_run(ops, opened, known).verdicts
+    found = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+
+    assert (found is None) == (reason is None)
+    assert reason is None or reason in (found or "")
+
+
+def test_a_stamp_of_the_future_names_its_client() -> None:
+    seen = [{"kind": "future_stamp", "time_ns": 5, "node": "producer-1", "ahead_ms": 3_600_000}]
+    ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
+    verdicts = check_run(ops, seen, facts()).verdicts
+    found = next(verdict for verdict in verdicts if verdict.checker == "agreement")
+
+    assert (found.valid, found.reason) == (
+        "unknown",
+        "producer-1 says that an event happened 3600 s after the harness had read it: its stamps prove nothing",
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "is_explained"),
+    [
+        ({}, False),
+        ({"faults": (fault("kill", "n0", at_s=19, healed_s=21),)}, True),
+        ({"faults": (fault("kill", "n1", at_s=19, healed_s=21),)}, False),  # another node
+        ({"faults": (fault("pause", "n0", at_s=21, healed_s=22),)}, False),  # later
+        ({"exits": (NodeExit(node="n0", time_ns=19 * S, error=""),)}, True),
+        ({"due": ()}, True),  # not every start was written down
+    ],
+)
+def test_a_start_of_a_broker_has_a_reason(known: dict[str, Any], is_explained: bool) -> None:
+    ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
+    opened = [recovery("n0", 0.5), recovery("n0", 20)]
+
+    verdicts = check_run(ops, opened, facts(**{"due": ("recovery",), **known})).verdicts
+    reason = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+
+    told = "n0 opened its store again at 20.000 s, and no fault or exit says why"
+    assert (reason == told) is not is_explained
+
+
+@pytest.mark.parametrize("after_the_drain", [False, True])
+def test_a_send_acknowledged_during_the_look_ups_is_not_asked_for(
+    run: Run, after_the_drain: bool
+) -> None:
+    draft = Draft(run)
+    first = next(op.value["broker"] for op in run.ops if op.f == "look_up")
+    acknowledged = (op for op in run.ops if op.f == "send" and op.type == "ok")
+    last = max(op.index for op in acknowledged if op.value["broker"] == first)
+    draft.look_up(run.ops[last].value["key"], lambda _: None)
+    if after_the_drain:
+        for op in run.ops:
+            if op.f == "drain":
+                draft.move(op.index, run.ops[last].time_ns - 1)
+
+    assert verdict_of(draft.finish()).valid is (True if after_the_drain else "unknown")
+
+
+def test_what_is_not_recorded_is_not_asked(run: Run) -> None:
+    """A history of an earlier version, or of another harness."""
+    draft = Draft(run)
+    for op in run.ops:
+        if op.f == "look_up":
+            rows = op.value["messages"][1:]
+            draft.alter(op.index, messages=rows, asked=None, searched=None)
+    draft.observe(lambda seen: seen["kind"] in ("recovery", "topic_route"), lambda _: None)
+    old = draft.finish()
+
+    assert verdict_of(replace(old, facts=replace(run.facts, due=()))).valid is True
+
+
+def entries(node: str, count: int, missing: int | None = 0) -> dict[str, Any]:
+    nothing = {"holes": 0, "hole_at": [], "wrong": 0, "wrong_at": []}
+    return {
+        "kind": "queue_entries",
+        "time_ns": 9,
+        "node": node,
+        "broker_name": "b",
+        "entries": count,
+        "missing": missing,
+        **nothing,
+    }
+
+
+def replica(**fields: Any) -> dict[str, Any]:
+    return {
+        "kind": "replica",
+        "time_ns": 9,
+        "broker_name": "b",
+        "master": "n0",
+        "slave": "n1",
+        "master_end": 5000,
+        "slave_end": 5000,
+        "first_difference": None,
+        **fields,
+    }
+
+
+@pytest.mark.parametrize(
+    ("observations", "reason"),
+    [
+        ([entries("n0", 2)], None),
+        ([entries("n0", 1)], "n0 has 1 queue entries, and the drained queues of b hold 2 messages"),
+        ([entries("n0", 1, missing=None)], None),  # retention has taken the others
+        ([entries("n0", 1, missing=1)], None),  # queue_entry_missing
+        (
+            [entries("n0", 9), entries("n1", 7), replica()],
+            "n0 and n1 have the same log, and 9 and 7 queue entries",
+        ),
+        ([entries("n0", 9), entries("n1", 7), replica(slave_end=4000)], None),  # not yet there
+        ([entries("n0", 9), entries("n1", 7), replica(first_difference=4000)], None),
+        ([replica(first_difference=4000, differences=[4000, 4001])], None),
+        (
+            [replica(first_difference=4000, differences=[3000])],
+            "n1 differs from n0 at 1 listed places, and the first difference is 4000",
+        ),
+    ],
+)
+def test_entries_and_replicas(observations: list[dict[str, Any]], reason: str | None) -> None:
+    ops = history("0 ok send a", "0 ok send b", "1 ok consume a b", "9 ok drain 0:2:2")
+    known = facts(brokers={"b": ("n0", "n1")})
+    verdicts = check_run(ops, observations, known).verdicts
+
+    verdict = next(verdict for verdict in verdicts if verdict.checker == "agreement")
+
+    assert verdict.reason == reason
+    assert verdict.valid == (True if reason is None else "unknown")
+
+
+@pytest.mark.parametrize(
+    ("ops", "changes", "reason"),
+    [
+        (GAP, {}, "drains have read 1 places"),
+        ([*GAP, "0 info send c"], {}, "drains have read 1 places"),
+        (["0 ok send a@0:0", "1 ok consume c@0:1", "0 ok send b@0:2"], {}, None),
+        (GAP, {"due": ()}, None),  # others may leave places out
+        (
+            GAP,
+            {"mode": "faithful"},
+            "drained queues have 1 places without any message, and 0 sends",
+        ),
+        ([*GAP, "0 info send c"], {"mode": "faithful"}, None),
+        (["0 ok send a@0:0", "0 ok send b@0:2 attempts=2"], {"mode": "faithful"}, None),
+    ],
+)
+def test_places_of_a_drained_queue(
+    ops: list[str], changes: dict[str, Any], reason: str | None
+) -> None:
+    ops = [*ops, "1 ok consume a b", "9 ok drain 0:3:3"]
+    verdicts = check_run(history(*ops), [], facts(**{"due": ("commit",), **changes})).verdicts
+
+    found = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+
+    assert (found is None) == (reason is None)
+    assert found is None or found.startswith(reason or "")
+
+
+@pytest.mark.parametrize("cut_s", [None, 0.5])
+def test_a_record_that_its_log_does_not_reach(cut_s: float | None) -> None:
+    """A power cut may take it before the answer is there."""
+    seen = {
+        "time_ns": round(1.1 * S),
+        "kind": "ack_durability",
+        "key": "a",
+        "status": "SEND_OK",
+        "broker_name": "b",
+        "end_offset": 900,
+        "durable_on": [],
+        "cached_on": [],
+        "unobserved": [],
+    }
+    cut = () if cut_s is None else (fault("power_cut", "n0", at_s=cut_s, healed_s=cut_s + 1),)
+    ops = history("0 ok send a@0:0 physical=900 t=1", "1 ok consume a t=2", "9 ok drain 0:1:1 t=60")
+    verdicts = check_run(ops, [seen], facts(flush="async", faults=cut)).verdicts
+
+    reason = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+
+    assert (reason is None) is bool(cut)
+    assert reason is None or "lie within the record of another one" in reason
+
+
+def test_a_drain_that_leaves_out_a_number() -> None:
+    """Numbers of queues are as large as they are in other systems' histories, which nothing is due of."""
+    ops = history("0 ok send a@9000000000000000:0", "1 ok consume a", "9 ok drain")
+
+    verdicts = [check_run(ops, [], facts(due=due)).verdicts for due in ((), ("commit",))]
+    old, new = (next(of for of in many if of.checker == "agreement") for many in verdicts)
+
+    assert old.reason is None
+    assert new.reason == ("the drain of g has queue 9000000000000000 of t on b, and no queue 0")
+
+
+def test_a_fault_that_changes_queues_explains_other_numbers(run: Run) -> None:
+    (mutation,) = kinds_named(("queue_renumbered",))
+    planted = mutation.plant(run, Random("again"), "rest")
+    assert planted is not None
+    changed = replace(run.facts, faults=(fault("topic_change", at_s=1, healed_s=2),))
+
+    assert verdict_of(replace(planted, facts=changed)).counts["strange_queues"] == 0
+
+
+def plain(run: Run) -> Run:
+    return run
+
+
+def without_first_queue(run: Run) -> Run:
+    (mutation,) = kinds_named(("within_other_record",))
+    planted = mutation.plant(run, Random(1), "rest")
+    assert planted is not None
+    return planted
+
+
+@pytest.mark.parametrize("edit", [plain, without_first_queue])
+def test_any_cut_gives_the_same_answer(run: Run, edit: Callable[[Run], Run]) -> None:
+    from staticfire.checkers.engine.kernel import Context
+    from staticfire.checkers.guarantees.promises import LossPromises
+
+    edited = edit(run)
+    columns, timeline = build_columns(edited.ops)
+    context = Context(
+        facts=edited.facts,
+        timeline=timeline,
+        promises=LossPromises(edited.facts),
+        observations=edited.observations,
+    )
+
+    whole = AGREEMENT.check(columns, context)
+
+    assert AGREEMENT.check_pieces(columns, context, 3) == whole

@@ -1,0 +1,274 @@
+"""A message that nothing holds up is delivered at once."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staticfire.checkers.guarantees.facts import FaultFacts, Timings
+from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.verdicts.compose import check_run
+from tests.support.history_language import GROUP, TOPIC, facts, fault, history
+from tests.support.reference_waits_of_messages import slow_deliveries
+from tests.support.waiting_histories import (
+    EPOCH_MS,
+    contents_stored,
+    waiting_history,
+    with_store_times,
+)
+
+STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
+OWNED = ("1 ok open node=c1", "2 ok open node=c2", "1 ok assign 0", "2 ok assign 1")
+
+
+def judged(ops: list[Op], **changes: object) -> Verdict:
+    verdicts = check_run(ops, [], facts(**changes)).verdicts
+    return next(verdict for verdict in verdicts if verdict.checker == "delivery_waits")
+
+
+def check(*ops: str, **changes: object) -> Verdict:
+    return judged(history(*OWNED, *ops), **changes)
+
+
+def keys(verdict: Verdict) -> list[str | None]:
+    assert all(finding.anomaly == "slow_delivery" for finding in verdict.findings)
+    return [finding.key for finding in verdict.findings]
+
+
+@pytest.mark.parametrize(
+    ("ops", "slow"),
+    [
+        (["0 ok send a t=20", "1 ok consume a t=22"], []),
+        (["0 ok send a t=20", "1 ok consume a t=22.5"], ["a"]),
+        # its listener was busy with what came before
+        (["0 ok send a t=20", "0 ok send b", "1 ok consume a t=20.1", "1 ok consume b t=22.1"], []),
+        (
+            ["0 ok send a t=20", "0 ok send b", "1 ok consume a t=20.1", "1 ok consume b t=23"],
+            ["b"],
+        ),
+        (
+            [
+                *("0 ok send a t=20", "0 ok send b", "1 invoke consume a t=20.1"),
+                *("1 ok consume a t=30", "1 ok consume b t=31.9"),
+            ],
+            [],
+        ),
+        # it may try the first one again before
+        (["0 ok send a t=20", "0 ok send b", "1 info consume a t=20.1", "1 ok consume b t=32"], []),
+        (
+            ["0 ok send a t=20", "0 ok send b", "1 info consume a t=20.1", "1 ok consume b t=33"],
+            ["b"],
+        ),
+        # a new owner needs a moment
+        (
+            [
+                "0 ok send a t=20",
+                "1 ok assign 1 t=21",
+                "2 ok assign 0 t=21.5",
+                "2 ok consume a t=33",
+            ],
+            [],
+        ),
+        (
+            [
+                "0 ok send a t=20",
+                "1 ok assign 1 t=21",
+                "2 ok assign 0 t=21.5",
+                "2 ok consume a t=34",
+            ],
+            ["a"],
+        ),
+        # the first owner had been idle for long enough
+        (
+            [
+                "0 ok send a t=20",
+                "1 ok assign 1 t=23",
+                "2 ok assign 0 t=23.5",
+                "2 ok consume a t=24",
+            ],
+            ["a"],
+        ),
+        # nobody had the queue
+        (
+            [
+                "1 ok assign 1 t=10",
+                "0 ok send a t=20",
+                "1 ok assign 0 1 t=80",
+                "1 ok consume a t=81",
+            ],
+            [],
+        ),
+        # its owner had ended
+        (
+            [
+                "3 ok open node=c1 t=19",
+                "0 ok send a t=20",
+                "2 ok assign 0 1 t=40",
+                "2 ok consume a t=41",
+            ],
+            [],
+        ),
+        # a redelivery is no first delivery, and what is not acknowledged may not be there
+        (["0 ok send a t=20", "1 ok consume a t=21", "1 ok consume a~1 t=50"], []),
+        (["0 info send a@0:0 t=20", "1 ok consume a t=50"], []),
+    ],
+)
+def test_only_what_nothing_holds_up(ops: list[str], slow: list[str]) -> None:
+    verdict = check(*ops)
+
+    assert keys(verdict) == slow
+    assert verdict.valid is not bool(slow)
+
+
+@pytest.mark.parametrize(("poll_s", "slow"), [(0.0, ["a"]), (1.0, [])])
+def test_short_polling_takes_its_time(poll_s: float, slow: list[str]) -> None:
+    ops = ("0 ok send a t=20", "1 ok consume a t=22.9")
+
+    assert keys(check(*ops, timings=Timings(poll_s=poll_s))) == slow
+
+
+@pytest.mark.parametrize(
+    ("mode", "nodes", "at_s", "slow"),
+    [
+        ("faithful", ("n0", "n1"), 26.9, []),
+        ("faithful", ("n0", "n1"), 27.1, ["a"]),
+        ("faithful", ("n0",), 26.9, ["a"]),
+        ("hardened", ("n0", "n1"), 26.9, ["a"]),
+    ],
+)
+def test_a_slave_of_rocketmq_looks_every_5_s(
+    mode: str, nodes: tuple[str, ...], at_s: float, slow: list[str]
+) -> None:
+    ops = ("0 ok send a t=20", f"1 ok consume a t={at_s}")
+
+    assert keys(check(*ops, mode=mode, brokers={"b": nodes})) == slow
+
+
+@pytest.mark.parametrize(
+    ("kind", "node", "bitten", "at_s", "slow"),
+    [
+        ("kill", "n0", True, 19, False),
+        ("kill", "n0", False, 19, True),
+        ("kill", "n0", True, 5, True),  # it is long over
+        ("kill", "n9", True, 19, True),  # another broker
+        ("slow_consumer", "c1", True, 19, False),
+        ("slow_consumer", "c2", True, 19, True),  # another member
+        ("client_crash", "c2", True, 19, True),
+        ("network_latency", "c1", True, 19, False),
+        ("clock_skew", "n0", True, 19, True),
+    ],
+)
+def test_a_fault_counts_where_it_holds_something_up(
+    kind: str, node: str, bitten: bool, at_s: float, slow: bool
+) -> None:
+    struck = fault(kind, node, at_s=at_s, healed_s=at_s + 2, bitten=bitten)
+
+    verdict = check("0 ok send a t=20", "1 ok consume a t=24", faults=(struck,))
+
+    assert keys(verdict) == (["a"] if slow else [])
+
+
+def test_the_time_between_two_faults_counts() -> None:
+    kills = (
+        fault("kill", "n0", at_s=19, healed_s=21),  # until 27 s
+        fault("kill", "n0", at_s=30, healed_s=31),
+    )
+
+    assert keys(check("0 ok send a t=20", "1 ok consume a t=35", faults=kills)) == ["a"]
+
+
+@pytest.mark.parametrize(("tag", "slow"), [("red", []), ("green", ["a"])])
+def test_what_the_filter_before_held_back_is_not_late(tag: str, slow: list[str]) -> None:
+    ops = [
+        replace(op, value={**op.value, "tag": tag}) if op.f == "send" else op
+        for op in history(*OWNED, "0 ok send a t=20", "1 ok consume a t=40")
+    ]
+
+    verdict = judged(
+        ops,
+        groups={GROUP: (TOPIC,)},
+        wanted_tags={GROUP: ("red", "green")},
+        wanted_before={GROUP: ("green",)},
+        filters_changed_ns={GROUP: 30 * NS_PER_S},
+    )
+
+    assert keys(verdict) == slow
+
+
+def test_each_member_of_a_broadcasting_group_counts() -> None:
+    ops = ("2 ok assign 0 1", "0 ok send a t=20", "1 ok consume a t=21", "2 ok consume a t=25")
+
+    assert keys(check(*ops)) == []
+    assert keys(check(*ops, broadcasting=("g",))) == ["a"]
+
+
+def test_members_that_do_not_say_what_they_have_are_not_judged() -> None:
+    verdict = judged(history("0 ok send a t=20", "1 ok consume a t=50"))
+
+    assert (verdict.valid, verdict.counts) == (True, {"timed": 1})
+
+
+def kept_back(stored_s: float, given_s: float, **changes: object) -> Verdict:
+    """A message whose send no broker answered, and that was delivered with its store time."""
+    ops = history(*OWNED, "0 info send a t=20", f"1 ok consume a@0:0 t={given_s}")
+    [row] = ops[-1].value["messages"]
+    row.append(contents_stored(round(stored_s * 1e9)))
+    return judged(ops, **{"wall_epoch_ms": EPOCH_MS, **changes})
+
+
+def test_what_no_acknowledgement_places_waits_from_its_store_time_on() -> None:
+    assert keys(kept_back(25, 27)) == []
+    assert keys(kept_back(25, 27.2)) == ["a"]
+    assert keys(kept_back(25, 27.2, wall_epoch_ms=None)) == []
+
+
+@pytest.mark.parametrize(
+    ("struck", "slow"),
+    [
+        (fault("kill", "elsewhere", at_s=24, healed_s=25), []),  # it is judged at rest
+        (fault("kill", "elsewhere", at_s=40, healed_s=41), ["a"]),
+        (fault("clock_skew", "n0", at_s=1, healed_s=2), []),
+    ],
+)
+def test_store_times_count_at_rest(struck: FaultFacts, slow: list[str]) -> None:
+    assert keys(kept_back(25, 29, faults=(struck,))) == slow
+
+
+def test_a_wrong_clock_is_wrong_until_its_node_starts_again() -> None:
+    clock = fault("clock_skew", "n0", at_s=1, healed_s=2)
+    late = {"stored_s": 200, "given_s": 204}
+
+    assert keys(kept_back(**late)) == ["a"]
+    assert keys(kept_back(**late, faults=(replace(clock, targets=("n9",)),))) == ["a"]
+    assert keys(kept_back(**late, faults=(clock,))) == []
+
+
+@STEADY
+@given(seed=st.integers(0, 2**32), steps=st.integers(5, 50), stored=st.booleans())
+def test_as_the_plain_reference_says(seed: int, steps: int, stored: bool) -> None:
+    ops = waiting_history(Random(seed), steps)
+    expected = slow_deliveries(ops, ("h",), stored=stored)
+
+    both = {"g": ("t",), "h": ("t",)}
+    told = with_store_times(ops) if stored else ops
+    verdict = judged(told, groups=both, broadcasting=("h",), wall_epoch_ms=EPOCH_MS)
+
+    assert verdict.counts.get("slow_delivery", 0) == len(expected)
+    assert {(one.group, one.key) for one in verdict.findings} <= {one[:2] for one in expected}
+
+
+def test_slow_deliveries_occur() -> None:
+    """Or the histories would prove nothing."""
+    seen: Counter[str] = Counter()
+    for seed in range(30):
+        seen.update(group for group, *_ in slow_deliveries(waiting_history(Random(seed), 40), "h"))
+
+    assert set(seen) == {"g", "h"}

@@ -1,0 +1,136 @@
+"""A broker refuses an illegal send with the code of RocketMQ 4.9.8; another one needs a fault of a replica."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from staticfire.checkers.features.refusals import CODES
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.recording import ColumnarRecorder
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.checkers.verdicts.compose import check_run
+from staticfire.harness.accounts import REFUSED
+from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.generators.illegal_sends import IllegalSends
+from tests.support import reference_endings
+from tests.support.history_language import facts, fault
+
+S = 10**9
+BROKERS = {"b": ("n0", "n1"), "other": ("n2",)}
+
+
+def refused(index: int, illegal: str, code: int, *, at_s: int = 15, broker: str | None = "b") -> Op:
+    value: dict[str, Any] = {"topic": "t", "key": f"p0-{index}", "illegal": illegal, "code": code}
+    if broker is not None:
+        value["broker"] = broker
+    return Op(index=index, time_ns=at_s * S, process=0, type="ok", f="refused", value=value)
+
+
+def verdict_of(ops: list[Op], *faults: FaultFacts) -> Verdict | None:
+    verdicts = check_run(ops, [], facts(brokers=BROKERS, faults=faults)).verdicts
+    return next((verdict for verdict in verdicts if verdict.checker == "refusals"), None)
+
+
+def test_another_code_is_a_finding() -> None:
+    verdict = verdict_of([refused(0, "properties", 13), refused(1, "properties", 17)])
+
+    assert verdict is not None
+    assert verdict.valid is False
+    [finding] = verdict.findings
+    assert (finding.anomaly, finding.key, finding.broker) == ("wrong_refusal", "p0-1", "b")
+    assert finding.detail == "refused with code 17 because of its properties; RocketMQ gives 13"
+
+
+@pytest.mark.parametrize("illegal", CODES)
+def test_the_code_of_rocketmq_and_a_busy_broker_are_right(illegal: str) -> None:
+    verdict = verdict_of([refused(0, illegal, CODES[illegal]), refused(1, illegal, 2)])
+
+    assert verdict is not None
+    assert verdict.valid is True
+    assert verdict.counts["refusals"] == 2
+
+
+def test_every_illegal_send_of_a_campaign_has_a_code() -> None:
+    campaign = draw_campaign(
+        1, {"illegal_share": 1.0, "broker_properties": (("autoCreateTopicEnable", "false"),)}
+    )
+    sends = IllegalSends(campaign)
+    drawn = [value for _ in range(100) if (value := sends.next_value()) is not None]
+    assert {value["illegal"] for value in drawn} | REFUSED.keys() == CODES.keys()
+
+
+@pytest.mark.parametrize(
+    ("of", "code", "valid"),
+    [
+        (fault("kill", "n0", at_s=10, healed_s=14), 14, True),
+        (fault("kill", "n1", at_s=10, healed_s=14), 1, True),
+        (fault("kill", "n0", at_s=10, healed_s=14), 16, False),  # no broker that comes up says so
+        (fault("kill", "n2", at_s=10, healed_s=14), 14, False),  # of another broker
+        (fault("kill", "n0", at_s=10, healed_s=14, bitten=False), 14, False),
+        (fault("kill", "n0", at_s=16, healed_s=20), 14, False),  # later
+    ],
+)
+def test_a_fault_of_a_replica_explains_that_a_broker_is_unable(
+    of: FaultFacts, code: int, valid: bool
+) -> None:
+    verdict = verdict_of([refused(0, "properties", code)], of)
+
+    assert verdict is not None
+    assert verdict.valid is valid
+    assert verdict.counts["wrong_refusal" if not valid else "wrong_refusal_allowed"] == 1
+
+
+def test_an_unknown_broker_may_be_any() -> None:
+    of = fault("kill", "n2", at_s=10, healed_s=14)
+    verdict = verdict_of([refused(0, "properties", 14, broker=None)], of)
+
+    assert verdict is not None
+    assert verdict.valid is True
+
+
+def test_a_run_without_refusals_has_no_verdict() -> None:
+    assert verdict_of([]) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*CODES, "something else"]), st.sampled_from([1, 2, 13, 14, 17])),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_it_finds_what_the_reference_finds(refusals: list[tuple[str, int]]) -> None:
+    ops = [refused(index, *one) for index, one in enumerate(refusals)]
+    expected = reference_endings.wrongly_refused(ops)
+
+    verdict = verdict_of(ops)
+    assert verdict is not None
+    assert verdict.counts.get("wrong_refusal", 0) == expected.total()
+    found = {(f.anomaly, f.key) for f in verdict.findings}
+    assert found <= set(expected)
+    assert bool(found) == bool(expected)
+
+
+def test_files_know_it_too(tmp_path: Any) -> None:
+    ops = [refused(0, "properties", 17)]
+    with ColumnarRecorder(tmp_path, "run") as recorder:
+        recorder.add(ops[0])
+        recorder.finish()
+
+    timeline = ColumnarHistory(tmp_path).timeline()
+    assert timeline.refused == build_columns(ops)[1].refused != []
+
+
+def test_a_refusal_without_a_code_is_one_sentence() -> None:
+    value = {"topic": "t", "key": "p0-0", "illegal": "properties"}
+    op = Op(index=0, time_ns=0, process=0, type="ok", f="refused", value=value)
+
+    with pytest.raises(HistoryError, match=r"op 0 .*lacks 'code'"):
+        build_columns([op])

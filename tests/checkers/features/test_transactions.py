@@ -1,0 +1,293 @@
+"""Transactions: what becomes of halves, and when brokers ask about them; each anomaly, and its near miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.model.history import OpType
+from tests.checkers.stories import Story
+from tests.support.history_language import NODE, fault
+
+CHECKS = {"check_after_s": 6.0, "check_max": 2}
+
+
+def transaction(decision: str, end: str, state: str | None = None) -> Story:
+    return Story().send(
+        1.0,
+        "a",
+        end,  # type: ignore[arg-type]
+        transaction=decision,
+        state=state or decision,
+    )
+
+
+@pytest.mark.parametrize("decision", ["rollback", "unknown"])
+def test_what_nobody_committed_is_never_seen(decision: str) -> None:
+    seen = transaction(decision, "fail").consume(2.0, "a", 0).drained(9.0)
+    assert seen.counts("transactions", **CHECKS) == {"rolled_back_visible"}
+    assert seen.counts("provenance", **CHECKS) == {"aborted_read"}
+    unseen = transaction(decision, "fail").drained(9.0)
+    assert unseen.counts("transactions", **CHECKS) == unseen.counts("loss", **CHECKS) == set()
+
+
+def test_what_was_committed_is_seen_and_what_is_to_be_asked_for_is_resolved() -> None:
+    assert transaction("commit", "ok").drained(9.0).counts("loss", **CHECKS) == {"lost"}
+    assert transaction("commit", "ok").consume(2.0, "a", 0).drained(9.0).counts("loss") == set()
+    left = transaction("commit", "info", "unknown").drained(9.0)
+    assert left.counts("transactions", **CHECKS) == {"unresolved_transaction"}
+    undrained = transaction("commit", "info", "unknown")
+    assert undrained.counts("transactions", **CHECKS) == set()
+    resolved = asked("commit").consume(8.0, "a", 0).drained(9.0)
+    assert resolved.counts("transactions", **CHECKS) == set()
+
+
+def asked(state: str) -> Story:
+    """A producer that left the end open, and its answer at 7.5 s."""
+    story = transaction("commit", "info", "unknown")
+    return story.op(7.5, "ok", "check_back", {"topic": "t", "key": "a", "state": state})
+
+
+def test_half_a_message_is_not_seen_before_it_is_committed() -> None:
+    early = transaction("commit", "info", "unknown").consume(7.0, "a", 0)
+    early.op(7.5, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+    assert early.counts("transactions", **CHECKS) == {"rolled_back_visible"}
+    assert asked("unknown").consume(8.0, "a", 0).counts("transactions", **CHECKS) == {
+        "rolled_back_visible"
+    }
+    assert asked("commit").consume(8.0, "a", 0).counts("transactions", **CHECKS) == set()
+    # a harness outside the simulation may have read the answer of the producer late
+    late = transaction("commit", "info", "unknown").consume(7.45, "a", 0)
+    late.op(7.5, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+    assert late.counts("transactions", **CHECKS, disks_observed=False) == set()
+
+
+def test_without_any_answer_it_is_unknown_when_a_transaction_was_committed() -> None:
+    silent = transaction("commit", "info", "unknown").consume(7.0, "a", 0)
+    verdict = silent.verdict("transactions", **CHECKS)
+    assert (verdict.valid, verdict.findings) == ("unknown", ())
+    assert verdict.counts["ends_unknown"] == 1
+    # one answer of any other transaction shows that producers report them
+    silent.send(7.5, "z", "info", transaction="commit", state="unknown")
+    silent.op(14.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "commit"})
+    assert silent.counts("transactions", **CHECKS) == {"rolled_back_visible"}
+    # what its producer rolled back needs no answer
+    rolled_back = transaction("rollback", "info", "unknown").consume(7.0, "a", 0)
+    assert rolled_back.verdict("transactions", **CHECKS).valid is False
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "found"),
+    [
+        ((7.1,), set()),
+        ((7.1, 8.1), set()),
+        ((6.9,), {"check_too_early"}),
+        ((7.1, 8.1, 9.1), {"checked_too_often"}),
+    ],
+)
+def test_brokers_ask_neither_too_early_nor_too_often(
+    asked_s: tuple[float, ...], found: set[str]
+) -> None:
+    story = transaction("commit", "info", "unknown")
+    for at_s in asked_s:
+        story.op(at_s, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+    story.consume(10.0, "a", 0)
+    assert story.counts("transactions", **CHECKS) == found
+
+
+@pytest.mark.parametrize(
+    ("attempts", "asked", "faults", "found"),
+    [
+        (2, 4, (), set()),  # each attempt may have stored a half
+        (2, 5, (), {"checked_too_often"}),
+        (1, 3, (fault("kill", NODE, at_s=7.5, healed_s=8.0),), {"checked_too_often_allowed"}),
+        (1, 3, (fault("kill", NODE, at_s=20.0, healed_s=21.0),), {"checked_too_often"}),
+        (1, 3, (fault("pause", NODE, at_s=7.5, healed_s=8.0),), {"checked_too_often"}),
+    ],
+)
+def test_a_half_is_asked_for_so_often_and_more_after_a_crash(
+    attempts: int, asked: int, faults: tuple[FaultFacts, ...], found: set[str]
+) -> None:
+    story = Story().send(1.0, "a", "info", transaction="commit", state="unknown", attempts=attempts)
+    for number in range(asked):
+        answer = {"topic": "t", "key": "a", "state": "commit"}
+        story.op(7.1 + number, "ok", "check_back", answer)
+    story.consume(15.0, "a", 0)
+    assert story.counts("transactions", **CHECKS, faults=faults) == found
+
+
+@pytest.mark.parametrize(
+    ("attempts", "node", "found"),
+    [
+        (1, NODE, {"checked_too_often_allowed"}),
+        (1, "m0", {"checked_too_often"}),  # the half that there is lies on another broker
+        (2, "m0", {"checked_too_often_allowed"}),  # the first attempt may have gone there
+        (2, "n7", {"checked_too_often"}),
+    ],
+)
+def test_a_crash_of_a_broker_that_may_hold_a_half_may_have_it_asked_for_again(
+    attempts: int, node: str, found: set[str]
+) -> None:
+    story = Story().send(1.0, "a", transaction="commit", state="unknown", attempts=attempts)
+    for number in range(5):
+        answer = {"topic": "t", "key": "a", "state": "commit"}
+        story.op(7.1 + number, "ok", "check_back", answer)
+    story.consume(15.0, "a", 0)
+    crash = fault("kill", node, at_s=7.5, healed_s=8.0)
+    brokers = {"b": (NODE,), "c": ("m0",)}
+    assert story.counts("transactions", **CHECKS, faults=(crash,), brokers=brokers) == found
+
+
+def asked_at(*asked_s: float, end: OpType = "info", state: str = "unknown", **more: Any) -> Story:
+    """A transaction that is to be committed, begun at 1 s, and what its producer said when it was asked."""
+    story = Story().send(1.0, "a", end, transaction="commit", state=state, **more)
+    for at_s in asked_s:
+        story.op(at_s, "ok", "check_back", {"topic": "t", "key": "a", "state": state})
+    return story
+
+
+@pytest.mark.parametrize(
+    ("story", "found"),
+    [
+        (asked_at(7.1, 10.0, state="commit"), set()),  # in flight for as long as a request waits
+        (asked_at(7.1, 10.2, state="commit"), {"checked_too_often"}),
+        (asked_at(7.1, 12.1), set()),  # undecided as yet
+        (asked_at(7.1, end="ok", state="commit"), {"checked_too_often"}),  # committed at 1 s
+        (asked_at(7.1, 12.1).consume(13.0, "a", 0), {"rolled_back_visible"}),
+        (asked_at(7.1, 9.5), {"checked_too_often"}),  # twice in one round
+        (asked_at(7.1, 9.7), set()),
+        (asked_at(7.1, 7.1, 12.1, state="commit", attempts=2), set()),  # of a half each
+    ],
+)
+def test_nothing_is_asked_about_that_is_over_and_nothing_twice_in_one_round(
+    story: Story, found: set[str]
+) -> None:
+    rounds = {"check_after_s": 6.0, "check_every_s": 5.0}
+    assert story.counts("transactions", **rounds) == found
+
+
+def test_what_a_consumer_has_had_is_over() -> None:
+    seen = asked_at(7.1, state="commit").consume(7.2, "a", 0)
+    late = seen.op(12.1, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+    assert late.counts("transactions", **CHECKS) == {"checked_too_often"}
+    # a busy broker of real machines refuses the end of a transaction, and its producer does not hear of it
+    allowed = late.counts("transactions", **CHECKS, disks_observed=False)
+    assert allowed == {"checked_too_often_allowed"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "node", "at_s", "healed_s", "found"),
+    [
+        ("pause", "p1", 7.0, 8.0, "checked_too_often_allowed"),  # it answers at 7.1
+        ("pause", "p1", 25.0, 26.0, "checked_too_often"),  # between answer and question
+        ("pause", "p2", 7.0, 8.0, "checked_too_often"),  # has nothing to do with the answer
+        ("pause", "p2", 42.0, 43.0, "checked_too_often_allowed"),  # is asked at 42.1
+        ("kill", NODE, 0.2, 0.5, "checked_too_often"),  # before it might ask for the first time
+        ("kill", NODE, 12.0, 13.0, "checked_too_often_allowed"),  # may have put it back
+        ("kill", NODE, 25.0, 26.0, "checked_too_often"),  # what it knew was written down by then
+        ("power_cut", NODE, 25.0, 26.0, "checked_too_often"),
+        ("disk_lost", NODE, 25.0, 26.0, "checked_too_often_allowed"),
+        ("pause", NODE, 40.0, 41.0, "checked_too_often_allowed"),  # asked before, delivered late
+    ],
+)
+def test_only_faults_of_the_broker_and_of_who_answers_explain_a_late_question(
+    kind: str, node: str, at_s: float, healed_s: float, found: str
+) -> None:
+    story = Story().send(1.0, "a", "info", transaction="commit", state="unknown")
+    for asked_s, producer in ((7.1, "p1"), (42.1, "p2")):
+        answer = {"topic": "t", "key": "a", "state": "commit"}
+        story.op(asked_s, "ok", "check_back", answer, node=producer)
+    faults = (fault(kind, node, at_s=at_s, healed_s=healed_s),)
+    known = {"check_after_s": 6.0, "faults": faults, "producers": ("p1", "p2"), "flush": "sync"}
+    assert story.counts("transactions", **known) == {found}
+
+
+@pytest.mark.parametrize(("times", "found"), [(3, "_allowed"), (4, "")])
+def test_a_broker_that_died_once_asks_for_what_it_put_back_since_it_wrote_its_progress(
+    times: int, found: str
+) -> None:
+    asked = [
+        40.0 + n / 10 for n in range(times)
+    ]  # in 5 s: a round, the first half, and one on the border
+    story = asked_at(*asked)
+    kill = fault("kill", NODE, at_s=30.0, healed_s=31.0)
+    known = {"check_after_s": 6.0, "check_every_s": 5.0, "check_max": 9, "faults": (kill,)}
+    too_late = "unresolved_transaction"  # the first one
+    assert story.counts("transactions", **known) == {f"checked_too_often{found}", too_late}
+
+
+def test_how_far_apart_rounds_are_must_be_known() -> None:
+    assert asked_at(7.1, 7.2).counts("transactions", **CHECKS) == set()
+
+
+def test_nothing_is_asked_about_that_no_producer_has_sent() -> None:
+    story = asked_at(7.1, state="commit")
+    story.op(8.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "commit"})
+    [finding] = story.verdict("transactions", **CHECKS).findings
+    assert finding.anomaly == "checked_too_often"
+    assert "1 transactions that no producer had sent" in finding.detail
+    # half messages of an earlier run with the same group of producers
+    earlier = asked_at(7.1, state="commit")
+    earlier.op(8.0, "ok", "check_back", {"topic": "u", "key": "z", "state": "commit"})
+    assert earlier.counts("transactions", **CHECKS) == set()
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "known", "found"),
+    [
+        (26.0, {}, {"unresolved_transaction"}),  # three rounds of 5 s after 6 s, and a request
+        (24.0, {}, set()),
+        (26.0, {"check_every_s": 0.0}, set()),
+        (26.0, {"faults": (fault("pause", "p1", at_s=20.0, healed_s=21.0),)}, set()),
+    ],
+)
+def test_what_no_producer_decides_is_asked_for_at_rest(
+    asked_s: float, known: dict[str, Any], found: set[str]
+) -> None:
+    half = {"topic": "t", "key": "a", "transaction": "unknown", "state": "unknown"}
+    story = Story().op(1.0, "invoke", "send", half)
+    story.op(1.01, "fail", "send", {**half, "broker": "b", "queue": 0}, error="never decided")
+    story.send(10.0, "z", "info", transaction="commit", state="unknown")
+    story.op(asked_s, "ok", "check_back", {"topic": "t", "key": "z", "state": "commit"})
+    rounds = {"check_after_s": 6.0, "check_every_s": 5.0, **known}
+    assert story.counts("transactions", **rounds) == found
+    story.op(asked_s, "ok", "check_back", {"topic": "t", "key": "a", "state": "unknown"})
+    assert story.counts("transactions", **rounds) == found  # that was too late
+
+
+@pytest.mark.parametrize("decision", ["unknown", "commit"])
+@pytest.mark.parametrize(("asked_s", "found"), [(25.0, set()), (25.1, {"unresolved_transaction"})])
+def test_what_is_left_to_the_broker_is_asked_for_in_time(
+    decision: str, asked_s: float, found: set[str]
+) -> None:
+    story = transaction(decision, "info", "unknown")
+    for key in ("a", "z"):
+        story.op(asked_s, "ok", "check_back", {"topic": "t", "key": key, "state": "unknown"})
+    rounds = {"check_after_s": 6.0, "check_every_s": 5.0, "topics": ()}
+    assert story.counts("transactions", **rounds) == found
+
+
+def test_nobody_knows_how_many_halves_a_producer_stored_that_died() -> None:
+    story = Story()
+    story.op(1.0, "invoke", "send", {"topic": "t", "key": "a", "transaction": "unknown"})
+    died = {"topic": "t", "key": "a", "transaction": "unknown"}
+    story.op(2.0, "fail", "send", died, error="never decided")
+    for number in range(5):
+        answer = {"topic": "t", "key": "a", "state": "commit"}
+        story.op(7.1 + number, "ok", "check_back", answer)
+    assert story.counts("transactions", **CHECKS) == {"checked_too_often_allowed"}
+
+
+@pytest.mark.parametrize(
+    ("node", "found"), [(NODE, "checked_too_often_allowed"), ("consumer-1", "checked_too_often")]
+)
+def test_only_a_broker_that_ended_may_have_forgotten_its_questions(node: str, found: str) -> None:
+    story = Story().send(1.0, "a", "info", transaction="commit", state="unknown")
+    for number in range(3):
+        answer = {"topic": "t", "key": "a", "state": "commit"}
+        story.op(7.1 + number, "ok", "check_back", answer)
+    story.consume(15.0, "a", 0)
+    exits = (NodeExit(node=node, time_ns=8 * 10**9, error="KeyError"),)
+    assert story.counts("transactions", **CHECKS, exits=exits) == {found}

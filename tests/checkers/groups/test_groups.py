@@ -1,0 +1,179 @@
+"""Ownership of queues: planted gaps and overlaps, and the near misses that a rebalance explains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.groups.groups import GROUPS
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.model.building.column_builder import build_columns
+from tests.support.history_language import facts, fault, history
+
+SENT = ("0 ok send a", "0 ok send b queue=1")
+
+
+def check(*lines: str, **changes: object) -> Verdict:
+    columns, timeline = build_columns(history(*lines))
+    known = facts(**changes)
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    assert GROUPS.applies(context)
+    return GROUPS.check(columns, context)
+
+
+def found(verdict: Verdict) -> list[str]:
+    return [
+        name
+        for name, count in verdict.counts.items()
+        if name != "queues_owned"
+        for _ in range(count)
+    ]
+
+
+STEADY = (*SENT, "1 ok assign 0 t=1", "2 ok assign 1 t=1")
+
+
+def test_everything_is_owned_once() -> None:
+    verdict = check(*STEADY, "9 ok drain t=200")
+
+    assert verdict.valid is True
+    assert verdict.counts == {"queues_owned": 2}
+
+
+@pytest.mark.parametrize(
+    ("lines", "anomalies"),
+    [
+        # queue 1 was given up, and nobody took it
+        (("2 ok assign t=50", "9 ok drain t=90"), ["queue_unowned"]),
+        (("2 ok assign t=50", "1 ok assign 0 1 t=79", "9 ok drain t=200"), []),
+        (("2 ok assign t=50", "1 ok assign 0 1 t=81", "9 ok drain t=200"), ["queue_unowned"]),
+        # two members own queue 1
+        (("1 ok assign 0 1 t=50", "9 ok drain t=90"), ["owned_twice"]),
+        (("1 ok assign 0 1 t=50", "2 ok assign t=79", "9 ok drain t=200"), []),
+        # the member was started again: its earlier life owns nothing more
+        (
+            (
+                "2 ok open node=c2 t=2",
+                "3 ok open node=c2 t=50",
+                "1 ok assign 0 1 t=51",
+                "9 ok drain t=200",
+            ),
+            [],
+        ),
+    ],
+)
+def test_a_change_has_its_time(lines: tuple[str, ...], anomalies: list[str]) -> None:
+    assert found(check(*STEADY, *lines)) == anomalies
+
+
+def test_a_queue_that_never_had_an_owner() -> None:
+    lines = (*SENT, "1 ok assign 0 t=1")
+
+    assert found(check(*lines, "9 ok drain t=59")) == []
+    verdict = check(*lines, "9 ok drain t=61")
+    assert found(verdict) == ["queue_unowned"]
+    [finding] = verdict.findings
+    assert (finding.group, finding.broker, finding.queue) == ("g", "b", 1)
+
+
+def test_the_time_in_which_members_are_cut_off_does_not_count() -> None:
+    members = ("1 ok open node=c1 t=1", "2 ok open node=c2 t=1")
+    lines = (*SENT, *members, *STEADY[2:], "2 ok assign t=50")
+    links = (("c1", "n0"), ("c2", "n0"))
+    partition = replace(fault("partition", "n0", at_s=55, healed_s=69), links=links)
+    faults = (fault("topic_change", at_s=45, healed_s=46), partition)
+
+    assert found(check(*lines, "9 ok drain t=100", faults=faults[:1])) == ["queue_unowned"]
+    # 20 s: the partition, and two requests that wait for an answer
+    assert found(check(*lines, "9 ok drain t=100", faults=faults)) == []
+    assert found(check(*lines, "9 ok drain t=101", faults=faults)) == ["queue_unowned"]
+    # nothing had to be shared out anew
+    assert found(check(*lines, "9 ok drain t=100", faults=faults[1:])) == ["queue_unowned"]
+
+
+@pytest.mark.parametrize(
+    ("link", "anomalies"),
+    [
+        (("c2", "n0"), []),
+        (("n0", "c1"), []),
+        (("c3", "n0"), ["queue_unowned"]),  # of another group
+        (("n0", "n1"), ["queue_unowned"]),
+    ],
+)
+def test_a_partition_counts_where_it_cut_a_member_off(
+    link: tuple[str, str], anomalies: list[str]
+) -> None:
+    members = ("1 ok open node=c1 t=1", "2 ok open node=c2 t=1")
+    lines = (*SENT, *members, *STEADY[2:], "2 ok assign t=50", "9 ok drain t=100")
+    partition = replace(fault("partition", "n0", at_s=55, healed_s=69), links=(link,))
+
+    faults = (fault("topic_change", at_s=45, healed_s=46), partition)
+    brokers = {"b": ("n0",), "other": ("n1",)}
+    assert found(check(*lines, brokers=brokers, faults=faults)) == anomalies
+
+
+def test_a_fault_that_did_not_bite_excuses_nothing() -> None:
+    lines = (*STEADY, "2 ok assign t=50", "9 ok drain t=100")
+    kill = fault("kill", "n0", at_s=51, healed_s=90)
+
+    assert found(check(*lines, faults=(kill,))) == []
+    assert found(check(*lines, faults=(replace(kill, bitten_ns=None),))) == ["queue_unowned"]
+    elsewhere = replace(kill, targets=("n1",))
+    assert found(check(*lines, faults=(elsewhere,))) == ["queue_unowned"]
+
+
+def test_a_crashed_member_owns_nothing() -> None:
+    crash = fault("client_crash", "c2", at_s=50, healed_s=52)
+    lines = (*STEADY, "2 ok open node=c2 t=2", "9 ok drain t=120")
+
+    assert found(check(*lines, faults=(crash,))) == ["queue_unowned"]
+    assert found(check(*lines, faults=(fault("client_crash", "c1", at_s=50, healed_s=52),))) == []
+
+
+def test_members_of_a_broadcasting_group_own_everything() -> None:
+    lines = (*SENT, "1 ok assign 0 1 t=1", "2 ok assign 0 1 t=1", "9 ok drain t=200")
+
+    assert found(check(*lines)) == ["owned_twice", "owned_twice"]
+    assert found(check(*lines, broadcasting=("g",))) == []
+
+
+def test_a_queue_without_messages_may_vanish_with_the_disk_of_its_master() -> None:
+    lines = ("0 ok send a", "1 ok assign 0 1 t=1", "1 ok assign 0 t=50", "9 ok drain t=200")
+    lost = (replace(fault("disk_lost", "n0", at_s=45, healed_s=46), permanent=True),)
+
+    assert found(check(*lines)) == ["queue_unowned"]
+    assert found(check(*lines, faults=lost)) == []
+    assert found(check("0 ok send b queue=1", *lines, faults=lost)) == ["queue_unowned"]
+
+
+OPENED = ("1 ok open node=c1 t=0.1", "2 ok open node=c2 t=0.1")
+CRASHED = fault("client_crash", "c2", at_s=48, healed_s=49)
+
+
+@pytest.mark.parametrize(
+    ("taken_s", "of", "valid"),
+    [
+        (70, None, True),
+        (75, None, False),
+        (75, CRASHED, True),  # its lock expires after a minute
+        (137, CRASHED, True),
+        (142, CRASHED, False),
+        (75, fault("client_crash", "c9", at_s=48, healed_s=49), False),
+    ],
+)
+def test_only_a_member_that_had_no_chance_to_unlock_leaves_its_lock_behind(
+    taken_s: float, of: FaultFacts | None, valid: bool
+) -> None:
+    lines = (
+        *OPENED,
+        *STEADY,
+        "2 ok assign t=50",
+        f"1 ok assign 0 1 t={taken_s}",
+        "9 ok drain t=200",
+    )
+    faults = () if of is None else (of,)
+    assert check(*lines, orderly=("g",), faults=faults).valid is valid

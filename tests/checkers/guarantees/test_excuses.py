@@ -1,0 +1,172 @@
+"""Excuses: only a fault that bit, on a node of the witness, by an effect that the row names, for as long as it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from staticfire.checkers.guarantees.excuse_table import EXCUSES, Role
+from staticfire.checkers.guarantees.excuses import Excuses
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, RunFacts, Struck, Timings
+from staticfire.checkers.guarantees.fault_effects import ALL_EFFECTS
+from tests.support.history_language import facts, fault
+
+S = 10**9
+BROKERS = {"b": ("n0", "n1"), "other": ("n2",)}
+
+
+def excuses(*faults: FaultFacts, **changes: object) -> Excuses:
+    return Excuses(facts(brokers=BROKERS, faults=faults, **changes))
+
+
+def test_every_row_can_be_met() -> None:
+    for anomaly, rows in EXCUSES.items():
+        for row in rows:
+            assert row.anomaly == anomaly
+            assert row.mechanism
+            assert set(row.effects) <= ALL_EFFECTS
+            assert row.before(Timings()) >= 0
+            assert row.after(Timings()) >= 0
+
+
+@pytest.mark.parametrize(
+    ("of", "excused"),
+    [
+        (fault("kill", "n0", at_s=10, healed_s=20), True),
+        (fault("kill", "n1", at_s=10, healed_s=20), True),  # replication waits for it
+        (fault("kill", "n2", at_s=10, healed_s=20), False),  # of another broker name
+        (fault("kill", "n0", at_s=10, healed_s=20, bitten=False), False),
+        (fault("clock_skew", "n0", at_s=10, healed_s=20), False),
+        (fault("kill", "c1", at_s=10, healed_s=20), True),
+        (fault("kill", "c9", at_s=10, healed_s=20), False),  # of another group
+        (fault("topic_change", at_s=10, healed_s=20), False),
+        (fault("never_heard_of", "n0", at_s=10, healed_s=20), True),
+    ],
+)
+def test_a_fault_counts_by_its_effect_and_its_node(of: FaultFacts, excused: bool) -> None:
+    found = excuses(of).find("late_delivery", 15 * S, 16 * S, "b", ("c1", None))
+    assert (found is not None) is excused
+
+
+def test_a_window_ends_when_the_effect_does() -> None:
+    known = excuses(
+        fault("kill", "n0", at_s=10, healed_s=20), timings=Timings(request_s=1.0)
+    )  # and a request that waits
+    assert known.find("late_delivery", 0, 10 * S - 1, "b") is None
+    assert known.find("late_delivery", 0, 10 * S, "b") is not None
+    assert known.find("late_delivery", 21 * S, 30 * S, "b") is not None
+    assert known.find("late_delivery", 21 * S + 1, 30 * S, "b") is None
+    [span] = known.spans("late_delivery", "b")
+    assert span == (10 * S, 21 * S)
+
+
+@pytest.mark.parametrize(
+    ("link", "excused"),
+    [
+        (("n0", "n1"), True),
+        (("n1", "n0"), True),
+        (("n0", "n2"), False),
+        (("c1", "n1"), True),
+        (("c9", "n0"), False),
+        (("c1", "n2"), False),
+    ],
+)
+def test_a_partition_counts_by_the_links_that_it_cut(link: tuple[str, str], excused: bool) -> None:
+    cut = replace(fault("partition_one", "n0", at_s=10, healed_s=20), links=(link,))
+    found = excuses(cut).find("late_delivery", 15 * S, 16 * S, "b", ("c1",))
+    assert (found is not None) is excused
+
+
+@pytest.mark.parametrize(
+    ("faults", "excused"),
+    [
+        ((fault("kill", "n0", at_s=10, healed_s=30),), False),
+        ((fault("cluster_power_cut", "n0", "n1", "n2", at_s=10, healed_s=30),), True),
+        (
+            (
+                fault("kill", "n0", at_s=10, healed_s=30),
+                fault("pause", "n1", at_s=12, healed_s=40),
+            ),
+            True,
+        ),
+        (
+            (
+                fault("kill", "n0", at_s=10, healed_s=30),
+                fault("pause", "n1", at_s=25, healed_s=40),
+            ),
+            False,  # together for 5 s, which is less than half of a rebalance
+        ),
+        # one after the other: each when the one before answers again
+        ((fault("rolling_restart", "n0", "n1", at_s=10, healed_s=30),), False),
+    ],
+)
+def test_a_broker_is_away_while_each_of_its_replicas_is(
+    faults: tuple[FaultFacts, ...], excused: bool
+) -> None:
+    windows = excuses(*faults).windows("queue_unowned", "b")
+    away = [window for window in windows if window.excuse.on == (Role.ALL_REPLICAS,)]
+    assert any(w.start_ns <= 20 * S and w.end_ns >= 30 * S for w in away) is excused
+
+
+def test_a_fault_that_strikes_in_turn_excuses_each_target_in_its_own_time() -> None:
+    rolling = replace(
+        fault("rolling_restart", "n0", "n1", "n2", at_s=10, healed_s=30),
+        struck=(
+            Struck(node="n0", start_ns=10 * S, end_ns=14 * S),
+            Struck(node="n1", start_ns=14 * S),
+        ),
+    )
+    known = excuses(rolling, timings=Timings(request_s=1.0))
+    assert known.spans("moved_twice", "b") == [(10 * S, 30 * S)]
+    assert known.spans("offset_lost", "b") == [(9 * S, 14 * S)]  # of the master alone
+    assert known.spans("moved_twice", "other") == []  # it was left out
+    assert RunFacts.from_json(facts(faults=(rolling,)).to_json()).faults == (rolling,)
+
+
+def test_a_restart_at_both_ends_of_a_fault_excuses_no_more_than_that() -> None:
+    split = replace(
+        fault("split_name_servers", "n0", "c1", at_s=10, healed_s=30),
+        struck=(
+            Struck(node="n0", start_ns=10 * S, end_ns=12 * S, affects=("stops",)),
+            Struck(node="n0", start_ns=10 * S, affects=("routes",)),
+            Struck(node="n0", start_ns=28 * S, end_ns=30 * S, affects=("stops",)),
+        ),
+    )
+    known = excuses(split)
+    assert known.spans("checked_too_often", "b") == [(10 * S, 12 * S), (28 * S, 30 * S)]
+    assert known.find("offset_at_slave", 20 * S, 21 * S, "b") is not None
+    assert RunFacts.from_json(facts(faults=(split,)).to_json()).faults == (split,)
+
+
+def test_a_partition_of_unknown_links_may_have_cut_any() -> None:
+    cut = fault("partition_one", "n2", at_s=10, healed_s=20)
+    assert excuses(cut).find("late_delivery", 15 * S, 16 * S, "b") is not None
+
+
+def test_declared_effects_go_before_those_of_the_kind() -> None:
+    harmless = replace(fault("kill", "n0", at_s=10, healed_s=20), affects=("clock",))
+    assert excuses(harmless).find("late_delivery", 15 * S, 16 * S, "b") is None
+    assert excuses(harmless).find("clock", 15 * S, 16 * S, "b") is not None
+
+
+def test_a_node_that_ended_by_itself_counts_until_it_is_back() -> None:
+    known = excuses(exits=(NodeExit(node="n0", time_ns=10 * S, error="EIO"),))
+    assert known.find("late_delivery", 15 * S, 16 * S, "b") is not None
+    assert known.find("late_delivery", 15 * S, 16 * S, "other") is None
+    assert known.find("late_delivery", 60 * S, 61 * S, "b") is None
+
+
+def test_facts_keep_effects_links_and_timings() -> None:
+    cut = replace(
+        fault("partition_one", "n0", at_s=10, healed_s=20), affects=("cuts",), links=(("n0", "c"),)
+    )
+    known = facts(faults=(cut,), timings=Timings(register_s=60.0), name_servers=("n",))
+    assert RunFacts.from_json(known.to_json()) == known
+    fields = known.to_json()
+    for name in ("timings", "name_servers"):
+        del fields[name]
+    for name in ("affects", "links"):
+        del fields["faults"][0][name]
+    [older] = RunFacts.from_json(fields).faults
+    assert (older.effects, older.links) == (("cuts",), ())

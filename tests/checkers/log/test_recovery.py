@@ -1,0 +1,108 @@
+"""What was visible before a restart is there after it: planted losses and stale reads, and near misses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.log.recovery import RECOVERY
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.model.history import Op
+from tests.support.history_language import facts, fault, history
+
+CUT = fault("power_cut", "n0", at_s=5, healed_s=6)
+READ = ("0 ok send a", "0 ok send b", "1 ok consume a", "1 ok consume b")
+
+
+def check(ops: list[Op], *observations: dict[str, Any], **changes: Any) -> Verdict:
+    columns, timeline = build_columns(ops)
+    known = facts(**changes)
+    context = Context(
+        facts=known, timeline=timeline, promises=LossPromises(known), observations=observations
+    )
+    return RECOVERY.check(columns, context)
+
+
+def looked_up(*lines: str, in_queue: bool, first_offset: int = 0) -> list[Op]:
+    """A history, and at its end the question where b is."""
+    ops = history(*lines)
+    value = {
+        "topic": "t", "broker": "b", "indexed": False, "messages": [["b", 0, 1, False, True, in_queue]],
+        "first_offsets": [[0, first_offset]],
+    }  # fmt: skip
+    last = ops[-1]
+    return [
+        *ops,
+        replace(last, index=len(ops), f="look_up", type="ok", value=value, process=9, error=None),
+    ]
+
+
+def test_consumed_and_then_lost() -> None:
+    verdict = check(looked_up(*READ, in_queue=False))
+
+    assert verdict.valid is False
+    [finding] = verdict.findings
+    assert (finding.anomaly, finding.key, finding.queue_offset) == ("vanished", "b", 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "anomalies"),
+    [
+        ((*READ, "9 ok drain"), []),
+        ((*READ, "9 ok drain 0:1:1"), ["vanished"]),
+        ((*READ, "9 ok drain 0:2:2"), []),
+        ((*READ, "9 info drain 0:1:1"), []),
+        (("9 ok drain 0:1:1", *READ), []),  # stored afterwards
+        (("0 info send b@0:1 error=FLUSH_DISK_TIMEOUT", "9 ok drain 0:1:1"), []),
+    ],
+)
+def test_queues_must_not_end_before_what_was_acknowledged(
+    lines: tuple[str, ...], anomalies: list[str]
+) -> None:
+    assert [finding.anomaly for finding in check(history(*lines)).findings] == anomalies
+
+
+def test_what_is_there_or_deleted_has_not_vanished() -> None:
+    assert check(looked_up(*READ, in_queue=True)).counts == {}
+    assert check(looked_up(*READ, in_queue=False, first_offset=1)).valid is False
+    assert check(looked_up(*READ, in_queue=False, first_offset=2)).counts == {}  # since the drain
+    assert check(looked_up(*READ, "9 ok drain 0:5:5 min=3", in_queue=False)).counts == {}
+
+
+def test_what_a_fault_may_cost_is_allowed() -> None:
+    verdict = check(looked_up(*READ, in_queue=False), flush="async", faults=(CUT,))
+
+    assert verdict.counts == {"vanished_allowed": 1}
+    assert verdict.valid is True
+
+
+RECOVERED = {"kind": "recovery", "time_ns": 6_000_000_000, "node": "n0", "end_offset": 100}
+
+
+@pytest.mark.parametrize(
+    ("late", "changes", "found"),
+    [
+        ("1 ok consume b~1 t=40", {}, 1),
+        ("1 ok consume a~1 t=40", {}, 0),  # below the end
+        ("1 ok consume b~1 t=30", {}, 0),  # a consumer may have kept it
+        ("1 ok consume b~1 t=40", {"brokers": {"b": ("n0", "n1")}}, 0),  # a slave may have had it
+        ("1 ok consume b@0:3 t=40", {}, 0),  # stored again
+    ],
+)
+def test_stale_bytes_behind_the_recovered_end(
+    late: str, changes: dict[str, Any], found: int
+) -> None:
+    ops = history("0 ok send a t=1", "0 ok send b t=2", late)
+
+    assert check(ops, RECOVERED, **changes).counts.get("read_beyond_recovery", 0) == found
+
+
+def test_what_was_acknowledged_after_the_recovery_is_new() -> None:
+    ops = history("0 ok send a t=1", "0 ok send b t=7", "1 ok consume b t=40")
+
+    assert check(ops, RECOVERED).counts == {}

@@ -1,0 +1,192 @@
+"""What name servers answer, planted lies and near misses; and clients that need another name server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.verdicts.compose import check_run
+from tests.support.history_language import facts, fault, history
+
+PAIR = {"b": ("n0", "n1")}
+WHOLE = {"b": {"0": "n0", "1": "n1"}}
+MASTER_ONLY = {"b": {"0": "n0"}}
+
+
+def answer(
+    at_s: float, brokers: Any = WHOLE, up: str = "n0 n1", node: str = "ns-1"
+) -> dict[str, Any]:
+    return {
+        "kind": "route",
+        "time_ns": int(at_s * 1e9),
+        "node": node,
+        "brokers": brokers,
+        "up": up.split(),
+    }
+
+
+def check(
+    name: str, *observations: dict[str, Any], ops: tuple[str, ...] = (), **changes: Any
+) -> Verdict:
+    known = facts(**{"brokers": PAIR, "routes_observed": True, **changes})
+    verdicts = check_run(history(*ops), observations, known).verdicts
+    return next(verdict for verdict in verdicts if verdict.checker == name)
+
+
+def found(verdict: Verdict) -> list[str]:
+    return [finding.anomaly for finding in verdict.findings]
+
+
+@pytest.mark.parametrize(
+    ("answers", "anomalies"),
+    [
+        ((answer(0), answer(500)), []),
+        # a dead slave stays in the route
+        ((answer(0, up="n0"), answer(140), answer(500)), []),
+        ((answer(0, up="n0"), answer(160), answer(500)), ["ghost_route"]),
+        ((answer(0, up="n0"), answer(160, None, up="n0"), answer(500)), ["ghost_route"]),
+        ((answer(0, up="n0"), answer(100, None, up="n0"), answer(500, up="n0")), []),
+        # a living slave is not named
+        ((answer(0, MASTER_ONLY), answer(44), answer(500)), []),
+        ((answer(0, MASTER_ONLY), answer(46), answer(500)), ["missing_route"]),
+        ((answer(0, MASTER_ONLY, up="n0"), answer(46), answer(500)), []),
+        ((answer(0, None), answer(46), answer(500)), []),
+        # addresses that are not what they are called
+        ((answer(0, {"b": {"0": "n1", "1": "n0"}}), answer(1)), ["wrong_route", "wrong_route"]),
+        (
+            (answer(0, {"b": {"0": "n0", "1": "10.0.0.9:1"}}), answer(1, {"c": {"0": "n0"}})),
+            ["wrong_route"] * 2,
+        ),
+    ],
+)
+def test_answers_of_one_name_server(answers: tuple[Any, ...], anomalies: list[str]) -> None:
+    verdict = check("routes", *answers)
+
+    assert found(verdict) == anomalies
+    assert verdict.valid is not bool(anomalies)
+
+
+def test_each_name_server_answers_for_itself() -> None:
+    verdict = check(
+        "routes",
+        *(answer(at_s, up="n0") for at_s in (0, 100)),
+        *(answer(at_s, up="n0", node="ns-2") for at_s in (50, 210)),
+    )
+
+    assert found(verdict) == ["ghost_route"]
+    assert "ns-2 named it, although it was dead, for 160.000s" in verdict.findings[0].detail
+
+
+@pytest.mark.parametrize(
+    ("struck", "answers", "anomalies"),
+    [
+        (
+            fault("name_server_freeze", "ns-1", at_s=10, healed_s=90),
+            (answer(0, up="n0"), answer(200)),
+            [],
+        ),
+        (
+            fault("kill", "n1", at_s=0, healed_s=None),
+            (answer(0, up="n0"), answer(200)),
+            ["ghost_route"],
+        ),
+        (fault("partition", "n1", at_s=10, healed_s=20), (answer(0, MASTER_ONLY), answer(60)), []),
+        (
+            fault("partition", "n1", at_s=10, healed_s=20),
+            (answer(0, MASTER_ONLY), answer(62)),
+            ["missing_route"],
+        ),
+    ],
+)
+def test_faults_give_time(
+    struck: FaultFacts, answers: tuple[Any, ...], anomalies: list[str]
+) -> None:
+    assert found(check("routes", *answers, faults=(struck,))) == anomalies
+
+
+@pytest.mark.parametrize(
+    ("answers", "anomalies"),
+    [
+        ((answer(0, {}), answer(500, {})), []),  # nobody has sent anything
+        ((answer(0, {}), answer(60), answer(500)), []),
+        ((answer(0), answer(1, {}), answer(500, {})), ["missing_route"] * 2),
+        ((answer(0, {}), answer(40, node="ns-2"), answer(80, {}), answer(84)), []),
+        ((answer(0, {}), answer(40, node="ns-2"), answer(86, {}), answer(90)), ["missing_route"] * 2),
+    ],
+)  # fmt: skip
+def test_a_topic_that_brokers_make_is_missing_only_where_it_was(
+    answers: tuple[Any, ...], anomalies: list[str]
+) -> None:
+    assert found(check("routes", *answers, topics_everywhere=False)) == anomalies
+
+
+def test_what_nobody_asked_is_unknown() -> None:
+    assert check("routes").valid == "unknown"
+    assert check("name_server_switch").valid == "unknown"
+
+
+FROZEN = fault("name_server_freeze", "ns-1", at_s=10, healed_s=60)
+TWO = (answer(0), answer(0, node="ns-2"))
+
+
+@pytest.mark.parametrize(
+    ("faults", "success", "switches", "anomalies"),
+    [
+        ((FROZEN,), "5 ok assign 0 t=23", 1, []),
+        ((FROZEN,), "5 ok assign 0 t=31", 1, ["slow_switch"]),
+        ((FROZEN,), "5 ok send a t=31", 1, ["slow_switch"]),
+        ((), "5 ok assign 0 t=31", 0, []),
+        ((FROZEN, fault("kill", "n0", at_s=19, healed_s=40)), "5 ok assign 0 t=31", 0, []),
+        ((FROZEN, fault("client_crash", "c", at_s=18, healed_s=20)), "5 ok assign 0 t=31", 1, ["slow_switch"]),
+        ((FROZEN, fault("name_server_amnesia", "ns-2", at_s=19, healed_s=40)), "5 ok assign 0 t=31", 0, []),
+    ],
+)  # fmt: skip
+def test_a_client_that_starts_while_a_name_server_is_broken(
+    faults: tuple[FaultFacts, ...], success: str, switches: int, anomalies: list[str]
+) -> None:
+    ops = ("5 ok open node=c t=20", success)
+    verdict = check("name_server_switch", *TWO, ops=ops, faults=faults)
+
+    assert found(verdict) == anomalies
+    assert verdict.counts["switches"] == switches
+
+
+def contents(route: Any, master: Any = (4, 4, 6), broker: str = "b") -> dict[str, Any]:
+    return {
+        "kind": "topic_route",
+        "time_ns": 0,
+        "node": "ns-1",
+        "broker_name": broker,
+        "topic": "t",
+        "route": route,
+        "master": master,
+    }
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (contents((4, 4, 6)), ""),
+        (contents(None, None), ""),
+        (contents((4, 4, 2)), "ns-1 says 4 read queues, 4 write queues, permission 2, the master"),
+        (contents((8, 4, 6)), "ns-1 says 8 read queues, 4 write queues, permission 6, the master"),
+        (contents(None), "ns-1 says that there is no such topic, the master says 4 read queues"),
+    ],
+)
+def test_queues_in_a_route_are_those_of_the_master(seen: dict[str, Any], words: str) -> None:
+    verdict = check("route_contents", seen, topic_routes_observed=True)
+
+    assert found(verdict) == (["route_mismatch"] if words else [])
+    assert [finding.detail.startswith(words) for finding in verdict.findings] == [True] * bool(
+        words
+    )
+    assert verdict.valid is not bool(words)
+
+
+def test_a_living_broker_that_was_not_compared_is_unknown() -> None:
+    verdict = check("route_contents", contents((4, 4, 6), broker="c"), topic_routes_observed=True)
+
+    assert (verdict.valid, verdict.reason) == ("unknown", "not observed")
