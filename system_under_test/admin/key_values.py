@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staticfire.system_under_test.admin.client import AdminClient, read_int
-from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 
 async def put_key_value(admin: AdminClient, namespace: str, key: str, value: str) -> None:
@@ -17,6 +17,17 @@ async def get_key_value(admin: AdminClient, namespace: str, key: str) -> str:
     where = {"namespace": namespace, "key": key}
     answer = await admin.ask_name_server(RequestCode.GET_KV_CONFIG, where)
     return answer.ext_fields.get("value", "")
+
+
+async def pair_on_each(admin: AdminClient, namespace: str, key: str) -> dict[str, str]:
+    """The value on each name server that has one, by address. All have to answer."""
+    where, found = {"namespace": namespace, "key": key}, {}
+    accepted = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+    for address in admin.name_servers:
+        answer = await admin.ask(address, RequestCode.GET_KV_CONFIG, where, accepted=accepted)
+        if answer.code == ResponseCode.SUCCESS:
+            found[address] = answer.ext_fields.get("value", "")
+    return found
 
 
 async def delete_key_value(admin: AdminClient, namespace: str, key: str) -> None:

@@ -40,12 +40,18 @@ async def update_topic(admin: AdminClient, address: str, topic: TopicConfig) -> 
     await admin.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
 
+async def find_topic(admin: AdminClient, address: str, topic: str) -> TopicConfig | None:
+    """How a topic is configured on one broker, if it is there."""
+    table = await admin.ask_body(address, RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable)
+    return table.topics.get(topic)
+
+
 async def topic_config(admin: AdminClient, address: str, topic: str) -> TopicConfig:
     """How a topic is configured on one broker."""
-    table = await admin.ask_body(address, RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable)
-    if topic not in table.topics:
+    found = await find_topic(admin, address, topic)
+    if found is None:
         raise AdminError(f"{address} has no topic {topic!r}", ResponseCode.TOPIC_NOT_EXIST)
-    return table.topics[topic]
+    return found
 
 
 async def update_permission(admin: AdminClient, address: str, topic: str, perm: int) -> TopicConfig:
@@ -120,8 +126,13 @@ async def add_to_order(admin: AdminClient, topic: str, broker_name: str, queues:
         if error.code != ResponseCode.QUERY_NOT_FOUND:
             raise
         before = ""
-    entries = dict(part.split(":", 1) for part in before.split(";") if ":" in part)
-    entries[broker_name] = str(queues)
-    value = ";".join(f"{name}:{count}" for name, count in entries.items())
+    value = with_order(before, broker_name, queues)
     await put_order(admin, topic, value)
     return value
+
+
+def with_order(before: str, broker_name: str, queues: int) -> str:
+    """An order configuration in which one broker has this number."""
+    entries = dict(part.split(":", 1) for part in before.split(";") if ":" in part)
+    entries[broker_name] = str(queues)
+    return ";".join(f"{name}:{count}" for name, count in entries.items())

@@ -46,7 +46,7 @@ async def _brokers(admin: AdminClient, broker: str | None, cluster: str | None) 
     text_option("-t", "--topicPerms", "topicPerms", "Such as A=DENY,B=PUB|SUB."),
     text_option("-g", "--groupPerms", "groupPerms", "Such as a=DENY,b=SUB."),
     click.option("-m", "--admin", "is_admin", type=click.BOOL, help="May it administer?"),
-    effect=Effect.CHANGES,
+    effect=Effect.DESTROYS,
     check=check_target,
 )
 async def update_acl_config(
@@ -57,7 +57,10 @@ async def update_acl_config(
     is_admin: bool | None,
     **fields: str | None,
 ) -> Answer:
-    """Of a known account, what is not given stays as it is."""
+    """Of a known account, what is not given stays as it is.
+
+    Brokers do not say which accounts they have. So this asks also where the account is a new one.
+    """
     change = {name: value for name, value in fields.items() if value is not None}
     change["accessKey"] = account
     if is_admin is not None:

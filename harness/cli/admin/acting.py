@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from staticfire.harness.cli.status import BadInput
+from staticfire.harness.shown import printable
 from staticfire.system_under_test.admin import AdminClient, AdminError, brokers
 
 MASTER_ID = 0
+SECRET = ("secretKey",)  # options whose value no log may show
 
 
 class Effect(Enum):
     """What a command does to a cluster."""
 
     READS = "it changes nothing"
-    CHANGES = "it adds something, or sets what the same command sets back"
+    CHANGES = "it adds something; what is there already is overwritten only with consent"
     DESTROYS = "something is deleted, overwritten, or taken from clients"
 
 
@@ -30,16 +32,26 @@ class Consent:
     is_dry_run: bool  # --dry-run
 
 
-def check_consent(command: str, consent: Consent, *, has_address: bool) -> None:
-    """What can be refused before a node is asked anything. Raises BadInput."""
+def check_consent(
+    command: str, consent: Consent, *, has_address: bool, changes: Sequence[str] = ()
+) -> None:
+    """What can be refused before anything is changed.
+
+    Args:
+        changes: what is there and would be overwritten, a clause each; empty for a command that always asks.
+
+    Raises:
+        BadInput: the address is the default one, or consent is neither given nor can be asked for.
+    """
+    why = f"{'; '.join(changes)}: " if changes else ""
     if not has_address:
         raise BadInput(
-            f"{command} takes no default address: another cluster may be there; "
+            f"{why}{command} takes no default address{' for that' if changes else ''}: another cluster may be there; "
             "name the servers with -n ADDRESS or in NAMESRV_ADDR"
         )
     if not (consent.is_given or consent.is_dry_run or _has_terminal()):
         raise BadInput(
-            f"{command} asks before it acts, and there is no terminal; give --yes, or --dry-run to see its target"
+            f"{why}{command} asks before it acts, and there is no terminal; give --yes, or --dry-run to see its target"
         )
 
 
@@ -50,13 +62,45 @@ def ask_consent(command: str, values: Mapping[str, Any]) -> None:
         raise BadInput(f"{command} was not confirmed; nothing is changed")
 
 
+def changes_in_words(
+    what: str,
+    there: Mapping[str, Mapping[str, object]],
+    wanted: Mapping[str, object],
+    nouns: Mapping[str, str] | None = None,
+) -> list[str]:
+    """What would become of that which exists, a clause for each kind of difference; empty if there is none.
+
+    Args:
+        what: of which it is said, such as "topic 'Orders'".
+        there: its fields on each node that has it, by the name of the node.
+        wanted: the fields as they would be.
+        nouns: of fields whose number comes first: "16 read queues", not "readQueueNums 16".
+    """
+    nodes: dict[str, list[str]] = {}
+    for node, fields in there.items():
+        names = [name for name, value in wanted.items() if fields.get(name) != value]
+        if names:
+            now, then = (
+                ", ".join(_field(name, given.get(name), nouns or {}) for name in names)
+                for given in (fields, wanted)
+            )
+            nodes.setdefault(f"with {now}; it would have {then}", []).append(node)
+    return [f"{what} exists on {', '.join(where)} {how}" for how, where in nodes.items()]
+
+
+def _field(name: str, value: object, nouns: Mapping[str, str]) -> str:
+    shown = printable(str(value).lower() if isinstance(value, bool) else str(value))
+    return f"{shown} {nouns[name]}" if name in nouns else f"{name} {shown}"
+
+
 def _has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def in_words(values: Mapping[str, Any]) -> str:
-    """The options that have a value: `topic=Orders cluster=DefaultCluster`."""
-    return " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+    """The options that have a value: `topic=Orders cluster=DefaultCluster`. Secrets are left out."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return " ".join(f"{name}={'***' if name in SECRET else given[name]}" for name in given)
 
 
 async def target_of(admin: AdminClient, values: Mapping[str, Any]) -> str:

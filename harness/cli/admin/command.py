@@ -24,6 +24,7 @@ from staticfire.harness.cli.admin.acting import (
 from staticfire.harness.cli.admin.answers import Answer, Record, print_answer
 from staticfire.harness.cli.admin.identity import IDENTITY, take_credentials, take_tls
 from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.shown import printable
 from staticfire.system_under_test.admin import AdminClient, AdminError
 from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, make_env
 from staticfire.system_under_test.remoting import parse_address
@@ -34,6 +35,7 @@ TIMEOUT_MAX_S = 600
 Work = Callable[..., Coroutine[Any, Any, Answer]]
 Values = dict[str, Any]  # of the options of one command
 Connector = Callable[[], AbstractAsyncContextManager[AdminClient]]
+Look = Callable[[AdminClient, Values], Awaitable[list[str]]]
 Found = TypeVar("Found")
 NOTHING = Record({"done": "nothing, this was a dry run"})
 
@@ -61,14 +63,17 @@ def admin_command(
     *options: Callable[[Any], Any],
     effect: Effect | Callable[[Values], Effect] = Effect.READS,
     check: Callable[[Values], object] | None = None,
+    overwrites: Look | None = None,
 ) -> Callable[[Work], click.Command]:
     """Make a click command of `async def work(admin, ...) -> Answer`. Its docstring, if any, follows the summary.
 
     Args:
         effect: what the command does to a cluster, or a function of its options that says so.
         check: raises BadInput for options that are not allowed, before a destructive command asks.
+        overwrites: finds what is there and would become something else, a clause each; if there is any, a
+            command that otherwise only adds is destructive.
     """
-    may_destroy = effect is Effect.DESTROYS or callable(effect)
+    may_destroy = effect is Effect.DESTROYS or callable(effect) or overwrites is not None
 
     def make(work: Work) -> click.Command:
         def callback(
@@ -80,9 +85,9 @@ def admin_command(
             connect = _connector(name_servers, timeout_s, values)
             if check is not None:
                 check(values)
-            is_ready = _prepare(
-                name, effect(values) if callable(effect) else effect, consent, connect, values
-            )
+            acts = effect(values) if callable(effect) else effect
+            look = overwrites if acts is Effect.CHANGES else None
+            is_ready = _prepare(name, acts, consent, connect, values, look)
             answer = _run(connect, lambda admin: work(admin, **values)) if is_ready else NOTHING
             print_answer(answer, as_json=as_json)
 
@@ -100,7 +105,12 @@ def admin_command(
 
 
 def _prepare(
-    name: str, effect: Effect, consent: Consent | None, connect: Connector, values: Values
+    name: str,
+    effect: Effect,
+    consent: Consent | None,
+    connect: Connector,
+    values: Values,
+    look: Look | None,
 ) -> bool:
     """Say on standard error where the command is going to act, and have it confirmed; False for a dry run.
 
@@ -108,15 +118,21 @@ def _prepare(
     """
     if effect is Effect.READS:
         return True
-    is_destructive = effect is Effect.DESTROYS and consent is not None
-    if is_destructive and consent is not None:
-        check_consent(name, consent, has_address=_has_address(values))
+    has_address, changes = _has_address(values), list[str]()
+    if look is not None and not (consent is not None and consent.is_given and has_address):
+        found = look
+        changes = _run(connect, lambda admin: found(admin, values))
+    asks = consent if effect is Effect.DESTROYS or changes else None
+    if asks is not None:
+        check_consent(name, asks, has_address=has_address, changes=changes)
     where = _run(connect, lambda admin: target_of(admin, values))
     print(f"staticfire: on {where}", file=sys.stderr)
+    for change in changes:
+        print(f"staticfire: {printable(change)}", file=sys.stderr)
     if consent is not None and consent.is_dry_run:
         print(f"staticfire: it would be {name} {in_words(values)}", file=sys.stderr)
         return False
-    if is_destructive and consent is not None and not consent.is_given:
+    if asks is not None and not asks.is_given:
         ask_consent(name, values)
     return True
 
@@ -173,7 +189,14 @@ def check_target(values: Values) -> None:
 
 async def targets(admin: AdminClient, broker: str | None, cluster: str | None) -> list[str]:
     """The broker, or the masters of the cluster. Raises AdminError."""
-    return [broker] if broker is not None else list((await admin.masters(cluster)).values())
+    return list((await named_targets(admin, broker, cluster)).values())
+
+
+async def named_targets(
+    admin: AdminClient, broker: str | None, cluster: str | None
+) -> dict[str, str]:
+    """The same by name; a broker that was given by its address has that for a name. Raises AdminError."""
+    return {broker: broker} if broker is not None else await admin.masters(cluster)
 
 
 # What is given

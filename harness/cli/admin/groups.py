@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from staticfire.harness.cli.admin.acting import Effect
+from typing import Any
+
+from staticfire.harness.cli.admin.acting import Effect, changes_in_words
 from staticfire.harness.cli.admin.answers import Answer, Table, time_text
 from staticfire.harness.cli.admin.command import (
     BROKER,
     CLUSTER,
     GROUP,
+    Values,
     admin_command,
     check_target,
     done,
     flag_option,
     int_option,
+    named_targets,
     targets,
     text_option,
 )
@@ -21,6 +25,30 @@ from staticfire.system_under_test.admin.errors import AdminError
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.headers import DeleteTopicHeader
+
+
+def _wanted(values: Values) -> SubscriptionGroupConfig:
+    return SubscriptionGroupConfig(
+        group_name=values["group"],
+        consume_enable=values["consume_enable"],
+        consume_from_min_enable=values["from_min"],
+        consume_broadcast_enable=values["broadcast"],
+        retry_queue_nums=values["retry_queues"],
+        retry_max_times=values["retries"],
+        broker_id=values["broker_id"],
+        which_broker_when_consume_slowly=values["slow_broker_id"],
+        notify_consumer_ids_changed_enable=values["notify"],
+    )
+
+
+async def _overwritten(admin: AdminClient, values: Values) -> list[str]:
+    """Raises AdminError."""
+    group, there = values["group"], {}
+    addresses = await named_targets(admin, values["broker"], values["cluster"])
+    for name, address in addresses.items():
+        if (found := (await groups.group_configs(admin, address)).get(group)) is not None:
+            there[name] = found.to_json()
+    return changes_in_words(f"group {group!r}", there, _wanted(values).to_json())
 
 
 @admin_command(
@@ -57,37 +85,17 @@ from staticfire.system_under_test.protocol.headers import DeleteTopicHeader
     ),
     effect=Effect.CHANGES,
     check=check_target,
+    overwrites=_overwritten,
 )
 async def update_sub_group(
-    admin: AdminClient,
-    broker: str | None,
-    cluster: str | None,
-    group: str,
-    consume_enable: bool,
-    from_min: bool,
-    broadcast: bool,
-    retry_queues: int,
-    retries: int,
-    broker_id: int,
-    slow_broker_id: int,
-    notify: bool,
+    admin: AdminClient, broker: str | None, cluster: str | None, **settings: Any
 ) -> Answer:
-    """On one broker with -b, on all masters of a cluster with -c."""
-    config = SubscriptionGroupConfig(
-        group_name=group,
-        consume_enable=consume_enable,
-        consume_from_min_enable=from_min,
-        consume_broadcast_enable=broadcast,
-        retry_queue_nums=retry_queues,
-        retry_max_times=retries,
-        broker_id=broker_id,
-        which_broker_when_consume_slowly=slow_broker_id,
-        notify_consumer_ids_changed_enable=notify,
-    )
+    """On one broker with -b, on all masters of a cluster with -c. A group that exists gets all of these settings."""
+    config = _wanted(settings)
     addresses = await targets(admin, broker, cluster)
     for address in addresses:
         await groups.update_group(admin, address, config)
-    return done("group is set", group=group, brokers=addresses)
+    return done("group is set", group=config.group_name, brokers=addresses)
 
 
 @admin_command(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.acting import Effect, changes_in_words
 from staticfire.harness.cli.admin.answers import Answer, Record, Table
-from staticfire.harness.cli.admin.command import BROKER_NAME, admin_command, done, text_option
+from staticfire.harness.cli.admin.command import (
+    BROKER_NAME,
+    Values,
+    admin_command,
+    done,
+    text_option,
+)
 from staticfire.harness.cli.status import BadInput
 from staticfire.system_under_test.admin import AdminClient, key_values
 
@@ -52,6 +58,14 @@ def check_property(key: str, value: str) -> None:
         raise BadInput(f"value is {value!r}; allowed: text on one line without backslashes")
 
 
+async def _overwritten(admin: AdminClient, values: Values) -> list[str]:
+    """Raises AdminError."""
+    namespace, key = values["namespace"], values["key"]
+    there = await key_values.pair_on_each(admin, namespace, key)
+    pairs = {server: {"value": value} for server, value in there.items()}
+    return changes_in_words(f"key {key!r} of {namespace!r}", pairs, {"value": values["value"]})
+
+
 @admin_command(
     "updateKvConfig",
     "Set a key-value pair on the name servers.",
@@ -60,6 +74,7 @@ def check_property(key: str, value: str) -> None:
     KEY,
     VALUE,
     effect=Effect.CHANGES,
+    overwrites=_overwritten,
 )
 async def update_kv_config(admin: AdminClient, namespace: str, key: str, value: str) -> Answer:
     await key_values.put_key_value(admin, namespace, key, value)
@@ -108,9 +123,10 @@ async def wipe_write_perm(admin: AdminClient, broker_name: str) -> Answer:
     "Give a broker its write permission back.",
     "-b broker-a",
     BROKER_NAME,
-    effect=Effect.CHANGES,
+    effect=Effect.DESTROYS,
 )
 async def add_write_perm(admin: AdminClient, broker_name: str) -> Answer:
+    """All its topics can be read and written then, also those that had less, until the broker registers anew."""
     return _counts(await key_values.add_write_permission(admin, broker_name))
 
 

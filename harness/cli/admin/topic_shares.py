@@ -16,8 +16,9 @@ from staticfire.harness.cli.admin.command import (
     done,
     text_option,
 )
+from staticfire.harness.cli.admin.topics import order_change
 from staticfire.harness.cli.status import BadInput
-from staticfire.system_under_test.admin import AdminClient, topics
+from staticfire.system_under_test.admin import AdminClient, key_values, topics
 from staticfire.system_under_test.admin.errors import AdminError
 from staticfire.system_under_test.admin.groups import progress
 from staticfire.system_under_test.protocol.bodies import MessageQueue
@@ -25,6 +26,13 @@ from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 def _order_effect(values: Values) -> Effect:
     return {"get": Effect.READS, "put": Effect.CHANGES, "delete": Effect.DESTROYS}[values["method"]]
+
+
+async def _overwritten(admin: AdminClient, values: Values) -> list[str]:
+    """Raises AdminError."""
+    topic = values["topic"]
+    there = await key_values.pair_on_each(admin, topics.ORDER_NAMESPACE, topic)
+    return order_change(topic, there, values["value"])
 
 
 def _check_order(values: Values) -> None:
@@ -41,6 +49,7 @@ def _check_order(values: Values) -> None:
     text_option("-v", "--orderConf", "value", "Queues by broker, for put."),
     effect=_order_effect,
     check=_check_order,
+    overwrites=_overwritten,
 )
 async def update_order_conf(
     admin: AdminClient, topic: str, method: str, value: str | None

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
-from staticfire.harness.cli.admin.acting import Effect
+from staticfire.harness.cli.admin.acting import Effect, changes_in_words
 from staticfire.harness.cli.admin.answers import Answer, Table, time_text
 from staticfire.harness.cli.admin.command import (
     BROKER,
     CLUSTER,
     TOPIC,
+    Values,
     admin_command,
     check_target,
     done,
     flag_option,
     int_option,
+    named_targets,
     targets,
     text_option,
 )
-from staticfire.system_under_test.admin import AdminClient, topics
+from staticfire.system_under_test.admin import AdminClient, key_values, topics
 from staticfire.system_under_test.admin.errors import AdminError
 from staticfire.system_under_test.protocol.bodies import TopicConfig
 
@@ -32,6 +37,51 @@ PERMISSION = click.option(
     show_default=True,
     help="2 write, 4 read, 6 both.",
 )
+
+
+NOUNS = {"readQueueNums": "read queues", "writeQueueNums": "write queues"}
+ORDER = "order"  # brokers keep theirs, whatever they are asked for
+
+
+def _wanted(values: Values) -> TopicConfig:
+    flags = topics.UNIT_FLAG * values["unit"] | topics.UNIT_SUB_FLAG * values["unit_sub"]
+    return TopicConfig(
+        topic_name=values["topic"],
+        read_queue_nums=values["read_queues"],
+        write_queue_nums=values["write_queues"],
+        perm=int(values["perm"]),
+        topic_sys_flag=flags,
+        order=values["order"],
+    )
+
+
+async def _overwritten(admin: AdminClient, values: Values) -> list[str]:
+    """Raises AdminError."""
+    topic, there = values["topic"], {}
+    addresses = await named_targets(admin, values["broker"], values["cluster"])
+    for name, address in addresses.items():
+        if (found := await topics.find_topic(admin, address, topic)) is not None:
+            there[name] = found.to_json()
+    wanted = {name: value for name, value in _wanted(values).to_json().items() if name != ORDER}
+    changes = changes_in_words(f"topic {topic!r}", there, wanted, NOUNS)
+    return changes + (await _order_overwritten(admin, values) if values["order"] else [])
+
+
+async def _order_overwritten(admin: AdminClient, values: Values) -> list[str]:
+    """Raises AdminError."""
+    addresses = await targets(admin, values["broker"], values["cluster"])
+    masters = await admin.masters(values["cluster"])
+    there = await key_values.pair_on_each(admin, topics.ORDER_NAMESPACE, values["topic"])
+    wanted = next(iter(there.values()), "")  # the first one goes to all name servers
+    for name in (name for name, address in masters.items() if address in addresses):
+        wanted = topics.with_order(wanted, name, values["write_queues"])
+    return order_change(values["topic"], there, wanted)
+
+
+def order_change(topic: str, there: Mapping[str, str], wanted: str) -> list[str]:
+    """What would become of the order configuration of a topic, by name server."""
+    configs = {server: {"orderConf": value} for server, value in there.items()}
+    return changes_in_words(f"the order configuration of {topic!r}", configs, {"orderConf": wanted})
 
 
 @admin_command(
@@ -61,37 +111,23 @@ PERMISSION = click.option(
     flag_option("-s", "--hasUnitSub", "unit_sub", "Has unit subscriptions.", default=False),
     effect=Effect.CHANGES,
     check=check_target,
+    overwrites=_overwritten,
 )
 async def update_topic(
-    admin: AdminClient,
-    broker: str | None,
-    cluster: str | None,
-    topic: str,
-    read_queues: int,
-    write_queues: int,
-    perm: str,
-    order: bool,
-    unit: bool,
-    unit_sub: bool,
+    admin: AdminClient, broker: str | None, cluster: str | None, **settings: Any
 ) -> Answer:
-    """On one broker with -b, on all masters of a cluster with -c."""
-    config = TopicConfig(
-        topic_name=topic,
-        read_queue_nums=read_queues,
-        write_queue_nums=write_queues,
-        perm=int(perm),
-        topic_sys_flag=topics.UNIT_FLAG * unit | topics.UNIT_SUB_FLAG * unit_sub,
-        order=order,
-    )
+    """On one broker with -b, on all masters of a cluster with -c. A topic that exists gets all of these settings."""
+    config = _wanted(settings)
+    topic, queues = config.topic_name, config.write_queue_nums
     addresses = await targets(admin, broker, cluster)
     for address in addresses:
         await topics.update_topic(admin, address, config)
-    if order:
+    if config.order:
         names = {address: name for name, address in (await admin.masters(cluster)).items()}
         for address in addresses:
             if address in names:
-                await topics.add_to_order(admin, topic, names[address], write_queues)
-    return done("topic is set", topic=topic, brokers=addresses, queues=write_queues, perm=int(perm))
+                await topics.add_to_order(admin, topic, names[address], queues)
+    return done("topic is set", topic=topic, brokers=addresses, queues=queues, perm=config.perm)
 
 
 @admin_command(
