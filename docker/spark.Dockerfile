@@ -15,7 +15,7 @@ COPY wheels /tmp/wheels
 ENV PATH=/opt/staticfire/bin:$PATH PYTHONUNBUFFERED=1 PYSPARK_PYTHON=/opt/staticfire/bin/python
 RUN python3 -m venv /opt/staticfire \
  && python -m pip install --quiet --no-index --find-links /tmp/wheels 'staticfire[spark]' \
- && python -m staticfire.spark_analysis.java /opt \
+ && python -m staticfire.spark_analysis.engine.java /opt \
  && rm -rf /tmp/wheels
 ENV JAVA_HOME=/opt/java
 LABEL staticfire.image=spark

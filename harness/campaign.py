@@ -12,9 +12,9 @@ from typing import Any
 
 import tomli_w
 
-from staticfire.faults.fault import PlannedFault
-from staticfire.faults.plan import to_data
-from staticfire.faults.shape import BrokerNode, ClusterShape
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.faults.model.shape import BrokerNode, ClusterShape
+from staticfire.faults.plans.plan import to_data
 from staticfire.harness.clients.consumer_kinds import PUSH
 
 FLUSH_MODES = ("sync", "async")

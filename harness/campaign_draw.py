@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
-from staticfire.faults.capabilities import OWN_NEED
-from staticfire.faults.catalogue import FAULTS
-from staticfire.faults.draws import between, pick, shuffled
-from staticfire.faults.fault import PlannedFault, Situation
-from staticfire.faults.plan import draw_plan
-from staticfire.faults.rights_change import RightsChange
+from staticfire.faults.kinds.rights_change import RightsChange
+from staticfire.faults.model.capabilities import OWN_NEED
+from staticfire.faults.model.draws import between, pick, shuffled
+from staticfire.faults.model.fault import PlannedFault, Situation
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.faults.plans.plan import draw_plan
 from staticfire.harness.campaign import (
     AVERAGELY,
     STRATEGIES,

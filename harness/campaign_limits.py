@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import (
     AVERAGELY,
     ENVIRONMENTS,

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from staticfire.faults.errors import FaultError
-from staticfire.faults.fault import PlannedFault
-from staticfire.faults.options_change import OPTIONS
-from staticfire.faults.plan import from_data
-from staticfire.faults.rights_change import RightsChange
-from staticfire.faults.shape import ClusterShape
+from staticfire.faults.kinds.options_change import OPTIONS
+from staticfire.faults.kinds.rights_change import RightsChange
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.faults.model.shape import ClusterShape
+from staticfire.faults.plans.plan import from_data
 from staticfire.harness.campaign import SEED_MAX, TIME_S_MAX, Campaign, CampaignError
 from staticfire.harness.shown import shown
 

@@ -21,8 +21,8 @@ from staticfire.checkers.guarantees.facts import (
 )
 from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
-from staticfire.faults.catalogue import fault_named
-from staticfire.faults.options_change import OptionsChange, option_of
+from staticfire.faults.kinds.options_change import OptionsChange, option_of
+from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.campaign import EVEN_STRATEGIES, Campaign
 from staticfire.harness.clients.consumer_kinds import CHOOSING
 from staticfire.harness.generators.illegal_sends import refused_topics

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
-from staticfire.faults.capabilities import Controls, Evidence
-from staticfire.faults.catalogue import fault_named
-from staticfire.faults.fault import PlannedFault
-from staticfire.faults.plan import to_data
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.faults.plans.catalogue import fault_named
+from staticfire.faults.plans.plan import to_data
 from staticfire.harness.recorder import Recorder
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from staticfire.faults.draws import pick
+from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign import Properties
 
 ALL_HOURS = ";".join(map(str, range(24)))

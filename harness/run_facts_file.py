@@ -11,7 +11,7 @@ from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.harness.facts import run_facts
 from staticfire.harness.nemesis import records_of
 from staticfire.harness.run_folder import CAMPAIGN_FILE, RunFolder
-from staticfire.spark_analysis.inputs import FACTS_FILE, VERDICT_FILE, read_facts
+from staticfire.spark_analysis.runs.inputs import FACTS_FILE, VERDICT_FILE, read_facts
 
 
 def facts_of_run(run: Path) -> RunFacts:

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-from staticfire.faults.capabilities import Controls
+from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.draining import Drain

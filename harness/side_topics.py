@@ -12,10 +12,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from staticfire.faults.capabilities import Evidence
-from staticfire.faults.fault import PlannedFault
-from staticfire.faults.offsets_cloned import OffsetsCloned
-from staticfire.faults.topic_anew import TopicAnew
+from staticfire.faults.kinds.offsets_cloned import OffsetsCloned
+from staticfire.faults.kinds.topic_anew import TopicAnew
+from staticfire.faults.model.capabilities import Evidence
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import ADMIN, PROBE, Environment

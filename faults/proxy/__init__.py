@@ -5,12 +5,17 @@ Then it breaks links. It needs no root and works with any RocketMQ that speaks t
 
 from __future__ import annotations
 
-from staticfire.faults.proxy.addresses import AddressError
-from staticfire.faults.proxy.link_faults import Direction, LinkFault, LinkFaultError, LinkFaultKind
-from staticfire.faults.proxy.network import ProxyNetwork
-from staticfire.faults.proxy.ports import NotOurAddress, PortError
-from staticfire.faults.proxy.proxy import Proxy, ProxyError
-from staticfire.faults.proxy.status import LinkStatus
+from staticfire.faults.proxy.core.link_faults import (
+    Direction,
+    LinkFault,
+    LinkFaultError,
+    LinkFaultKind,
+)
+from staticfire.faults.proxy.core.network import ProxyNetwork
+from staticfire.faults.proxy.core.ports import NotOurAddress, PortError
+from staticfire.faults.proxy.core.proxy import Proxy, ProxyError
+from staticfire.faults.proxy.core.status import LinkStatus
+from staticfire.faults.proxy.rocketmq.addresses import AddressError
 
 __all__ = [
     "AddressError",

@@ -19,12 +19,12 @@ from staticfire.harness.report.analysis_lines import analysis_lines
 from staticfire.harness.run_facts_file import facts_of_run
 from staticfire.harness.run_folder import RunFolderError
 from staticfire.harness.shown import printable
-from staticfire.spark_analysis.analysis import analyse, laid_out, write_analysis
-from staticfire.spark_analysis.engines import Engine, InProcess, OnSpark, Report
-from staticfire.spark_analysis.inputs import RunInput, find_runs
-from staticfire.spark_analysis.java import SparkError
-from staticfire.spark_analysis.partitioning import memory_bound_bytes, partitioned
-from staticfire.spark_analysis.session import Settings, spark_session
+from staticfire.spark_analysis.engine.engines import Engine, InProcess, OnSpark, Report
+from staticfire.spark_analysis.engine.java import SparkError
+from staticfire.spark_analysis.engine.session import Settings, spark_session
+from staticfire.spark_analysis.results.analysis import analyse, laid_out, write_analysis
+from staticfire.spark_analysis.runs.inputs import RunInput, find_runs
+from staticfire.spark_analysis.runs.partitioning import memory_bound_bytes, partitioned
 
 MB = 1 << 20
 
@@ -154,7 +154,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _follow(paths: tuple[Path, ...], settings: Settings) -> int:
-    from staticfire.spark_analysis.stream import follow_runs
+    from staticfire.spark_analysis.results.stream import follow_runs
 
     with spark_session(settings) as spark:
         follow_runs(spark, list(paths), _tell)

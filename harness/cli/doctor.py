@@ -12,12 +12,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from staticfire.faults.catalogue import FAULTS
 from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.abilities.survey import Capability, survey
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.machine import Machine
-from staticfire.faults.linux.survey import Capability, survey
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import ENVIRONMENTS
 from staticfire.harness.cli.status import HarnessError
 from staticfire.harness.environments.machine_needs import Diagnosis, diagnose

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from staticfire.faults.linux.loop_disk import FILE_SYSTEMS, FileSystem
+from staticfire.faults.linux.disks.loop_disk import FILE_SYSTEMS, FileSystem
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.environments.fleet_options import (
     FILE_SYSTEM,
@@ -132,7 +132,7 @@ def _name_servers(text: str | None) -> tuple[str, ...]:
     if text is None:
         return ()
     # Not above: it imports the system under test, in which a defect may have to be planted first.
-    from staticfire.faults.proxy.addresses import Address, AddressError
+    from staticfire.faults.proxy.rocketmq.addresses import Address, AddressError
 
     try:
         return tuple(str(Address.parse(part.strip())) for part in text.replace(";", ",").split(","))

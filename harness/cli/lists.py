@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from staticfire.faults.catalogue import FAULTS
 from staticfire.faults.defects import DEFECTS
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign_file import CAMPAIGNS, campaign_names
 from staticfire.harness.workloads.catalogue import WORKLOADS
 

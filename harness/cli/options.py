@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
-from staticfire.faults.capabilities import OWN_BROKERS, OWN_NEED
-from staticfire.faults.catalogue import FAULTS
 from staticfire.faults.defects import DefectError, defect_named
 from staticfire.faults.errors import FaultError
+from staticfire.faults.model.capabilities import OWN_BROKERS, OWN_NEED
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import (
     ENVIRONMENTS,
     FLUSH_MODES,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.environments.fleet_options import FleetOptions
 

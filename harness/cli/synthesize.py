@@ -12,8 +12,8 @@ from rich.progress import Progress
 
 from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.cli.status import BadInput
-from staticfire.spark_analysis.shape import Shape, ShapeError
-from staticfire.spark_analysis.synthesize import MODES, TRUTH_FILE, synthesize
+from staticfire.spark_analysis.synthesis.shape import Shape, ShapeError
+from staticfire.spark_analysis.synthesis.synthesize import MODES, TRUTH_FILE, synthesize
 
 HELP = {
     "ops": "Sends and calls of listeners.",

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from zlib import crc32
 
-from staticfire.faults.capabilities import Controls
+from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.conformance import wire
 from staticfire.harness.conformance.answers import Pulled, json_object, number, read_pull
 from staticfire.harness.conformance.failures import TargetUnfit

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from staticfire.faults.capabilities import Controls
+from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.conformance.answers import json_object
 from staticfire.harness.conformance.failures import TargetUnfit
 from staticfire.harness.conformance.wire import Wire

@@ -20,7 +20,7 @@ from staticfire.checkers.model.message_ranges import (
     SENDS,
     messages_in,
 )
-from staticfire.faults.client_faults import SlowConsumer
+from staticfire.faults.kinds.client_faults import SlowConsumer
 from staticfire.harness.diagnoses.forwarding import Way, forwardings, sentences, way_of
 from staticfire.harness.diagnoses.new_deliveries import NewDeliveries
 from staticfire.harness.run_result import RunResult

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from staticfire.checkers.guarantees.verdict import seconds
-from staticfire.faults.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
-from staticfire.faults.process_faults import Kill
+from staticfire.faults.kinds.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
+from staticfire.faults.kinds.process_faults import Kill
 from staticfire.harness.nemesis import FaultRecord
 from staticfire.harness.run_result import RunResult
 

@@ -9,13 +9,13 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence, Set
 
-from staticfire.faults.capabilities import OWN_BROKERS, OWN_NEED, SERVERS_NEED
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.resources import Resource, removal_order
+from staticfire.faults.model.capabilities import OWN_BROKERS, OWN_NEED, SERVERS_NEED
 from staticfire.faults.proxy import Proxy, ProxyNetwork
-from staticfire.faults.proxy.network import PROXY_LACKS
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.network import PROXY_LACKS
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.environments.cluster_watch import ClusterWatch
 from staticfire.harness.environments.environment import ADMIN, PROBE

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Set
 from pathlib import Path
 
 from staticfire.faults.linux.clock import LIBRARY, PACKAGE, FakeClock, library_path, local_library
-from staticfire.faults.linux.disk_speed import THROTTLES
+from staticfire.faults.linux.disks.disk_speed import THROTTLES
+from staticfire.faults.linux.disks.loop_disk import FileSystem, LoopDisk
 from staticfire.faults.linux.executor import SYSTEM_PATHS, Executor, LocalExecutor
-from staticfire.faults.linux.firewall import Firewall
 from staticfire.faults.linux.inventory import Inventory
-from staticfire.faults.linux.loop_disk import FileSystem, LoopDisk
 from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network.firewall import Firewall
+from staticfire.faults.linux.network.traffic import TRY_NETEM, NodeTraffic
 from staticfire.faults.linux.resources import removal_order
-from staticfire.faults.linux.traffic import TRY_NETEM, NodeTraffic
 from staticfire.harness.environments.all_ended import all_or_first_error
 from staticfire.harness.environments.fleet import MachineControls
 from staticfire.harness.environments.linux_controls import FakedClocks, FirewalledNetwork, LoopDisks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
-from staticfire.faults.catalogue import FAULTS
-from staticfire.faults.fault import Fault
+from staticfire.faults.model.fault import Fault
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.environments.errors import EnvironmentFailed
 from staticfire.harness.environments.fleet import Fleet
 from staticfire.harness.environments.fleet_options import FleetOptions

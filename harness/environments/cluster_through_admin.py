@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from staticfire.faults.capabilities import Evidence, ProcessControl
+from staticfire.faults.model.capabilities import Evidence, ProcessControl
 from staticfire.harness.accounts import GUEST_KEY
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import ADMIN, Environment
@@ -17,7 +17,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 
 
 class ClusterThroughAdmin:
-    """Implements `staticfire.faults.capabilities.ClusterControl`."""
+    """Implements `staticfire.faults.model.capabilities.ClusterControl`."""
 
     def __init__(self, environment: Environment, processes: ProcessControl) -> None:
         self._environment = environment

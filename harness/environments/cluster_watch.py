@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.somebodys_cluster import asking
 from staticfire.harness.targets.own_cluster import BROKER_QUESTION, NAME_SERVER_QUESTION
 from staticfire.system_under_test.admin.client import AdminClient

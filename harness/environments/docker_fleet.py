@@ -16,9 +16,9 @@ import docker.errors
 import docker.models.networks
 import docker.types
 
-from staticfire.faults.linux.firewall import Firewall
+from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.linux.resources import Resource
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments import cpp_library
 from staticfire.harness.environments.broken_machines import (
     BreakableMachines,

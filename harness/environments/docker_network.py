@@ -11,7 +11,7 @@ import docker.types
 
 import docker
 from staticfire.faults.linux.executor import SYSTEM_PATHS
-from staticfire.faults.linux.network import SUBNETS, subnet_prefix, subnets_taken
+from staticfire.faults.linux.network.network import SUBNETS, subnet_prefix, subnets_taken
 from staticfire.harness.environments.docker_place import Engine
 from staticfire.harness.environments.errors import EnvironmentFailed
 

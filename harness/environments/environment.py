@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from staticfire.faults.shape import ClusterShape
+from staticfire.faults.model.shape import ClusterShape
 from staticfire.harness.accounts import GuestRights
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.clients.port import Outcome, Request

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from staticfire.faults.capabilities import ClockControl, DiskControl, NetworkControl
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.model.capabilities import ClockControl, DiskControl, NetworkControl
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.place import Place
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from staticfire.faults.linux.loop_disk import FileSystem
+from staticfire.faults.linux.disks.loop_disk import FileSystem
 
 IMAGE = "staticfire-node:latest"
 FILE_SYSTEM: FileSystem = "ext4"

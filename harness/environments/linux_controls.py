@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from staticfire.faults.capabilities import Evidence
 from staticfire.faults.linux.clock import FakeClock
-from staticfire.faults.linux.disk_errors import DiskErrors
-from staticfire.faults.linux.disk_space import DiskSpace
-from staticfire.faults.linux.disk_speed import DiskSpeed
+from staticfire.faults.linux.disks.disk_errors import DiskErrors
+from staticfire.faults.linux.disks.disk_space import DiskSpace
+from staticfire.faults.linux.disks.disk_speed import DiskSpeed
+from staticfire.faults.linux.disks.loop_disk import LoopDisk
+from staticfire.faults.linux.disks.power_loss import PowerCut, cut_power
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.firewall import Firewall
-from staticfire.faults.linux.loop_disk import LoopDisk
 from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network.firewall import Firewall
+from staticfire.faults.linux.network.traffic import NodeTraffic
 from staticfire.faults.linux.on_node import bit_rot
-from staticfire.faults.linux.power_loss import PowerCut, cut_power
-from staticfire.faults.linux.traffic import NodeTraffic
+from staticfire.faults.model.capabilities import Evidence
 
 if TYPE_CHECKING:
     from staticfire.harness.environments.real import RealEnvironment
@@ -28,7 +28,7 @@ COUNTERS = ("enospc", "eio", "slow_ns", "lost_bytes", "power_cuts")
 
 
 class FirewalledNetwork:
-    """Implements `staticfire.faults.capabilities.NetworkControl`: each node's own packet filter and traffic control."""
+    """Implements `NetworkControl` with each node's own packet filter and traffic control."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class _Disk:
 
 
 class LoopDisks:
-    """Implements `staticfire.faults.capabilities.DiskControl`. Nodes without a disk only lose their process."""
+    """Implements `staticfire.faults.model.capabilities.DiskControl`. Nodes without a disk only lose their process."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class LoopDisks:
 
 
 class FakedClocks:
-    """Implements `staticfire.faults.capabilities.ClockControl`."""
+    """Implements `staticfire.faults.model.capabilities.ClockControl`."""
 
     def __init__(self, clocks: Mapping[str, FakeClock]) -> None:
         self._clocks = clocks

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from staticfire.faults.catalogue import FAULTS
-from staticfire.faults.fault import Fault
-from staticfire.faults.linux.survey import Capability
+from staticfire.faults.linux.abilities.survey import Capability
+from staticfire.faults.model.fault import Fault
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.environments.catalogue import FLEETS, make_fleet, why_missing
 from staticfire.harness.environments.errors import EnvironmentFailed
 
-# Capabilities of `staticfire.faults.linux.survey` without which an environment cannot be used at all.
+# Capabilities of `staticfire.faults.linux.abilities.survey` without which an environment cannot be used at all.
 ENVIRONMENT_NEEDS: Mapping[str, tuple[str, ...]] = {
     "processes": ("processes",),
     "namespaces": ("root", "processes", "namespaces", "nftables", "loop ext4"),

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
+from staticfire.faults.linux.disks.loop_disk import FileSystem
 from staticfire.faults.linux.executor import SYSTEM_PATHS
-from staticfire.faults.linux.firewall import Firewall
-from staticfire.faults.linux.loop_disk import FileSystem
-from staticfire.faults.linux.network import Network
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.linux.network.firewall import Firewall
+from staticfire.faults.linux.network.network import Network
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.broken_machines import (
     BreakableMachines,
     lacks_here,

@@ -14,8 +14,8 @@ from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.machine import Machine
 from staticfire.faults.linux.resources import Resource, removal_order
-from staticfire.faults.proxy.network import PROXY_LACKS
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.network import PROXY_LACKS
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.errors import EnvironmentFailed
 from staticfire.harness.environments.fleet import MachineControls
 from staticfire.harness.environments.fleet_options import FleetOptions

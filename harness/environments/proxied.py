@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from staticfire.faults.capabilities import NetworkControl
+from staticfire.faults.model.capabilities import NetworkControl
 from staticfire.faults.proxy import Proxy, ProxyNetwork
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.servers import ServerKind
 
 DELAY_NEED = "network.delay"
 
@@ -54,7 +54,7 @@ class NodeProxy:
 
 
 class ProxiedNetwork:
-    """Implements `staticfire.faults.capabilities.NetworkControl` by a proxy for links, by the kernel for machines."""
+    """Implements `NetworkControl` by a proxy for links, by the kernel for machines."""
 
     def __init__(self, links: ProxyNetwork, kernel: NetworkControl) -> None:
         self._links = links

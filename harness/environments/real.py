@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import NEMESIS, OpType, Stamp
-from staticfire.faults.catalogue import fault_named
+from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.accounts import GuestRights
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.clients.client_clock import ClientClock

@@ -1,10 +1,10 @@
-"""The capabilities of `staticfire.faults.capabilities` for real nodes; what needs the kernel comes from the fleet."""
+"""Implements the capabilities of faults for real nodes; what needs the kernel comes from the fleet."""
 
 from __future__ import annotations
 
 import signal
 
-from staticfire.faults.capabilities import Controls
+from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
 from staticfire.harness.environments.fleet import Fleet
 from staticfire.harness.environments.real import RealEnvironment

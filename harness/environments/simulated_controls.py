@@ -1,12 +1,12 @@
-"""The capabilities of `staticfire.faults.capabilities` for simulated nodes."""
+"""The capabilities of `staticfire.faults.model.capabilities` for simulated nodes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from staticfire.faults.capabilities import Controls, Evidence
 from staticfire.faults.linux.on_node.bit_rot import stored_records
+from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
 from staticfire.harness.environments.simulation import SimulationEnvironment
 from staticfire.harness.simulation.link import Link

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from staticfire.faults.shape import MASTER_ID
+from staticfire.faults.model.shape import MASTER_ID
 from staticfire.harness.clients.admin import READER
 from staticfire.harness.environments.errors import EnvironmentFailed
 from staticfire.system_under_test.admin.client import AdminClient

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from staticfire.faults.linux.disks.loop_disk import FileSystem
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.firewall import Firewall, Spared
-from staticfire.faults.linux.loop_disk import FileSystem
 from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network.firewall import Firewall, Spared
 from staticfire.harness.environments import cpp_library
 from staticfire.harness.environments.errors import EnvironmentFailed
 from staticfire.harness.environments.namespaces import tools_for

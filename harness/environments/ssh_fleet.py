@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from staticfire.faults.linux.firewall import Firewall
 from staticfire.faults.linux.machine import Machine
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.linux.network.firewall import Firewall
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments import cpp_library
 from staticfire.harness.environments.all_ended import all_or_first_error
 from staticfire.harness.environments.broken_machines import (

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 
 from staticfire.faults.linux.clock import FOLDERS, LIBRARY, PACKAGE
-from staticfire.faults.linux.disk_speed import THROTTLES
+from staticfire.faults.linux.disks.disk_speed import THROTTLES
+from staticfire.faults.linux.disks.loop_disk import FileSystem
 from staticfire.faults.linux.executor import Executor
-from staticfire.faults.linux.loop_disk import FileSystem
-from staticfire.faults.linux.traffic import TRY_NETEM
+from staticfire.faults.linux.network.traffic import TRY_NETEM
 from staticfire.harness.environments.all_ended import all_or_first_error
 from staticfire.harness.environments.broken_machines import NO_NETEM, lacks_on_disks
 from staticfire.harness.environments.fleet_options import FILE_SYSTEM, FleetOptions, SshHost

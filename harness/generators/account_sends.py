@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from staticfire.faults.draws import pick
+from staticfire.faults.model.draws import pick
 from staticfire.harness.accounts import PLAIN, REFUSED
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.generators.illegal_sends import ILLEGAL, SIZE_BYTES

@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from staticfire.faults.draws import pick
+from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign import Campaign
 
 ILLEGAL = "illegal"  # the field of a send that says why it must be refused

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from staticfire.harness.report.verdict_lines import WIDTH, WORDS, verdict_lines
 from staticfire.harness.shown import printable
-from staticfire.spark_analysis.analysis import Analysis, Judged
-from staticfire.spark_analysis.latency import Slice
+from staticfire.spark_analysis.results.analysis import Analysis, Judged
+from staticfire.spark_analysis.results.latency import Slice
 
 LINES_MAX = 24
 RUNS_MAX = 8

@@ -11,7 +11,7 @@ from textwrap import wrap
 
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.message_ranges import DELIVERIES, SENDS, messages_in
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.diagnoses.catalogue import diagnose
 from staticfire.harness.environments.fleet_options import FleetOptions

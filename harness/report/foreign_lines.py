@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.clients.admin import READER
 from staticfire.harness.report.verdict_lines import WIDTH

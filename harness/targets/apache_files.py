@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from staticfire.faults.shape import BrokerNode
+from staticfire.faults.model.shape import BrokerNode
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.node_properties import in_store
 from staticfire.harness.targets.own_cluster import INDEX_NUMBERS, INDEX_SLOTS, QUEUE_FILE_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import ip_address
 
-from staticfire.faults.shape import ClusterShape
+from staticfire.faults.model.shape import ClusterShape
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.environments.address import AddressFleet
 from staticfire.harness.environments.fleet import Fleet, Rerouting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from staticfire.faults.proxy.addresses import Address
+from staticfire.faults.proxy.rocketmq.addresses import Address
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.environments.place import Order, Place

@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from staticfire.faults.proxy.servers import ServerKind
-from staticfire.faults.shape import BrokerNode, ClusterShape
+from staticfire.faults.model.shape import BrokerNode, ClusterShape
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.accounts import ACCOUNTS_FILE, CREDENTIALS_FILE, LOAD, OPERATOR
 from staticfire.harness.campaign import Campaign, CampaignError, Properties
 from staticfire.harness.environments.environment import ADMIN, PROBE

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from staticfire.faults.draws import pick
+from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.membership import SQL92, Membership, plain, tags_of

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import Op
-from staticfire.faults.draws import pick
+from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.membership import Membership, plain

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 from staticfire.checkers.verdicts.compose import CORE
-from staticfire.spark_analysis.analysis import laid_out
-from staticfire.spark_analysis.engines import Engine, InProcess, OnSpark
-from staticfire.spark_analysis.inputs import find_runs
-from staticfire.spark_analysis.session import Settings, spark_session
-from staticfire.spark_analysis.verdicts import CHECKERS, judge_runs
+from staticfire.spark_analysis.engine.engines import Engine, InProcess, OnSpark
+from staticfire.spark_analysis.engine.session import Settings, spark_session
+from staticfire.spark_analysis.results.analysis import laid_out
+from staticfire.spark_analysis.results.verdicts import CHECKERS, judge_runs
+from staticfire.spark_analysis.runs.inputs import find_runs
 
 CORE_CHECKERS = [checker for checker in CHECKERS if checker.kernel in CORE]
 # Counts that a plain query can answer, too.

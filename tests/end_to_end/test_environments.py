@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.white_box.resources import TABLE_SLACK
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.cli.somebodys_cluster import take_cluster

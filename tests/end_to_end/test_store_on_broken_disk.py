@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.faults.linux.disk_errors import DiskErrors
-from staticfire.faults.linux.loop_disk import FileSystem, LoopDisk
+from staticfire.faults.linux.disks.disk_errors import DiskErrors
+from staticfire.faults.linux.disks.loop_disk import FileSystem, LoopDisk
+from staticfire.faults.linux.disks.power_loss import PowerLoss, cut_power
 from staticfire.faults.linux.machine import Machine
-from staticfire.faults.linux.power_loss import PowerLoss, cut_power
 from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.real_env import RealStorage
 from staticfire.system_under_test.store.message_store import MessageStore, PutStatus, StoreConfig

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from staticfire.faults.capabilities import Controls, Evidence
-from staticfire.faults.catalogue import fault_named
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.simulation.world import World
 
 Answer = Callable[..., Any]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from staticfire.faults.capabilities import Controls
+from staticfire.faults.model.capabilities import Controls
 
 
 class RecordingControl:

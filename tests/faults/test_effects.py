@@ -11,9 +11,9 @@ from staticfire.checkers.guarantees.fault_effects import (
     ALL_EFFECTS,
     default_effects,
 )
-from staticfire.faults.catalogue import FAULTS, fault_named
-from staticfire.faults.fault import PlannedFault, Situation
-from staticfire.faults.shape import BrokerNode, ClusterShape
+from staticfire.faults.model.fault import PlannedFault, Situation
+from staticfire.faults.model.shape import BrokerNode, ClusterShape
+from staticfire.faults.plans.catalogue import FAULTS, fault_named
 
 
 @pytest.mark.parametrize("name", FAULTS)

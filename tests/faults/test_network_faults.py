@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.catalogue import fault_named
-from staticfire.faults.fault import Situation
+from staticfire.faults.model.fault import Situation
+from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.campaign import cluster_shape
 from tests.faults.fault_stories import carried_out
 

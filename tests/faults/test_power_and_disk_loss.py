@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.catalogue import fault_named
-from staticfire.faults.fault import PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import PlannedFault, Situation, Strike
+from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.campaign import cluster_shape
 from staticfire.harness.simulation.world import World
 from tests.faults.recording_controls import recording_controls

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.rolling_restart import ANSWER_BOUND_S
+from staticfire.faults.kinds.rolling_restart import ANSWER_BOUND_S
 from tests.faults.fault_stories import carried_out
 
 S = 1_000_000_000  # nanoseconds of a second

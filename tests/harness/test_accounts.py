@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from staticfire.faults.rights_change import RightsChange
+from staticfire.faults.kinds.rights_change import RightsChange
 from staticfire.harness.accounts import (
     ACCOUNTS,
     ACCOUNTS_FILE,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from staticfire.faults.capabilities import OWN_NEED
-from staticfire.faults.catalogue import FAULTS
-from staticfire.faults.rights_change import RightsChange
+from staticfire.faults.kinds.rights_change import RightsChange
+from staticfire.faults.model.capabilities import OWN_NEED
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign_draw import draw_campaign, draw_faults
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.status import BadInput

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import AVERAGELY, STRATEGIES, Campaign, CampaignError
 from staticfire.harness.campaign_draw import GROUP_RESTART, draw_campaign, draw_faults
 from staticfire.harness.campaign_file import campaign_names, load_options, read_options

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import Campaign, CampaignError
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.campaign_file import read_options, typed_options

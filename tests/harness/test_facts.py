@@ -9,8 +9,8 @@ import pytest
 from staticfire.checkers.guarantees.facts import Struck
 from staticfire.checkers.guarantees.promises import DAMAGE_OF_FAULT, STRIKES_LATER, Damage
 from staticfire.checkers.model.history import NEMESIS, Op
-from staticfire.faults.catalogue import FAULTS
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import Campaign
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.facts import run_facts, timings_of

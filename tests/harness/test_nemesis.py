@@ -9,9 +9,9 @@ from typing import ClassVar
 import pytest
 
 from staticfire.checkers.model.history import NEMESIS
-from staticfire.faults.capabilities import Controls, Evidence
-from staticfire.faults.catalogue import FAULTS
-from staticfire.faults.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.nemesis import FaultRecord, Nemesis, records_of
 from staticfire.harness.recorder import Recorder
 from staticfire.harness.simulation.world import World

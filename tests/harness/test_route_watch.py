@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from staticfire.faults.shape import ClusterShape
+from staticfire.faults.model.shape import ClusterShape
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import Environment

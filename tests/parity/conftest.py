@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.linux.disk_speed import DiskSpeedError, cgroup_version
+from staticfire.faults.linux.disks.disk_speed import DiskSpeedError, cgroup_version
+from staticfire.faults.linux.disks.loop_disk import FileSystem, LoopDisk
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory, clean, read_journal
-from staticfire.faults.linux.loop_disk import FileSystem, LoopDisk
 from staticfire.faults.linux.machine import Machine
-from staticfire.faults.linux.network import Network
+from staticfire.faults.linux.network.network import Network
 from tests.parity.real_world import make_disk, make_network, play_real
 from tests.parity.simulated_world import play_simulated
 from tests.parity.world import Play, Scenario
@@ -86,7 +86,7 @@ def play_with_disk(request: pytest.FixtureRequest) -> Play:
 
 @pytest.fixture(params=["simulation", EXT4])
 def play_with_failing_disk(request: pytest.FixtureRequest) -> Play:
-    """With a disk that can be told to fail, which XFS cannot (`faults/linux/disk_errors.py`)."""
+    """With a disk that can be told to fail, which XFS cannot (`faults/linux/disks/disk_errors.py`)."""
     return _play(request, DISK_SEEDS)
 
 

@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from staticfire.faults.linux.disk_errors import DiskErrors
-from staticfire.faults.linux.disk_space import DiskSpace
-from staticfire.faults.linux.disk_speed import DiskSpeed
-from staticfire.faults.linux.firewall import Firewall
-from staticfire.faults.linux.loop_disk import MEBIBYTE, FileSystem, LoopDisk
+from staticfire.faults.linux.disks.disk_errors import DiskErrors
+from staticfire.faults.linux.disks.disk_space import DiskSpace
+from staticfire.faults.linux.disks.disk_speed import DiskSpeed
+from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, FileSystem, LoopDisk
+from staticfire.faults.linux.disks.power_loss import PowerCut, cut_power
 from staticfire.faults.linux.machine import Machine
-from staticfire.faults.linux.network import Network, NodeNamespace
-from staticfire.faults.linux.power_loss import PowerCut, cut_power
+from staticfire.faults.linux.network.firewall import Firewall
+from staticfire.faults.linux.network.network import Network, NodeNamespace
 from staticfire.faults.linux.processes import Processes, ProcessId
 from tests.parity.node import Command
 from tests.parity.world import Host, Remote, Scenario, World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.environments.simulation import SimulationEnvironment
 from staticfire.harness.runner import run_simulated

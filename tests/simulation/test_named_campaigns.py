@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.campaign_file import load_options
 from staticfire.harness.clients.forwarding import Forwarder

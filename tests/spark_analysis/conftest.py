@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from staticfire.spark_analysis.session import Settings, spark_session
+from staticfire.spark_analysis.engine.session import Settings, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,13 +12,13 @@ import orjson
 import pytest
 
 from staticfire.checkers.model.history import HistoryError
-from staticfire.spark_analysis import partitioning, raw
-from staticfire.spark_analysis.analysis import analyse, laid_out
-from staticfire.spark_analysis.engines import InProcess, OnSpark
-from staticfire.spark_analysis.java import SparkError
-from staticfire.spark_analysis.partitioning import partitioned
-from staticfire.spark_analysis.stream import follow_runs
-from staticfire.spark_analysis.verdicts import judge_runs
+from staticfire.spark_analysis.engine.engines import InProcess, OnSpark
+from staticfire.spark_analysis.engine.java import SparkError
+from staticfire.spark_analysis.results.analysis import analyse, laid_out
+from staticfire.spark_analysis.results.stream import follow_runs
+from staticfire.spark_analysis.results.verdicts import judge_runs
+from staticfire.spark_analysis.runs import partitioning, raw
+from staticfire.spark_analysis.runs.partitioning import partitioned
 from tests.support.default_checkers import DEFAULTS
 from tests.support.synthetic import disagreements, small
 

@@ -12,17 +12,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-from staticfire.faults.linux.disk_errors import DiskErrors
-from staticfire.faults.linux.disk_space import DiskSpace
-from staticfire.faults.linux.disk_speed import DiskSpeed
+from staticfire.faults.linux.disks.disk_errors import DiskErrors
+from staticfire.faults.linux.disks.disk_space import DiskSpace
+from staticfire.faults.linux.disks.disk_speed import DiskSpeed
+from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, LoopDisk
 from staticfire.faults.linux.executor import LocalExecutor
-from staticfire.faults.linux.firewall import Firewall
 from staticfire.faults.linux.inventory import Inventory
-from staticfire.faults.linux.loop_disk import MEBIBYTE, LoopDisk
 from staticfire.faults.linux.machine import Machine
-from staticfire.faults.linux.network import Network
+from staticfire.faults.linux.network.firewall import Firewall
+from staticfire.faults.linux.network.network import Network
+from staticfire.faults.linux.network.traffic import Shape, Traffic
 from staticfire.faults.linux.processes import Processes
-from staticfire.faults.linux.traffic import Shape, Traffic
 
 
 async def main(state: Path) -> None:

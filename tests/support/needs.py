@@ -19,7 +19,7 @@ from pathlib import Path
 from staticfire.faults.linux.clock import LIBRARY
 from staticfire.faults.linux.executor import SYSTEM_PATHS
 from staticfire.harness.environments.fleet_options import IMAGE
-from staticfire.spark_analysis.java import packaged_java
+from staticfire.spark_analysis.engine.java import packaged_java
 
 REQUIRE = "STATICFIRE_REQUIRE"
 TRY_TIMEOUT_S = 60.0

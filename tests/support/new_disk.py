@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from staticfire.faults.linux.loop_disk import MEBIBYTE, FileSystem, LoopDisk
+from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, FileSystem, LoopDisk
 from staticfire.faults.linux.machine import Machine
 
 SIZE = {"ext4": 32 * MEBIBYTE, "xfs": 320 * MEBIBYTE}

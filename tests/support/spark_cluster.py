@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyspark
 
-from staticfire.spark_analysis.java import java_home
+from staticfire.spark_analysis.engine.java import java_home
 
 CLASS = "org.apache.spark.deploy"
 UP_WITHIN_S = 90.0

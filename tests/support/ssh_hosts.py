@@ -19,7 +19,7 @@ from pathlib import Path
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.machine import Machine
-from staticfire.faults.linux.network import Network
+from staticfire.faults.linux.network.network import Network
 from staticfire.harness.environments.fleet_options import FleetOptions, SshHost
 from staticfire.harness.environments.state import state_folder
 

@@ -12,9 +12,9 @@ import orjson
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import WITNESSES_MAX, Finding
 from staticfire.checkers.verdicts.compose import RunVerdict
-from staticfire.spark_analysis.inputs import RunInput, find_runs
-from staticfire.spark_analysis.shape import Shape
-from staticfire.spark_analysis.synthesize import TRUTH_FILE, synthesize
+from staticfire.spark_analysis.runs.inputs import RunInput, find_runs
+from staticfire.spark_analysis.synthesis.shape import Shape
+from staticfire.spark_analysis.synthesis.synthesize import TRUTH_FILE, synthesize
 
 Place = tuple[str | None, str | None, int | None]
 Known = tuple[str, str | None, bool, str | None, Place, int | None, int | None]

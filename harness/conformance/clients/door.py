@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from staticfire.faults.proxy.identity import ClientIdentity
-from staticfire.faults.proxy.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
+from staticfire.faults.proxy.rocketmq.identity import ClientIdentity
+from staticfire.faults.proxy.rocketmq.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
 from staticfire.harness.conformance.wire_log import WireLog
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command

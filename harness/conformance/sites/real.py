@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from staticfire.faults.capabilities import Controls
+from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.conformance.case import Case
 from staticfire.harness.conformance.clause import Need

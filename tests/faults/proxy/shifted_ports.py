@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticfire.faults.proxy.addresses import Address
+from staticfire.faults.proxy.rocketmq.addresses import Address
 
 SHIFT = 10_000
 HA_SHIFT = 20_000

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from staticfire.faults.proxy.identity import ClientIdentity
-from staticfire.faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
+from staticfire.faults.proxy.rocketmq.identity import ClientIdentity
+from staticfire.faults.proxy.rocketmq.rewriting import BrokerRewriter, NameServerRewriter
 from staticfire.system_under_test.protocol.command import decode_command
 from staticfire.system_under_test.protocol.json_dialect import loads
 from staticfire.system_under_test.protocol.message import parse_offset_message_id

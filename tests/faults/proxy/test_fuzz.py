@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.faults.proxy.bodies import rewrite_body
-from staticfire.faults.proxy.frames import FrameSplitter
-from staticfire.faults.proxy.identity import ClientIdentity
-from staticfire.faults.proxy.messages import rewrite_records
-from staticfire.faults.proxy.rewriting import BrokerRewriter, NameServerRewriter
+from staticfire.faults.proxy.rocketmq.bodies import rewrite_body
+from staticfire.faults.proxy.rocketmq.frames import FrameSplitter
+from staticfire.faults.proxy.rocketmq.identity import ClientIdentity
+from staticfire.faults.proxy.rocketmq.messages import rewrite_records
+from staticfire.faults.proxy.rocketmq.rewriting import BrokerRewriter, NameServerRewriter
 from staticfire.system_under_test.protocol.message import Message, encode_record
 from tests.faults.proxy.shifted_ports import ShiftedPorts
 

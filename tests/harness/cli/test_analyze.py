@@ -14,10 +14,11 @@ from staticfire.checkers.guarantees.verdict import Validity
 from staticfire.harness.cli.check import judge
 from staticfire.harness.run_facts_file import facts_of_run
 from staticfire.harness.run_folder import RunFolder
-from staticfire.spark_analysis import partitioning, verdicts
-from staticfire.spark_analysis.engines import InProcess
-from staticfire.spark_analysis.inputs import FACTS_FILE, find_runs
-from staticfire.spark_analysis.verdicts import judge_runs
+from staticfire.spark_analysis.engine.engines import InProcess
+from staticfire.spark_analysis.results import verdicts
+from staticfire.spark_analysis.results.verdicts import judge_runs
+from staticfire.spark_analysis.runs import partitioning
+from staticfire.spark_analysis.runs.inputs import FACTS_FILE, find_runs
 from tests.harness.cli.conftest import Said, without_checksums
 
 Staticfire = Callable[..., Said]

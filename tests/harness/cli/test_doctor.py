@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.faults.catalogue import FAULTS
 from staticfire.faults.errors import FaultError
+from staticfire.faults.linux.abilities.survey import Capability
 from staticfire.faults.linux.machine import Machine
-from staticfire.faults.linux.survey import Capability
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import ENVIRONMENTS
 from staticfire.harness.cli import doctor
 from tests.harness.cli.conftest import Said

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.catalogue import FAULTS
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import CampaignError
 from staticfire.harness.campaign_draw import draw_campaign, situation
 from staticfire.harness.cli.hunt import command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.runner import run_simulated
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from staticfire.checkers.model.history import Op, OpType
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.diagnoses.atomic_writes import atomic_writes
 from staticfire.harness.diagnoses.backlog import backlog
 from staticfire.harness.diagnoses.busy_refusals import busy_refusals

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.linux.loop_disk import FileSystem
+from staticfire.faults.linux.disks.loop_disk import FileSystem
 from staticfire.harness.environments import broken_machines
 from staticfire.harness.environments.broken_machines import NETEM_NEEDS, lacks_here, netem_is_here
 from staticfire.harness.environments.catalogue import missing_faults

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.faults.catalogue import FAULTS
-from staticfire.faults.fault import PlannedFault
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign import OneOf
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.campaign_file import campaign_names, load_options

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments import cluster_watch
 from staticfire.harness.environments.cluster_watch import ClusterWatch
 from staticfire.system_under_test.admin.errors import AdminError

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from staticfire.faults.linux.disk_speed import DiskSpeed
+from staticfire.faults.linux.disks.disk_speed import DiskSpeed
+from staticfire.faults.linux.disks.loop_disk import LoopDisk
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.loop_disk import LoopDisk
 from staticfire.harness.environments import linux_controls
 from staticfire.harness.environments.linux_controls import LoopDisks
 from tests.support.recording_executor import recording_machine

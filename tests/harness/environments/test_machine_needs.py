@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.faults.catalogue import FAULTS
-from staticfire.faults.linux.survey import Capability
+from staticfire.faults.linux.abilities.survey import Capability
+from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.environments import machine_needs
 from staticfire.harness.environments.catalogue import FLEETS
 from staticfire.harness.environments.errors import EnvironmentFailed

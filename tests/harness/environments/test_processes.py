@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.fleet import Rerouting
 from staticfire.harness.environments.fleet_options import FleetOptions
 from staticfire.harness.environments.processes import ProcessFleet

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from staticfire.faults.capabilities import NetworkControl
+from staticfire.faults.model.capabilities import NetworkControl
 from staticfire.faults.proxy import ProxyNetwork
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.proxied import NodeProxy, ProxiedNetwork
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.faults.linux.firewall import Spared
+from staticfire.faults.linux.network.firewall import Spared
 from staticfire.harness.environments.errors import EnvironmentFailed
 from staticfire.harness.environments.fleet_options import FleetOptionError, SshHost
 from staticfire.harness.environments.ssh_checks import check_host

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.campaign import CampaignError
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.environments.errors import EnvironmentFailed

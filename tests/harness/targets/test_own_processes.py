@@ -9,7 +9,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from staticfire.faults.proxy.servers import ServerKind
+from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.clients.configuration import Configuration, consumer_config, producer_config
 from staticfire.harness.environments.place import Order, Place

@@ -1,0 +1,99 @@
+"""What a server sends comes late, not at all, or only so much of it a second."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import Controls, Evidence, NetworkControl
+from staticfire.faults.model.draws import between, pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+DELAY_MS = (20.0, 400.0)
+LOSS_PERCENT = (1.0, 20.0)
+BITS_PER_S = (150_000, 1_000_000)
+
+
+class BadNetwork(Fault):
+    """Of one broker or name server. It bit if its counter moved meanwhile."""
+
+    affects = ("network",)
+    counter: ClassVar[str]  # of NetworkControl.traffic_counters
+    param: ClassVar[str]
+    duration_s = (3.0, 12.0)
+
+    @abstractmethod
+    def draw_param(self, random: Random) -> float:
+        """How bad."""
+
+    @abstractmethod
+    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
+        """Make it so bad; 0 ends it."""
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        target = pick(random, situation.shape.servers)
+        return Strike(targets=(target,), params={self.param: self.draw_param(random)})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        before = await self._counted(controls, planned)
+        await self.shape(controls.network, planned.targets[0], planned.params[self.param])
+        return {"before": before}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await self.shape(controls.network, planned.targets[0], 0)
+        seen = await self._counted(controls, planned) - fired["before"]
+        return {"bitten": seen > 0, self.counter: seen}
+
+    async def _counted(self, controls: Controls, planned: PlannedFault) -> int:
+        return (await controls.network.traffic_counters(planned.targets[0]))[self.counter]
+
+
+class NetworkLatency(BadNetwork):
+    name = "network-latency"
+    summary = "everything that a broker or name server sends arrives late"
+    needs = ("network.delay",)
+    counter = "delayed"
+    param = "delay_ms"
+
+    def draw_param(self, random: Random) -> float:
+        return round(between(random, *DELAY_MS), 1)
+
+    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
+        await network.delay(node, value)
+
+
+class PacketLoss(BadNetwork):
+    name = "packet-loss"
+    summary = (
+        "some of what a broker or name server sends is lost on the way, and TCP must repeat it"
+    )
+    needs = ("network.lose",)
+    counter = "lost"
+    param = "percent"
+
+    def draw_param(self, random: Random) -> float:
+        return round(between(random, *LOSS_PERCENT), 1)
+
+    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
+        await network.lose(node, value)
+
+
+class Bandwidth(BadNetwork):
+    name = "bandwidth"
+    summary = "a master can send only so much a second, to clients and slaves together"
+    needs = ("network.limit",)
+    counter = "limited"
+    param = "bits_per_s"
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        """A master: others send too little to feel it."""
+        master = pick(random, situation.shape.masters)
+        return Strike(targets=(master.node,), params={self.param: self.draw_param(random)})
+
+    def draw_param(self, random: Random) -> float:
+        low, high = BITS_PER_S
+        return int(low * (high / low) ** random.random())
+
+    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
+        await network.limit(node, int(value))

@@ -1,0 +1,43 @@
+"""A disk that changes what it holds: a bit of a message that was stored long ago."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.draws import between, pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class BitRot(Fault):
+    """The body of one record, which has a checksum. RocketMQ's records have none for the rest.
+
+    Masters with a slave only: the record must never be served as it is, and the slave's copy mends it.
+    """
+
+    name = "bit-rot"
+    affects = ("rots",)
+    summary = (
+        "a bit of a stored message changes on a master's disk; it must come back from its slave"
+    )
+    needs = ("disk.rot",)
+    max_per_run = 3
+    in_swarms: ClassVar[bool] = False
+    beside_share: ClassVar[float] = 0.3  # it breaks nothing by itself
+    beside_count: ClassVar[int] = 3
+    duration_s = (0.5, 1.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        shape = situation.shape
+        masters = tuple(b.node for b in shape.masters if len(shape.replicas(b.broker_name)) > 1)
+        if not masters or situation.replication != "sync":
+            return None
+        share = round(between(random, 0.0, 0.7), 3)
+        return Strike(targets=(pick(random, masters),), params={"share": share})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        return await controls.disk.rot(planned.targets[0], planned.params["share"])
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return fired

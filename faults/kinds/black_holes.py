@@ -1,0 +1,48 @@
+"""Fake death without a word: a host that is gone, while those who were connected to it believe that it is there."""
+
+from __future__ import annotations
+
+from random import Random
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.draws import pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+
+
+class BlackHole(Fault):
+    """Everything that the host sends or is sent vanishes: no RST, no FIN, and no SYN-ACK either."""
+
+    needs = ("network.black_hole", "cluster")
+    affects = ("stalls",)
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        [node] = planned.targets
+        before = await controls.network.swallowed(node)
+        await controls.network.black_hole(node)
+        silent = not await controls.cluster.answers(node)
+        return {"swallowed_before": before, "silent": silent}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        [node] = planned.targets
+        swallowed = await controls.network.swallowed(node) - fired["swallowed_before"]
+        await controls.network.end_black_hole(node)
+        silent = fired["silent"]
+        return {"bitten": silent and swallowed > 0, "silent": silent, "swallowed": swallowed}
+
+
+class BrokerBlackHole(BlackHole):
+    name = "broker-black-hole"
+    summary = "a broker's host is gone without RST: packets in and out vanish; later it is back, none the wiser"
+    duration_s = (4.0, 15.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=a_broker(random, situation))
+
+
+class NameServerBlackHole(BlackHole):
+    name = "name-server-black-hole"
+    summary = "a name server's host is gone without RST, and returns with its old routes"
+    duration_s = (5.0, 20.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(pick(random, situation.shape.name_servers),))

@@ -1,0 +1,31 @@
+"""An administrator has brokers clean up while they are in use."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class Cleaning(Fault):
+    """RocketMQ: cleanUnusedTopic and cleanExpiredCQ. Nothing of a topic in use may go, system topics included."""
+
+    name = "cleaning"
+    affects = ("admin",)
+    summary = "an administrator has all brokers delete the queues of deleted topics and expired queue files"
+    needs = (SERVERS_NEED,)
+    max_per_run = 3
+    in_swarms: ClassVar[bool] = False
+    beside_share: ClassVar[float] = 0.15
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=())
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        return {"cleaned": await controls.cluster.clean_up()}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        cleaned = fired["cleaned"] + await controls.cluster.clean_up()
+        return {"bitten": cleaned > 0, "cleaned": cleaned}

@@ -1,0 +1,129 @@
+"""Clients that crash, consume slowly or fail."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.kinds.process_faults import GracefulStop, Kill
+from staticfire.faults.model.capabilities import ClientControl, Controls, Evidence
+from staticfire.faults.model.draws import between, pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+
+
+class ClientCrash(Kill):
+    name = "client-crash"
+    summary = "SIGKILL a producer or consumer, start a new one later"
+    needs = ("process.client",)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(pick(random, situation.shape.clients),))
+
+
+class MemberLeaves(GracefulStop):
+    name = "member-leaves"
+    summary = "a consumer leaves its group as it should, and comes back later"
+    needs = ("process.client",)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(pick(random, situation.shape.consumers),))
+
+
+class GroupAndBrokerCrash(Kill):
+    """What a power cut of a rack does to those who consume in it: no node is left that knows where the group stood."""
+
+    name = "group-and-broker-crash"
+    summary = "SIGKILL a broker and all consumers in one instant, start all of them again later"
+    needs = ("process.server", "process.client")
+    in_swarms = False
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(*a_broker(random, situation), *situation.shape.consumers))
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        killed = await asyncio.gather(*map(controls.process.kill, planned.targets))
+        return {"bitten": all(killed), "killed": sum(killed)}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await asyncio.gather(*map(controls.process.start, planned.targets))
+        return fired
+
+
+class FilterChange(Fault):
+    """What a new version of an application does: each member is restarted, one after the other, and asks anew."""
+
+    name = "filter-change"
+    affects = ("stops",)
+    summary = "the members of groups that filter are restarted with another expression"
+    needs = ("cluster",)
+    in_swarms = False
+    share = 0.5
+    max_per_run = 1
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=situation.shape.consumers)
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        changed = [await controls.cluster.change_filter(node) for node in planned.targets]
+        return {"bitten": any(changed), "restarted": sum(changed)}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return fired
+
+
+class ListenerFault(Fault):
+    """A listener that misbehaves for a while. It bit if the listener counted such batches meanwhile."""
+
+    needs = ("client",)
+    counter: ClassVar[str]  # of ClientControl.listener_counters
+    strength: ClassVar[str]  # the parameter that says how badly; 0 is not at all
+
+    @abstractmethod
+    async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
+        """Let the listener of the node misbehave this badly from now on."""
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        node = planned.targets[0]
+        before = (await controls.client.listener_counters(node))[self.counter]
+        await self.set_strength(controls.client, node, planned.params[self.strength])
+        return {"before": before}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        node = planned.targets[0]
+        await self.set_strength(controls.client, node, 0.0)
+        seen = (await controls.client.listener_counters(node))[self.counter] - fired["before"]
+        return {"bitten": seen > 0, f"{self.counter}_batches": seen}
+
+
+class SlowConsumer(ListenerFault):
+    name = "slow-consumer"
+    affects = ("listener",)
+    summary = "the listener of a consumer takes long for every batch"
+    counter = "delayed"
+    strength = "delay_s"
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        delay_s = round(between(random, 0.2, 2.0), 3)
+        return Strike(
+            targets=(pick(random, situation.shape.consumers),), params={"delay_s": delay_s}
+        )
+
+    async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
+        await client.slow_listener(node, strength)
+
+
+class FailingListener(ListenerFault):
+    name = "failing-listener"
+    affects = ("listener",)
+    summary = "the listener of a consumer fails for a share of the batches; they must come again"
+    counter = "failed"
+    strength = "share"
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        share = round(between(random, 0.1, 0.6), 2)
+        return Strike(targets=(pick(random, situation.shape.consumers),), params={"share": share})
+
+    async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
+        await client.failing_listener(node, strength)

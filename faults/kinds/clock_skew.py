@@ -1,0 +1,30 @@
+"""A node's wall clock that is wrong: it steps away and, when healed, steps back."""
+
+from __future__ import annotations
+
+from random import Random
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.draws import between, pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class ClockSkew(Fault):
+    name = "clock-skew"
+    affects = ("clock",)
+    summary = "the wall clock of a node steps by up to an hour, and back when healed"
+    needs = ("process", "clock.step")
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        step_s = between(random, 1.0, 3600.0) * (1 if random.random() < 0.5 else -1)
+        node = pick(random, situation.shape.servers + situation.shape.clients)
+        return Strike(targets=(node,), params={"step_ms": int(step_s * 1000)})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        alive = controls.process.is_alive(planned.targets[0])
+        moved_ms = await controls.clock.step(planned.targets[0], planned.params["step_ms"])
+        return {"bitten": alive and moved_ms != 0}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await controls.clock.reset(planned.targets[0])
+        return fired

@@ -1,0 +1,148 @@
+"""A broker's disk that fills up, fails, slows down or is lost for good."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import Controls, DiskControl, Evidence
+from staticfire.faults.model.draws import between, pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+
+FILL_S_MAX = 2.5  # of a disk that fills up slowly
+STALLS_FROM = 340.0  # a disk that is to be slower than this stands still instead
+STALLED = 1e6  # an fsync takes longer than the fault lasts
+ALONE_S_MAX = 2.0  # how long a master whose disk is about to be lost may be cut off from its slaves
+
+
+async def counted(controls: Controls, planned: PlannedFault, counter: str) -> int:
+    return (await controls.disk.counters(planned.targets[0]))[counter]
+
+
+class DiskFault(Fault):
+    """A disk that `DiskControl.mend` puts right. It bit if its counter moved meanwhile."""
+
+    counter: ClassVar[str]  # of DiskControl.counters
+
+    @abstractmethod
+    async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
+        """Break the disk of the target."""
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        before = await counted(controls, planned, self.counter)
+        await self.damage(controls.disk, planned)
+        return {"before": before}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await controls.disk.mend(planned.targets[0])
+        seen = await counted(controls, planned, self.counter) - fired["before"]
+        return {"bitten": seen > 0, self.counter: seen}
+
+
+class DiskFull(DiskFault):
+    name = "disk-full"
+    affects = ("disk", "writes_fail")
+    summary = (
+        "a broker's disk fills up, suddenly or slowly (ENOSPC, short writes), then space comes back"
+    )
+    needs = ("disk.fill",)
+    counter = "enospc"
+    duration_s = (
+        8.0,
+        12.0,
+    )  # offsets are written every 5 s: when it is full, something will want space
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        free_bytes = 0 if random.random() < 0.7 else int(between(random, 0, 30_000))
+        over_s = 0.0 if random.random() < 0.5 else round(between(random, 0.5, FILL_S_MAX), 3)
+        return Strike(
+            targets=a_broker(random, situation),
+            params={"free_bytes": free_bytes, "over_s": over_s},
+        )
+
+    async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
+        params = planned.params
+        await disk.fill(planned.targets[0], params["free_bytes"], params.get("over_s", 0.0))
+
+
+class FailingDisk(DiskFault):
+    name = "failing-disk"
+    affects = ("disk", "writes_fail", "rolls_back")
+    summary = "writes or fsyncs of a broker fail with EIO; a failed fsync drops the dirty pages"
+    needs = ("disk.fail",)
+    destructive = True
+    counter = "eio"
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        on_fsync = random.random() < 0.7
+        params = {"writes": 0 if on_fsync else 1, "fsyncs": 1 if on_fsync else 0}
+        return Strike(targets=a_broker(random, situation), params=params)
+
+    async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
+        await disk.fail(planned.targets[0], **planned.params)
+
+
+class SlowDisk(DiskFault):
+    name = "slow-disk"
+    affects = ("disk",)
+    summary = (
+        "what must reach a broker's disk takes many times as long, or waits until the disk goes on"
+    )
+    needs = ("disk.slow",)
+    counter = "slow_ns"
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        factor = round(between(random, 20.0, 400.0), 1)
+        if factor > STALLS_FROM:
+            factor = STALLED
+        return Strike(targets=a_broker(random, situation), params={"factor": factor})
+
+    async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
+        await disk.slow(planned.targets[0], planned.params["factor"])
+
+
+class DiskLost(Fault):
+    """The slave's link often breaks first: what the master acknowledges alone from then on is lost with it."""
+
+    name = "disk-lost"
+    affects = ("stops", "forgets", "empties", "writes_fail")
+    summary = "a master's disk and machine are gone for good; its slave must have everything"
+    needs = ("network.drop", "disk.destroy")
+    destructive = True
+    permanent = True
+    max_per_run = 1
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        if situation.replication != "sync":
+            return None
+        shape = situation.shape
+        masters = tuple(b for b in shape.masters if len(shape.replicas(b.broker_name)) > 1)
+        if not masters:
+            return None
+        master = pick(random, masters)
+        slaves = [r.node for r in shape.replicas(master.broker_name) if not r.is_master]
+        alone_s = round(between(random, 0.0, ALONE_S_MAX), 3) if random.random() < 0.7 else 0.0
+        return Strike(targets=(master.node,), params={"alone_s": alone_s, "slaves": slaves})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        before = await counted(controls, planned, "power_cuts")
+        if planned.params["alone_s"] > 0:
+            await self._destroy_cut_off(controls, planned)
+        else:
+            await controls.disk.destroy(planned.targets[0])
+        return {"bitten": await counted(controls, planned, "power_cuts") > before, "for_good": True}
+
+    async def _destroy_cut_off(self, controls: Controls, planned: PlannedFault) -> None:
+        """For a while before the end nothing that the master sends reaches its slaves."""
+        pairs = [(planned.targets[0], slave) for slave in planned.params["slaves"]]
+        for source, target in pairs:
+            await controls.network.drop(source=source, target=target)
+        await asyncio.sleep(planned.params["alone_s"])
+        await controls.disk.destroy(planned.targets[0])
+        for source, target in pairs:
+            await controls.network.restore(source=source, target=target)
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return fired  # for good

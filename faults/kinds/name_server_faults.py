@@ -1,0 +1,102 @@
+"""The name servers' own faults: one that plays dead, one that forgets, and lists that differ."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from staticfire.faults.kinds.process_faults import Pause, ProcessFault
+from staticfire.faults.kinds.rolling_restart import ago_ns
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.draws import pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class NameServerFreeze(Pause):
+    name = "name-server-freeze"
+    summary = "a name server plays dead: TCP open, requests accepted, never an answer"
+    duration_s = (5.0, 20.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(pick(random, situation.shape.name_servers),))
+
+
+class NameServerAmnesia(ProcessFault):
+    name = "name-server-amnesia"
+    affects = (
+        "stops",
+        "forgets",
+    )
+    summary = "a name server restarts and has forgotten every route"
+    needs = ("process.server", "cluster")
+    duration_s = (0.5, 3.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(pick(random, situation.shape.name_servers),))
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        known = await controls.cluster.routes_known(planned.targets[0])
+        killed = await controls.process.kill(planned.targets[0])
+        return {"bitten": killed and known > 0, "routes_forgotten": known}
+
+
+class SplitNameServers(Fault):
+    name = "split-name-servers"
+    affects = ("routes", "stops")
+    summary = "a broker and a client know only one name server each, and not the same one"
+    needs = ("cluster.set_name_servers",)
+    duration_s = (5.0, 15.0)
+    max_per_run = 1
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        shape = situation.shape
+        if len(shape.name_servers) < 2:
+            return None
+        broker = pick(random, tuple(broker.node for broker in shape.brokers))
+        return Strike(
+            targets=(broker, pick(random, shape.clients)),
+            params={"broker_sees": shape.name_servers[0], "client_sees": shape.name_servers[-1]},
+        )
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        start_s = asyncio.get_running_loop().time()
+        params = planned.params
+        seen = [[params["broker_sees"]], [params["client_sees"]]]
+        restarts, is_split = await _restart_with(controls, planned.targets, seen)
+        split = [
+            {"node": node, "began_ago_ns": ago_ns(start_s), "affects": ["routes"]}
+            for node in planned.targets
+        ]
+        return {"bitten": is_split, "struck": [*restarts, *split]}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        restarts, _ = await _restart_with(controls, planned.targets, [[], []])
+        return {**fired, "struck_at_heal": restarts}
+
+
+async def _restart_with(
+    controls: Controls, nodes: Sequence[str], name_servers: Sequence[Sequence[str]]
+) -> tuple[list[dict[str, Any]], bool]:
+    """Restart nodes, each with name servers of its own; an empty list means all.
+
+    Returns when each was down, in ns before the last one was started, and whether all had been running.
+    """
+    loop = asyncio.get_running_loop()
+    times: list[tuple[str, float, float]] = []
+    stopped = True
+    for node, seen in zip(nodes, name_servers, strict=True):
+        begun_s = loop.time()
+        stopped &= await controls.cluster.set_name_servers(node, seen)
+        times.append((node, begun_s, loop.time()))
+    restarts = [
+        {
+            "node": node,
+            "began_ago_ns": ago_ns(begun_s),
+            "ended_ago_ns": ago_ns(ended_s),
+            "affects": ["stops"],
+        }
+        for node, begun_s, ended_s in times
+    ]
+    return restarts, stopped

@@ -1,0 +1,33 @@
+"""The offsets of a group, beside the load, are cloned to another one, whose member goes on."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class OffsetsCloned(Fault):
+    """RocketMQ: cloneGroupOffset. The new group begins where the source stood: nothing is left out or comes again."""
+
+    name = "offsets-cloned"
+    affects = ("admin",)
+    summary = (
+        "the offsets of a group beside the load are cloned to another one, whose member goes on"
+    )
+    needs = ("cluster",)
+    max_per_run = 2
+    in_swarms: ClassVar[bool] = False
+    beside_share: ClassVar[float] = 0.15
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=())
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        return await controls.cluster.clone_offsets(planned.fault_id)
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await controls.cluster.go_on_beside(planned.fault_id)
+        return fired

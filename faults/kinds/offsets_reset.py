@@ -1,0 +1,33 @@
+"""An operator sends the groups of the topic back to the beginning while they consume."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class OffsetsReset(Fault):
+    """RocketMQ: resetOffsetByTime. What was consumed comes again; nothing may be left out."""
+
+    name = "offsets-reset"
+    affects = ("offsets",)
+    summary = (
+        "an operator sends the groups back to the beginning of their queues while they consume"
+    )
+    needs = ("cluster",)
+    max_per_run = 2
+    in_swarms: ClassVar[bool] = False  # an operator does not reset offsets by chance
+    duration_s = (1.0, 2.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(), params={"topic": situation.topic})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        notified = await controls.cluster.reset_offsets(planned.params["topic"])
+        return {"bitten": notified > 0, "brokers_told": notified}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return fired

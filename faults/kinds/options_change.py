@@ -1,0 +1,52 @@
+"""An option of all brokers changes while they run, and changes back."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
+from staticfire.faults.model.draws import pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+# Options that brokers take over at once, each with a value under which they keep the same promises.
+OPTIONS = (
+    "longPollingEnable=false",
+    "maxTransferCountOnMessageInMemory=1",
+    "maxTransferBytesOnMessageInMemory=512",
+    "accessMessageInMemoryMaxRatio=0",
+    "slaveReadEnable=true",
+    "brokerFastFailureEnable=false",
+    "notifyConsumerIdsChangedEnable=false",
+    "registerNameServerPeriod=60000",
+)
+
+
+class OptionsChange(Fault):
+    """RocketMQ: updateBrokerConfig. A broker that restarts meanwhile may have its former value again."""
+
+    name = "options-change"
+    affects = ("admin",)
+    summary = "an option of all brokers changes while they run, and changes back"
+    needs = (SERVERS_NEED,)
+    max_per_run = 2
+    in_swarms: ClassVar[bool] = False
+    beside_share: ClassVar[float] = 0.15
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=(), params={"option": pick(random, OPTIONS)})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        former = await controls.cluster.change_option(*option_of(planned))
+        return {"bitten": bool(former), "former": former}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        name, _ = option_of(planned)
+        back = await controls.cluster.change_option_back(name, fired["former"])
+        return {**fired, "changed_back": back}
+
+
+def option_of(planned: PlannedFault) -> tuple[str, str]:
+    """Name and value of what changes."""
+    name, _, value = planned.params["option"].partition("=")
+    return name, value

@@ -1,0 +1,101 @@
+"""Partitions between machines, by grudge: halves, one, one way, bridge, ring."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model import grudges
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.draws import shuffled
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class Partition(Fault):
+    """Drops packets between pairs of nodes. The pairs are in the plan, so it can be read and shrunk."""
+
+    needs: ClassVar[tuple[str, ...]] = ("network.drop",)
+    affects = ("cuts",)
+    duration_s = (2.0, 12.0)
+
+    @abstractmethod
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        """The pairs to drop; the first node is the one the partition is about."""
+
+    def links(self, planned: PlannedFault) -> tuple[tuple[str, str], ...]:
+        return tuple((source, target) for source, target in planned.params["drop"])
+
+    def candidates(self, situation: Situation) -> tuple[str, ...]:
+        return situation.shape.servers + situation.shape.clients
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        brokers = shuffled(random, [broker.node for broker in situation.shape.brokers])
+        others = [n for n in shuffled(random, self.candidates(situation)) if n != brokers[0]]
+        pairs = self.grudge([brokers[0], *others])
+        if not pairs:
+            return None
+        return Strike(targets=(brokers[0],), params={"drop": [list(pair) for pair in pairs]})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        before = await self._dropped(controls, planned)
+        for source, target in planned.params["drop"]:
+            await controls.network.drop(source=source, target=target)
+        return {"dropped_before": before}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        for source, target in planned.params["drop"]:
+            await controls.network.restore(source=source, target=target)
+        dropped = await self._dropped(controls, planned) - fired["dropped_before"]
+        return {"bitten": dropped > 0, "dropped_packets": dropped}
+
+    async def _dropped(self, controls: Controls, planned: PlannedFault) -> int:
+        total = 0
+        for source, target in planned.params["drop"]:
+            total += await controls.network.dropped(source=source, target=target)
+        return total
+
+
+class PartitionHalves(Partition):
+    name = "partition-halves"
+    summary = "cut all nodes into two halves that do not hear each other"
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.halves(nodes)
+
+
+class PartitionOne(Partition):
+    name = "partition-one"
+    summary = "cut one broker off from all other nodes"
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.one(nodes[0], nodes)
+
+
+class PartitionOneWay(Partition):
+    name = "partition-one-way"
+    summary = "one broker is heard by all other nodes and hears none"
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.one_way(nodes[0], nodes)
+
+
+class PartitionBridge(Partition):
+    name = "partition-bridge"
+    summary = "two halves that only one node can reach"
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.bridge(nodes)
+
+
+class PartitionRing(Partition):
+    name = "partition-ring"
+    summary = "every server hears only its two neighbours"
+    needs = ("network.drop", "network.between_servers")
+
+    def candidates(self, situation: Situation) -> tuple[str, ...]:
+        return situation.shape.servers
+
+    def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
+        return grudges.ring(nodes)

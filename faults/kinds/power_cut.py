@@ -1,0 +1,128 @@
+"""Power loss: of one node, inside a disk operation of it, or of the whole cluster in one instant."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.draws import between
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+
+OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
+SYNCS_AHEAD_MAX = 60  # the same for a cut inside an fsync
+
+
+async def lost_since(controls: Controls, planned: PlannedFault, before: dict[str, int]) -> Evidence:
+    lost = 0
+    cuts = 0
+    for node in planned.targets:
+        counters = await controls.disk.counters(node)
+        lost += counters["lost_bytes"] - before[f"{node} lost_bytes"]
+        cuts += counters["power_cuts"] - before[f"{node} power_cuts"]
+    return {"bitten": cuts > 0, "lost_bytes": lost, "power_cuts": cuts}
+
+
+async def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, int]:
+    now: dict[str, int] = {}
+    for node in planned.targets:
+        counters = await controls.disk.counters(node)
+        now[f"{node} lost_bytes"] = counters["lost_bytes"]
+        now[f"{node} power_cuts"] = counters["power_cuts"]
+    return now
+
+
+def draw_stall(random: Random) -> dict[str, Any]:
+    """Whether, and for how long, disks stall before the power goes: it goes in the middle of an fsync then."""
+    factor, over_s = between(random, 50.0, 400.0), between(random, 0.1, 0.5)
+    if random.random() < 0.5:
+        return {}
+    return {"slow_factor": round(factor, 1), "slow_s": round(over_s, 3)}
+
+
+class PowerCut(Fault):
+    """A host that reboots: it falls silent at once (no RST, no FIN), has lost what was not synced, and returns.
+
+    In half of the cases its disk stalls before, where the environment can make disks slow.
+    """
+
+    name = "power-cut"
+    affects = (
+        "stops",
+        "forgets",
+        "rolls_back",
+    )
+    summary = "cut the power of a broker's machine, which boots again; unsynced writes are lost, torn or reordered"
+    needs = ("disk.power_cut",)
+    destructive = True
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=a_broker(random, situation), params=draw_stall(random))
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        before = await counters_now(controls, planned)
+        if self._stalls(controls, planned):
+            factor = planned.params["slow_factor"]
+            await asyncio.gather(*(controls.disk.slow(node, factor) for node in planned.targets))
+            await asyncio.sleep(planned.params["slow_s"])
+        await controls.disk.power_cut(planned.targets)
+        return dict(before)
+
+    @staticmethod
+    def _stalls(controls: Controls, planned: PlannedFault) -> bool:
+        return "slow_factor" in planned.params and controls.has("disk.slow")
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        for node in planned.targets:
+            if self._stalls(controls, planned):
+                await controls.disk.mend(node)
+            await controls.disk.power_on(node)
+        return await lost_since(controls, planned, fired)
+
+
+class PowerCutInOperation(Fault):
+    """Every other one strikes inside an fsync: there are few of them, and then whole records are at stake."""
+
+    name = "power-cut-in-operation"
+    affects = (
+        "stops",
+        "forgets",
+        "rolls_back",
+    )
+    summary = "cut the power of a broker's machine in the middle of a disk operation"
+    needs = ("disk.power_cut_at",)
+    destructive = True
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        targets = a_broker(random, situation)
+        in_sync = random.random() < 0.5
+        ahead_max = SYNCS_AHEAD_MAX if in_sync else OPERATIONS_AHEAD_MAX
+        number = 1 + int(random.random() * ahead_max)
+        return Strike(targets=targets, params={"sync" if in_sync else "operation": number})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        before = await counters_now(controls, planned)
+        node, params = planned.targets[0], planned.params
+        if "sync" in params:
+            await controls.disk.power_cut_at_sync(node, params["sync"])
+        else:
+            await controls.disk.power_cut_at(node, params["operation"])
+        return dict(before)
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        evidence = await lost_since(controls, planned, fired)
+        await controls.disk.cancel_power_cut(planned.targets[0])
+        await controls.disk.power_on(planned.targets[0])
+        return evidence
+
+
+class ClusterPowerCut(PowerCut):
+    name = "cluster-power-cut"
+    summary = "cut the power of every broker and name server in one instant"
+    strikes_all = True
+    max_per_run = 2
+    duration_s = (1.0, 4.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=situation.shape.servers, params=draw_stall(random))

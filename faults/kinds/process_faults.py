@@ -1,0 +1,61 @@
+"""A broker's process that is killed, stopped or frozen, and later runs again."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+
+
+class ProcessFault(Fault):
+    """Something that ends when the process is started again; a broker's, unless a subclass draws another one."""
+
+    needs: ClassVar[tuple[str, ...]] = ("process.server",)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=a_broker(random, situation))
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await controls.process.start(planned.targets[0])
+        return fired
+
+
+class Kill(ProcessFault):
+    name = "kill"
+    affects = (
+        "stops",
+        "forgets",
+    )
+    summary = "SIGKILL a broker, start it again later; what was written survives in the page cache"
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        return {"bitten": await controls.process.kill(planned.targets[0])}
+
+
+class GracefulStop(ProcessFault):
+    name = "graceful-stop"
+    affects = ("stops",)
+    summary = "SIGTERM a broker, wait until it has stopped, start it again later"
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        return {"bitten": await controls.process.stop(planned.targets[0])}
+
+
+class Pause(ProcessFault):
+    """A broker's fake death: its connections stay open and nothing answers (`black_holes.py` has the other one)."""
+
+    name = "pause"
+    affects = ("stalls",)
+    summary = "SIGSTOP a broker: connections stay open, nothing is answered; then SIGCONT"
+    needs: ClassVar[tuple[str, ...]] = ("process.server", "cluster")
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        paused = await controls.process.pause(planned.targets[0])
+        silent = not await controls.cluster.answers(planned.targets[0])
+        return {"bitten": paused and silent, "silent": silent}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await controls.process.resume(planned.targets[0])
+        return fired

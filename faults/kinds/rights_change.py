@@ -1,0 +1,31 @@
+"""An account loses its right to send while it is used, and gets it back."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class RightsChange(Fault):
+    """RocketMQ: updateAclConfig. What every master has confirmed holds for every send that begins later."""
+
+    name = "rights-change"
+    affects = ("admin",)
+    summary = "an account loses its right to send on every master, and gets it back"
+    needs = (SERVERS_NEED,)
+    max_per_run = 1
+    in_swarms: ClassVar[bool] = False
+    duration_s = (8.0, 20.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=()) if situation.acl else None
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        accepted = await controls.cluster.withdraw_right()
+        return {"bitten": bool(accepted), "withdrawn": accepted}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return {**fired, "given_back": await controls.cluster.give_right_back()}

@@ -1,0 +1,118 @@
+"""What operators do to a healthy cluster: every broker is restarted, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.draws import pick, shuffled
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+ANSWER_BOUND_S = 30.0  # for a broker to answer again; then it is the turn of the next in any case
+POLL_S = 0.2
+
+
+async def restart_each(controls: Controls, brokers: Sequence[str], within_s: float) -> Evidence:
+    """SIGTERM, start again, wait for an answer, then the next, if it is likely to be done within the time.
+
+    Evidence: the brokers that were `restarted`, `failed` to stop or to answer again, or were `left_out`; of each that
+    was `struck` from when to when, in ns before the last one was.
+    """
+    loop = asyncio.get_running_loop()
+    start_s = loop.time()
+    longest_s = 0.0
+    rolled: dict[str, list[str]] = {"restarted": [], "failed": [], "left_out": []}
+    struck: list[tuple[str, float, float]] = []
+    for broker in brokers:
+        begun_s = loop.time()
+        if begun_s - start_s + longest_s > within_s:
+            rolled["left_out"].append(broker)
+            continue
+        is_done = await _restart(controls, broker)
+        rolled["restarted" if is_done else "failed"].append(broker)
+        longest_s = max(longest_s, loop.time() - begun_s)
+        struck.append((broker, begun_s, loop.time()))
+    times = [
+        {"node": broker, "began_ago_ns": ago_ns(begun_s), "ended_ago_ns": ago_ns(ended_s)}
+        for broker, begun_s, ended_s in struck
+    ]
+    is_done = bool(rolled["restarted"]) and not rolled["failed"]
+    return {**rolled, "struck": times, "bitten": is_done}
+
+
+def ago_ns(at_s: float) -> int:
+    """How long ago a time of the loop is, in ns."""
+    return int((asyncio.get_running_loop().time() - at_s) * 1e9)
+
+
+async def _restart(controls: Controls, broker: str) -> bool:
+    stopped = await controls.process.stop(broker)
+    await controls.process.start(broker)
+    return await _answers_again(controls, broker) and stopped
+
+
+async def _answers_again(controls: Controls, broker: str) -> bool:
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + ANSWER_BOUND_S
+    while not await controls.cluster.answers(broker):
+        if loop.time() > deadline_s:
+            return False
+        await asyncio.sleep(POLL_S)
+    return True
+
+
+class RollingRestart(Fault):
+    """All of it happens when it is fired, as far as its time goes: nothing else may happen to the brokers meanwhile."""
+
+    name = "rolling-restart"
+    affects: ClassVar[tuple[str, ...]] = ("stops",)
+    summary = "SIGTERM and start every broker, one after the other, each when the one before answers again"
+    needs = ("process.server", "cluster")
+    strikes_all = True
+    max_per_run = 1
+    duration_s = (8.0, 12.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=self._order(random, situation))
+
+    def _order(self, random: Random, situation: Situation) -> tuple[str, ...]:
+        return tuple(shuffled(random, (broker.node for broker in situation.shape.brokers)))
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        return await restart_each(controls, planned.targets, planned.duration_s)
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return fired
+
+
+class NameServerFreezeInRollingRestart(RollingRestart):
+    """The first target is the name server. Each restart waits for its answer in vain, and takes some seconds more."""
+
+    name = "name-server-freeze-in-rolling-restart"
+    affects = (
+        "stalls",
+        "stops",
+    )
+    summary = "a name server plays dead while every broker is restarted, one after the other"
+    duration_s = (12.0, 24.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        name_server = pick(random, situation.shape.name_servers)
+        return Strike(targets=(name_server, *self._order(random, situation)))
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        name_server, *brokers = planned.targets
+        start_s = asyncio.get_running_loop().time()
+        paused = await controls.process.pause(name_server)
+        silent = not await controls.cluster.answers(name_server)
+        rolled = await restart_each(controls, brokers, planned.duration_s)
+        struck = [{"node": name_server, "began_ago_ns": ago_ns(start_s)}, *rolled["struck"]]
+        bitten = rolled["bitten"] and paused and silent
+        return {**rolled, "struck": struck, "bitten": bitten, "silent": silent}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await controls.process.resume(planned.targets[0])
+        return fired

@@ -1,0 +1,31 @@
+"""A topic and its group, beside the load, are deleted and made again."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import OWN_NEED, Controls, Evidence
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class TopicAnew(Fault):
+    """Nothing of the former topic may be given out again, nothing of the new one or of any other may be missing."""
+
+    name = "topic-anew"
+    affects = ("admin",)
+    summary = "a topic beside the load and its group are deleted and made again"
+    needs = ("cluster", OWN_NEED)
+    max_per_run = 2
+    in_swarms: ClassVar[bool] = False
+    beside_share: ClassVar[float] = 0.15
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return Strike(targets=())
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        return await controls.cluster.make_topic_anew(planned.fault_id)
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await controls.cluster.go_on_beside(planned.fault_id)
+        return fired

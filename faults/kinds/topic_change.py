@@ -1,0 +1,28 @@
+"""The number of queues of the topic changes under load."""
+
+from __future__ import annotations
+
+from random import Random
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class TopicChange(Fault):
+    name = "topic-change"
+    affects = ("queues",)
+    summary = "the topic gets more queues while it is used (queues are never taken away)"
+    needs = ("cluster",)
+    max_per_run = 2
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        count = 5 + int(random.random() * 4)
+        return Strike(targets=(), params={"topic": situation.topic, "queues": count})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        params = planned.params
+        accepted = await controls.cluster.set_queue_count(params["topic"], params["queues"])
+        return {"bitten": accepted > 0, "masters_changed": accepted}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return fired

@@ -1,0 +1,37 @@
+"""A slave whose disk is replaced by an empty one: it must catch up from nothing."""
+
+from __future__ import annotations
+
+from random import Random
+
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.draws import pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+
+
+class WipedSlave(Fault):
+    name = "wiped-slave"
+    affects = (
+        "stops",
+        "forgets",
+        "empties",
+    )
+    summary = "kill a slave, wipe its disk, start it again: it must catch up from nothing"
+    needs = ("process", "disk.wipe")
+    destructive = True
+    empties = True
+    duration_s = (0.5, 6.0)
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        slaves = tuple(b.node for b in situation.shape.brokers if not b.is_master)
+        return Strike(targets=(pick(random, slaves),)) if slaves else None
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        [node] = planned.targets
+        killed = await controls.process.kill(node)
+        wiped = await controls.disk.wipe(node)
+        return {"bitten": killed and wiped > 0, "wiped_bytes": wiped}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        await controls.process.start(planned.targets[0])
+        return fired

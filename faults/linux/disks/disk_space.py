@@ -1,0 +1,97 @@
+"""A disk that is full: ballast takes the space, at once or slowly, and our own write meets ENOSPC."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, LoopDisk
+from staticfire.faults.linux.executor import CommandFailed
+from staticfire.faults.linux.on_node import probe as probe_script
+
+STEP_S = 0.25  # of a slow fill
+SMALLEST_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """Evidence of a full disk."""
+
+    free_bytes_before: int
+    free_bytes: int
+    error: str | None  # what a write of more than the free bytes got: "ENOSPC", or None
+
+    @property
+    def bitten(self) -> bool:
+        return self.error == "ENOSPC"
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "bitten": self.bitten}
+
+
+class DiskSpace:
+    """The ballast on one disk."""
+
+    def __init__(self, disk: LoopDisk) -> None:
+        self._disk = disk
+        self._ballast = f"{disk.mount_point}/.ballast"
+
+    async def fill(self, free_bytes: int = 0) -> Filled:
+        """Leave no more than this much free, at once."""
+        before = await self._disk.space()
+        await self._fill_to(free_bytes)
+        return await self._evidence(before.free_bytes)
+
+    async def fill_slowly(self, bytes_per_s: int, free_bytes: int = 0) -> Filled:
+        """Take space at this speed until no more than `free_bytes` is free. May be cancelled."""
+        before = await self._disk.space()
+        free = before.free_bytes
+        while free - free_bytes >= SMALLEST_BYTES:
+            step = max(SMALLEST_BYTES, int(bytes_per_s * STEP_S))
+            if not await self._grow(min(free - free_bytes, step)):
+                break  # the rest is for metadata
+            await asyncio.sleep(STEP_S)
+            free = (await self._disk.space()).free_bytes
+        await self._fill_to(free_bytes)
+        return await self._evidence(before.free_bytes)
+
+    async def free(self) -> None:
+        """Give the space back. Nothing happens if it was not taken."""
+        await self._disk.machine.run(["rm", "-f", self._ballast])
+
+    async def _fill_to(self, free_bytes: int) -> None:
+        """The file system needs some of what it gives, so in steps; where one is refused, in smaller ones."""
+        step = self._disk.size_bytes
+        while step >= SMALLEST_BYTES:
+            wanted = (await self._disk.space()).free_bytes - free_bytes
+            if wanted < SMALLEST_BYTES:
+                return
+            if not await self._grow(min(step, wanted)):
+                step = min(step, wanted) // 2
+
+    async def _grow(self, by_bytes: int) -> bool:
+        """Whether the file system had that much."""
+        machine = self._disk.machine
+        size = await machine.run(
+            ["sh", "-c", 'stat --format %s "$1" 2>/dev/null || echo 0', "sh", self._ballast]
+        )
+        argv = ["fallocate", "--offset", size.strip(), "--length", str(by_bytes), self._ballast]
+        try:
+            await machine.run(argv)
+        except CommandFailed as error:
+            if "No space left" not in error.stderr:
+                raise
+            return False
+        return True
+
+    async def _evidence(self, free_bytes_before: int) -> Filled:
+        space = await self._disk.space()
+        answer = await self._disk.machine.script(
+            probe_script, self._disk.probe_file, space.free_bytes + MEBIBYTE
+        )
+        return Filled(
+            free_bytes_before=free_bytes_before,
+            free_bytes=space.free_bytes,
+            error=answer["write"] or answer["fsync"],
+        )

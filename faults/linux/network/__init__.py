@@ -1,0 +1,1 @@
+"""Networks of nodes on Linux: namespaces, packet filters, slow and lossy interfaces."""

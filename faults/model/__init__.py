@@ -1,0 +1,1 @@
+"""What every fault is: capabilities, the nodes by role, seeded draws, grudges."""

@@ -1,0 +1,1 @@
+"""All kinds by name, and seeded plans of them."""

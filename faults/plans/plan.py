@@ -1,0 +1,184 @@
+"""Seeded fault plans: data that a run carries out, a person can read, and a shrinker can cut down.
+
+A plan keeps within what the cluster promises to survive (TigerBeetle calls it an atlas): a disk that is lost for good
+leaves a replica that nothing else destroys, and a destructive fault never meets another one on the same node. What it
+must not do is be gentle: everything within the promise is fair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Any
+
+from staticfire.faults.errors import FaultError
+from staticfire.faults.model.draws import between, pick
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.plans.catalogue import fault_named
+
+SETTLE_S = 2.0  # between the end of one fault on a node and the next one there
+RESYNC_S = 15.0  # after a destructive fault, until a replica may count as whole again
+ATTEMPTS = 8  # draws for one slot before the slot stays empty
+
+
+def draw_plan(
+    random: Random, kinds: Sequence[str], count: int, time_s: float, situation: Situation
+) -> tuple[PlannedFault, ...]:
+    """Draw `count` faults of these kinds over `time_s` seconds; each kind once before any twice.
+
+    Raises FaultError for an unknown kind.
+    """
+    # The most demanding kinds first: everything later must fit around them.
+    faults = sorted(map(fault_named, kinds), key=_modesty)
+    plan: list[PlannedFault] = []
+    for slot in range(count if faults else 0):
+        fault = _kind_for(random, faults, slot)
+        planned = _draw_one(random, fault, len(plan), time_s, situation, plan)
+        if planned is not None:
+            plan.append(planned)
+    return tuple(sorted(plan, key=lambda planned: (planned.at_s, planned.fault_id)))
+
+
+def _modesty(fault: Fault) -> int:
+    return 0 if fault.permanent else 1 if fault.strikes_all else 2
+
+
+def _kind_for(random: Random, faults: Sequence[Fault], slot: int) -> Fault:
+    if slot < len(faults):
+        return faults[slot]
+    return pick(random, faults)
+
+
+def _draw_one(
+    random: Random,
+    fault: Fault,
+    fault_id: int,
+    time_s: float,
+    situation: Situation,
+    plan: Sequence[PlannedFault],
+) -> PlannedFault | None:
+    if sum(planned.kind == fault.name for planned in plan) >= fault.max_per_run:
+        return None
+    for _ in range(ATTEMPTS):
+        strike = fault.draw(random, situation)
+        if strike is None:
+            return None
+        planned = _place(random, fault, fault_id, time_s, strike)
+        if _fits(planned, plan, situation):
+            return planned
+    return None
+
+
+def _place(
+    random: Random, fault: Fault, fault_id: int, time_s: float, strike: Strike
+) -> PlannedFault:
+    low, high = fault.duration_s
+    duration_s = min(between(random, low, high), time_s * 0.4)
+    at_s = between(random, min(3.0, time_s * 0.1), max(time_s - duration_s - 1.0, time_s * 0.2))
+    return PlannedFault(
+        fault_id=fault_id,
+        kind=fault.name,
+        at_s=round(at_s, 3),
+        duration_s=round(duration_s, 3),
+        targets=strike.targets,
+        params=strike.params,
+    )
+
+
+def _fits(planned: PlannedFault, plan: Sequence[PlannedFault], situation: Situation) -> bool:
+    if any(_collide(planned, other) for other in plan):
+        return False
+    return _survivable(planned, plan, situation)
+
+
+def _collide(a: PlannedFault, b: PlannedFault) -> bool:
+    """Two faults with a common target must not overlap: one's heal would end the other's effect."""
+    if b.at_s > a.until_s + SETTLE_S or a.at_s > b.until_s + SETTLE_S:
+        return False
+    return bool(touched(a) & touched(b))
+
+
+def touched(planned: PlannedFault) -> frozenset[str]:
+    return frozenset(planned.targets)
+
+
+def _survivable(planned: PlannedFault, plan: Sequence[PlannedFault], situation: Situation) -> bool:
+    """A lost disk must leave a whole replica: around it nothing may break the others, and nothing is left to break.
+
+    So must an emptied one, until it has caught up.
+    """
+    if any(_meets_emptied(planned, other, situation) for other in plan):
+        return False
+    if _is_permanent(planned):
+        return all(_leaves_replica(other, planned, situation) for other in plan)
+    lost = (other for other in plan if _is_permanent(other))
+    return all(_leaves_replica(planned, other, situation) for other in lost)
+
+
+def _meets_emptied(a: PlannedFault, b: PlannedFault, situation: Situation) -> bool:
+    """Whether one of them empties a replica that the other might leave without a whole peer."""
+    kinds = (fault_named(a.kind), fault_named(b.kind))
+    if not any(kind.empties for kind in kinds) or not all(kind.destructive for kind in kinds):
+        return False
+    if a.until_s + RESYNC_S <= b.at_s or b.until_s + RESYNC_S <= a.at_s:
+        return False
+    emptied, other = (a, b) if kinds[0].empties else (b, a)
+    return _shares_replica(other, emptied, situation)
+
+
+def _is_permanent(planned: PlannedFault) -> bool:
+    return fault_named(planned.kind).permanent
+
+
+def _leaves_replica(other: PlannedFault, lost: PlannedFault, situation: Situation) -> bool:
+    if other.until_s + RESYNC_S <= lost.at_s:
+        return True
+    if lost.targets[0] in other.targets:
+        return False
+    return not (fault_named(other.kind).destructive and _shares_replica(other, lost, situation))
+
+
+def _shares_replica(planned: PlannedFault, lost: PlannedFault, situation: Situation) -> bool:
+    """Whether the one strikes a replica of what the other takes away."""
+    shape = situation.shape
+    name = shape.broker(lost.targets[0]).broker_name
+    replicas = frozenset(replica.node for replica in shape.replicas(name))
+    return bool(replicas & touched(planned))
+
+
+def to_data(plan: Iterable[PlannedFault]) -> list[dict[str, Any]]:
+    """The plan as plain tables for TOML and JSON."""
+    return [
+        {
+            "id": planned.fault_id,
+            "kind": planned.kind,
+            "at_s": planned.at_s,
+            "duration_s": planned.duration_s,
+            "targets": list(planned.targets),
+            "params": planned.params,
+        }
+        for planned in plan
+    ]
+
+
+def from_data(rows: Sequence[dict[str, Any]]) -> tuple[PlannedFault, ...]:
+    """Raises FaultError, with the entry, for one that is not a planned fault."""
+    return tuple(_planned_from(row, number) for number, row in enumerate(rows))
+
+
+def _planned_from(row: dict[str, Any], number: int) -> PlannedFault:
+    try:
+        planned = PlannedFault(
+            fault_id=int(row.get("id", number)),
+            kind=str(row["kind"]),
+            at_s=float(row["at_s"]),
+            duration_s=float(row["duration_s"]),
+            targets=tuple(str(target) for target in row["targets"]),
+            params=dict(row.get("params", {})),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise FaultError(
+            f"fault {number} of the plan is not valid ({error!r}); it needs kind, at_s, duration_s, targets"
+        ) from error
+    fault_named(planned.kind)
+    return planned

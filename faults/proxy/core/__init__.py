@@ -1,0 +1,1 @@
+"""The proxy itself: listeners, connections, faults of links, counters."""

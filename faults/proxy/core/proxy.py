@@ -1,0 +1,246 @@
+"""The proxy: listens for every server of a cluster, and breaks links on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from types import TracebackType
+from typing import Self
+
+from staticfire.faults.errors import FaultError
+from staticfire.faults.proxy.core.book import Book, View
+from staticfire.faults.proxy.core.choices import choice
+from staticfire.faults.proxy.core.doors import COMMON_DOOR, Door, Gate, PortPlan
+from staticfire.faults.proxy.core.flow import Pipe
+from staticfire.faults.proxy.core.link_faults import Direction, LinkFault
+from staticfire.faults.proxy.core.servers import Server, ServerKind
+from staticfire.faults.proxy.core.status import LinkStatus, Totals
+from staticfire.faults.proxy.core.striking import Striking
+from staticfire.faults.proxy.core.tunnel import Tunnel
+from staticfire.faults.proxy.rocketmq.addresses import Address, AddressError
+from staticfire.faults.proxy.rocketmq.translator import Translator
+
+__all__ = ["Proxy", "ProxyError"]
+
+WILDCARDS = ("0.0.0.0", "::")
+LOOPBACKS = ("127.0.0.1", "::1", "localhost")
+
+
+class ProxyError(FaultError):
+    """Options that a proxy cannot be started with: one sentence."""
+
+
+class Proxy(Striking):
+    """Stands between clients and a RocketMQ; clients need only its address for the name servers.
+
+        async with Proxy(["10.0.0.1:9876"]) as proxy:
+            start_clients(proxy.name_server_address)
+            fault = proxy.drop(server="broker-a-0", direction="down")
+            ...
+            proxy.heal(fault)
+            assert fault.bitten
+
+    A link is what connections of one client with one server have in common. Ends of links are named by patterns in
+    which `*` stands for any text. A client is known by the name of its door (`name_servers_for`), its source host, its
+    source `host:port`, its groups, the client id of its heartbeats or, if it is a broker, as that; a server by its name
+    (`name-server-1`, `broker-a-0`, `broker-a-0/ha`), its own address, or its kind (`name-servers`, `brokers`, `ha`).
+
+    Brokers that have the proxy for a name server are registered with the proxy's addresses, and slaves among them reach
+    their master through it. All methods but the first ones belong to the event loop that the proxy was started on.
+
+    Args:
+        name_servers: the real ones, `host:port`; they need not run yet. `address_for` takes others.
+        listen: the address of this machine to listen on; 0.0.0.0 for all.
+        port: of the first name server, brokers from 1035 above it; 0: free ports.
+        advertise: the host that clients are given; None: the one by which they reached the proxy.
+        passes_tls: let clients with TLS talk to name servers, although their routes cannot be rewritten.
+        seed: of the jitter.
+        on_event: gets sentences for people.
+
+    Raises:
+        ProxyError: an option.
+    """
+
+    def __init__(
+        self,
+        name_servers: Sequence[str] = (),
+        *,
+        listen: str = "127.0.0.1",
+        port: int = 0,
+        advertise: str | None = None,
+        passes_tls: bool = False,
+        seed: int = 0,
+        on_event: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.random = Random(seed)
+        self.passes_tls = passes_tls
+        self._listen = listen
+        self._port = port
+        self._advertise = advertise
+        self.event = on_event or (lambda _: None)
+        hosts = (*(LOOPBACKS if listen in WILDCARDS else ()), listen, *filter(None, [advertise]))
+        self._book = Book(self._make_door, hosts, self.event)
+        self._name_servers = [
+            self._book.servers.meet(
+                ServerKind.NAME_SERVER, _name_server(text), f"name-server-{number}"
+            )
+            for number, text in enumerate(name_servers, 1)
+        ]
+        self._tunnels: dict[Tunnel, None] = {}
+        self._totals = Totals()
+        self._pipes: dict[tuple[str, Server, Direction], Pipe] = {}
+        self._listening: list[asyncio.Server] = []
+        self._starting: dict[asyncio.Task[None], None] = {}
+
+    # Life
+
+    async def start(self) -> None:
+        """Listen for clients of the name servers. Raises PortError."""
+        try:
+            self.name_servers_for(COMMON_DOOR)
+        except FaultError:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Reset all connections and stop listening."""
+        if self._starting:
+            await asyncio.wait(self._starting)
+        for server in self._listening:
+            server.close()
+        while self._tunnels:
+            for tunnel in tuple(self._tunnels):
+                tunnel.stop()
+            await asyncio.sleep(0)
+        self._listening.clear()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # Addresses
+
+    @property
+    def name_server_address(self) -> str:
+        """What clients are to call namesrvAddr: `host:port`, joined with `;`."""
+        return self.name_servers_for(COMMON_DOOR)
+
+    def name_servers_for(self, client: str) -> str:
+        """The same for one client alone, which is known by this name from then on. Raises PortError."""
+        return ";".join(self._address(client, server) for server in self._name_servers)
+
+    def address_for(self, address: str, *, kind: str = "brokers", client: str = "") -> str:
+        """Where a client is to dial for a server (of kind "brokers", "ha" or "name-servers") that no route names.
+
+        Raises:
+            AddressError: that is no address.
+            PortError: no port is free.
+        """
+        server = self._book.server(choice(ServerKind, "kind", kind), Address.parse(address), "")
+        return self._address(client, server)
+
+    def _address(self, client: str, server: Server) -> str:
+        port = self._book.door(client).port_of(server)
+        return str(Address(self._shown_host, port))
+
+    @property
+    def _shown_host(self) -> str:
+        if self._advertise is not None:
+            return self._advertise
+        return (
+            LOOPBACKS[WILDCARDS.index(self._listen)] if self._listen in WILDCARDS else self._listen
+        )
+
+    @property
+    def servers(self) -> tuple[tuple[Server, str, str], ...]:
+        """Every server that is listened for, the name of the door, and the address that stands for it."""
+        return tuple(
+            (server, door.name, str(Address(self._shown_host, port)))
+            for door in self._book.doors
+            for server, port in door
+        )
+
+    # What is to be seen
+
+    def links(self) -> tuple[LinkStatus, ...]:
+        """Every link that there was so far, by server and client."""
+        found = self._totals.with_open(self._tunnels)
+        for tunnel in self._tunnels:
+            status = found[tunnel.label, tunnel.gate.server]
+            numbers = dict.fromkeys(fault.number for fault in self.faults_for(tunnel))
+            status.faults = tuple(dict.fromkeys((*status.faults, *numbers)))
+        return tuple(sorted(found.values(), key=lambda link: (link.server, link.client)))
+
+    # What tunnels ask
+
+    def _apply(self) -> None:
+        for tunnel in tuple(self._tunnels):
+            tunnel.apply(self.faults_for(tunnel))
+
+    def translator(self, gate: Gate, host: str) -> Translator:
+        """The addresses for a client that reached the proxy by this host."""
+        self._book.add_host(host)
+        return View(self._book, gate.door, self._advertise or host)
+
+    def faults_for(self, tunnel: Tunnel) -> tuple[LinkFault, ...]:
+        """Those that strike it now."""
+        if not self.faults:
+            return ()
+        clients, server = tunnel.client_names, tunnel.gate.server
+        return tuple(
+            fault
+            for fault in self.faults
+            if fault.strikes(clients, server.names, server.kind.value)
+        )
+
+    def pipe(self, tunnel: Tunnel, direction: Direction) -> Pipe:
+        """The pipe that it shares with the other connections of its link."""
+        key = tunnel.label, tunnel.gate.server, direction
+        return self._pipes.setdefault(key, Pipe())
+
+    def opened(self, tunnel: Tunnel) -> None:
+        self._tunnels[tunnel] = None
+
+    def closed(self, tunnel: Tunnel) -> None:
+        if tunnel in self._tunnels:
+            del self._tunnels[tunnel]
+            self._totals.keep(tunnel)
+
+    # Listening
+
+    def _make_door(self, name: str) -> Door:
+        plan = PortPlan(self._port if name == COMMON_DOOR else 0)
+        return Door(name, self._listen, self._book.servers, plan, self._add_gate, self.event)
+
+    def _add_gate(self, gate: Gate, found: socket.socket) -> None:
+        """The socket listens already: who connects before the loop gets to it waits a moment."""
+        task = asyncio.get_running_loop().create_task(self._serve(gate, found))
+        self._starting[task] = None
+        task.add_done_callback(self._starting.pop)
+
+    async def _serve(self, gate: Gate, found: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(partial(self._accept, gate), sock=found)
+        self._listening.append(server)
+
+    def _accept(self, gate: Gate) -> asyncio.Protocol:
+        return Tunnel(gate, self).client_end
+
+
+def _name_server(text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except AddressError as error:
+        raise ProxyError(f"name server {error}") from error

@@ -1,0 +1,79 @@
+"""The servers behind the proxy, under all their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from staticfire.faults.proxy.rocketmq.addresses import Address
+
+__all__ = ["Server", "ServerKind", "Servers"]
+
+HA_SUFFIX = "/ha"
+HA_PORT_SHIFT = (
+    1  # RocketMQ's BrokerStartup takes the port after the main one, whatever is configured
+)
+
+
+class ServerKind(StrEnum):
+    NAME_SERVER = "name-servers"
+    BROKER = "brokers"
+    HA = "ha"  # where a master sends its log to slaves: no frames
+
+
+@dataclass(slots=True, eq=False)
+class Server:
+    """One listening address of the cluster."""
+
+    kind: ServerKind
+    address: Address
+    name: str  # name-server-1, broker-a-0, broker-a-0/ha; the address as long as no name is known
+
+    @property
+    def has_name(self) -> bool:
+        """Whether a name is known."""
+        return self.name != str(self.address)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a fault may call it, besides its kind."""
+        return self.name, str(self.address)
+
+
+class Servers:
+    """Every server that was met so far."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[ServerKind, Address], Server] = {}
+
+    def __iter__(self) -> Iterator[Server]:
+        return iter(tuple(self._known.values()))
+
+    def find(self, kind: ServerKind, address: Address) -> Server | None:
+        return self._known.get((kind, address))
+
+    def meet(self, kind: ServerKind, address: Address, name: str = "") -> Server:
+        """The server there; it is known from now on. `name`: of the node, if the caller knows it."""
+        server = self._known.get((kind, address))
+        if server is None:
+            server = self._known[kind, address] = Server(kind, address, str(address))
+        if name:
+            server.name = name + HA_SUFFIX if kind is ServerKind.HA else name
+        if kind is ServerKind.BROKER:
+            self._name_replication(server)
+        return server
+
+    def replication_of(self, broker: Server) -> Server:
+        """The port beside a broker's, where its slaves come to."""
+        host, port = broker.address
+        replication = self.meet(ServerKind.HA, Address(host, port + HA_PORT_SHIFT))
+        self._name_replication(broker)
+        return replication
+
+    def _name_replication(self, broker: Server) -> None:
+        """A broker's name is that of the port beside it, too."""
+        host, port = broker.address
+        replication = self.find(ServerKind.HA, Address(host, port + HA_PORT_SHIFT))
+        if replication is not None and broker.has_name:
+            replication.name = broker.name + HA_SUFFIX

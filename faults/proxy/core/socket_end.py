@@ -1,0 +1,113 @@
+"""One of the two sockets of a tunnel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from typing import Protocol, cast
+
+from staticfire.faults.proxy.core.flow import End
+from staticfire.faults.proxy.rocketmq.addresses import Address
+
+__all__ = ["EndOwner", "SocketEnd"]
+
+LINGER_NONE = struct.pack("ii", 1, 0)  # close() sends RST and forgets what was not delivered
+
+
+class EndOwner(Protocol):
+    """Receives the events of a socket."""
+
+    def made(self, end: SocketEnd) -> None: ...
+
+    def received(self, end: SocketEnd, data: bytes) -> None: ...
+
+    def ended(self, end: SocketEnd) -> None: ...
+
+    def lost(self, end: SocketEnd) -> None: ...
+
+    def pump(self) -> None: ...
+
+
+class SocketEnd(asyncio.Protocol):
+    """A socket, as asyncio reports of it and as a flow writes to it (faults.proxy.flow.Sink)."""
+
+    def __init__(self, tunnel: EndOwner) -> None:
+        self._tunnel = tunnel
+        self._transport: asyncio.Transport | None = None
+        self._is_paused = False
+        self.is_lost = False
+
+    @property
+    def was_made(self) -> bool:
+        """Whether there is or was a connection."""
+        return self._transport is not None
+
+    @property
+    def is_writable(self) -> bool:
+        return self._transport is not None and not self._is_paused
+
+    def address(self, which: str) -> Address:
+        """Of this socket: "peername" or "sockname"."""
+        assert self._transport is not None, "asked for when there is a connection"
+        return Address.of_socket(self._transport.get_extra_info(which))
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def end(self, end: End) -> None:
+        if end is End.RESET:
+            self.reset()
+        elif self._transport is not None and not self._transport.is_closing():
+            try:
+                self._transport.write_eof()
+            except OSError:  # the peer has reset it, and asyncio has not reported it yet
+                self.reset()
+
+    def reset(self) -> None:
+        """Close with RST."""
+        if self._transport is not None and not self._transport.is_closing():
+            found: socket.socket = self._transport.get_extra_info("socket")
+            with contextlib.suppress(OSError):
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NONE)
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Close when everything is written."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def set_reading(self, wanted: bool) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    # asyncio calls these
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._tunnel.made(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._tunnel.received(self, data)
+
+    def eof_received(self) -> bool:
+        self._tunnel.ended(self)
+        return True  # the other direction may go on
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+        self._tunnel.pump()
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        self._tunnel.pump()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+        self._tunnel.lost(self)

@@ -1,0 +1,84 @@
+"""What can be seen of the links from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from staticfire.faults.proxy.core.counters import FlowCounters
+from staticfire.faults.proxy.core.link_faults import Direction
+from staticfire.faults.proxy.core.servers import Server
+from staticfire.faults.proxy.core.tunnel import Tunnel
+
+__all__ = ["LinkStatus", "Totals"]
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkStatus:
+    """All connections of one client with one server, those that are gone included."""
+
+    client: str
+    server: str
+    address: str  # the server's own
+    open: int = 0  # connections
+    opened: int = 0
+    cut: int = 0  # reset or refused because of a cut
+    torn: int = 0  # reset after a drop, because something was missing
+    held: int = 0  # bytes that are in the proxy now
+    up: FlowCounters = field(default_factory=FlowCounters)
+    down: FlowCounters = field(default_factory=FlowCounters)
+    faults: tuple[int, ...] = ()  # numbers of those that strike it now
+
+    @property
+    def name(self) -> str:
+        return f"{self.client}>{self.server}"
+
+    def add(self, tunnel: Tunnel) -> None:
+        """Count one more connection."""
+        self.opened += 1
+        self.open += not tunnel.is_closed
+        self.cut += tunnel.was_cut
+        self.torn += tunnel.was_torn
+        self.held += tunnel.held_size
+        self.up.add(tunnel.counters[Direction.UP])
+        self.down.add(tunnel.counters[Direction.DOWN])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"link": self.name, **asdict(self)}
+
+
+class Totals:
+    """Counts of links: those of closed connections are kept, those of open ones are added on each reading."""
+
+    def __init__(self) -> None:
+        self._closed: dict[tuple[str, Server], LinkStatus] = {}
+
+    def keep(self, tunnel: Tunnel) -> None:
+        """Count a connection that has ended."""
+        _link(self._closed, tunnel).add(tunnel)
+
+    def with_open(self, tunnels: Iterable[Tunnel]) -> dict[tuple[str, Server], LinkStatus]:
+        """Everything so far, by client and server."""
+        found = {key: _copy(status, key[1]) for key, status in self._closed.items()}
+        for tunnel in tunnels:
+            _link(found, tunnel).add(tunnel)
+        return found
+
+
+def _link(links: dict[tuple[str, Server], LinkStatus], tunnel: Tunnel) -> LinkStatus:
+    server = tunnel.gate.server
+    key = tunnel.label, server
+    if key not in links:
+        links[key] = LinkStatus(
+            client=tunnel.label, server=server.name, address=str(server.address)
+        )
+    return links[key]
+
+
+def _copy(status: LinkStatus, server: Server) -> LinkStatus:
+    copied = LinkStatus(client=status.client, server=server.name, address=status.address)
+    copied.opened, copied.cut, copied.torn = status.opened, status.cut, status.torn
+    copied.up.add(status.up)
+    copied.down.add(status.down)
+    return copied

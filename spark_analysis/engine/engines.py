@@ -1,0 +1,204 @@
+"""Two ways to run a function over many items: a loop in this process, or a job on Spark.
+
+Functions and items are pickled; a function that raises HistoryError or OSError ends the job with that sentence, and
+nothing is retried, because the file will not be better. Whatever else dies with an executor, Spark does again.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from staticfire.checkers.model.history import HistoryError
+from staticfire.spark_analysis.engine.java import SparkError
+from staticfire.spark_analysis.engine.session import explain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+Report = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
+TASKS_A_CORE = 2
+RESULT = pa.schema([("item", pa.int64()), ("failed", pa.bool_()), ("data", pa.binary())])
+RESULT_DDL = "item long, failed boolean, data binary"
+POLL_S = 0.5
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    """Report nothing."""
+
+
+class Engine(Protocol):
+    """Where functions run."""
+
+    parallel: int  # how many run at a time
+
+    def map(
+        self, what: str, function: Callable[[T], R], items: Sequence[T], weights: Sequence[int]
+    ) -> list[R]:
+        """Results in the order of items. Raises HistoryError, SparkError."""
+
+
+@dataclass(slots=True)
+class InProcess:
+    """A loop."""
+
+    report: Report = silent
+    parallel: int = 1
+
+    def map(
+        self, what: str, function: Callable[[T], R], items: Sequence[T], weights: Sequence[int]
+    ) -> list[R]:
+        results, total, done = [], sum(weights), 0
+        for item, weight in zip(items, weights, strict=True):
+            results.append(function(item))
+            done += weight
+            self.report(what, done, total)
+        return results
+
+
+class OnSpark:
+    """A job whose tasks are Python workers that read the files themselves."""
+
+    def __init__(self, spark: SparkSession, report: Report = silent) -> None:
+        self._spark, self._report = spark, report
+        self.parallel = parallelism(spark)
+
+    def map(
+        self, what: str, function: Callable[[T], R], items: Sequence[T], weights: Sequence[int]
+    ) -> list[R]:
+        if not items:
+            return []
+
+        tasks = packed(weights, TASKS_A_CORE * self.parallel)
+        work = [[(number, pickle.dumps(items[number])) for number in task] for task in tasks]
+        job = partial(run_tasks, _by_value(function), work)
+        frame = self._spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(job, RESULT_DDL)
+        try:
+            with self._reported(what, len(tasks)):
+                table = frame.toArrow()
+        except Exception as error:  # of pyspark, of py4j, of gRPC
+            raise SparkError(f"{what} failed on Spark: {explain(error)}") from error
+        return _in_order(table, len(items), what)
+
+    @contextmanager
+    def _reported(self, what: str, tasks: int) -> Iterator[None]:
+        """Tell how many tasks are done, while they run. Spark Connect does not say."""
+        self._report(what, 0, tasks)
+        tracker = None
+        with suppress(Exception):  # Spark Connect has no context
+            tracker = self._spark.sparkContext.statusTracker()
+        if tracker is None:
+            yield
+        else:
+            ended = threading.Event()
+            watcher = threading.Thread(
+                target=_watch,
+                args=(tracker, partial(self._report, what), tasks, ended),
+                daemon=True,
+            )
+            watcher.start()
+            try:
+                yield
+            finally:
+                ended.set()
+                watcher.join()
+        self._report(what, tasks, tasks)
+
+
+def _by_value(function: Callable[..., Any]) -> bytes:
+    """Pickle a function with those of its checkers that no worker can import."""
+    from pyspark import cloudpickle
+
+    data: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    return data
+
+
+def _watch(
+    tracker: Any, report: Callable[[int, int], None], tasks: int, ended: threading.Event
+) -> None:
+    while not ended.wait(POLL_S):
+        with suppress(Exception):  # the JVM may be going down
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            report(sum(stage.numCompletedTasks for stage in stages if stage), tasks)
+
+
+def run_tasks(
+    function: bytes, work: list[list[tuple[int, bytes]]], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In a Python worker: do the items of the tasks whose numbers come in."""
+    run: Callable[[Any], Any] = pickle.loads(function)
+    for batch in batches:
+        for task in batch.column(0).to_pylist():
+            for number, item in work[task]:
+                try:
+                    result, failed = run(pickle.loads(item)), False
+                except (HistoryError, OSError) as error:
+                    result, failed = sentence_of(error), True
+                columns = [[number], [failed], [pickle.dumps(result)]]
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array(c, f.type) for c, f in zip(columns, RESULT, strict=True)],
+                    schema=RESULT,
+                )
+
+
+def sentence_of(error: HistoryError | OSError) -> str:
+    """What a person is told of a file that cannot be used."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename} cannot be read or written: {error.strerror}"
+    return str(error)
+
+
+def _in_order(table: pa.Table, items: int, what: str) -> list[Any]:
+    numbers = table["item"].to_pylist()
+    if sorted(numbers) != list(range(items)):  # never a verdict over half of a history
+        raise SparkError(f"{what}: {len(numbers)} results came for {items} pieces")
+    results: list[Any] = [None] * items
+    for number, failed, data in zip(
+        numbers, table["failed"].to_pylist(), table["data"].to_pylist(), strict=True
+    ):
+        results[number] = pickle.loads(data)
+        if failed:
+            raise HistoryError(results[number])
+    return results
+
+
+def packed(weights: Sequence[int], tasks: int) -> list[list[int]]:
+    """Spread items over at most `tasks` tasks, the heaviest first, each to the task that has least."""
+    tasks = max(1, min(tasks, len(weights)))
+    chosen: list[list[int]] = [[] for _ in range(tasks)]
+    loads = [0] * tasks
+    for item in sorted(range(len(weights)), key=lambda number: (-weights[number], number)):
+        least = min(range(tasks), key=loads.__getitem__)
+        chosen[least].append(item)
+        loads[least] += weights[item]
+    return chosen
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at a time, as far as Spark knows."""
+    with suppress(Exception):  # Spark Connect has no context
+        return _cores_of_cluster(spark)
+    return 2
+
+
+def _cores_of_cluster(spark: SparkSession) -> int:
+    """Executors of a cluster register one after the other: wait a little for the first."""
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        return int(context.defaultParallelism)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if len(context._jsc.sc().statusTracker().getExecutorInfos()) > 1:
+            break
+        time.sleep(0.2)
+    return max(1, int(context.defaultParallelism))

@@ -1,0 +1,261 @@
+"""One Spark session with settings for a few large Python tasks, and errors that say in one sentence what lacks.
+
+The work is done by NumPy in Python workers that read Parquet themselves. So the JVM needs little: a small heap, the
+quick compiler, the serial collector, no user interface.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from zipfile import ZipFile
+
+import staticfire
+from staticfire.spark_analysis.engine.java import SparkError, java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit says where its JVM listens
+PACKED_PYTHON = "./environment/bin/python"
+# Arrow's own pool gives pages back and asks for them again: a fifth more memory, and more CPU.
+POOL = ("ARROW_DEFAULT_MEMORY_POOL", "system")
+REACHABLE_S = 5.0  # how long a master may take to accept a connection
+LOG_SETTINGS = """\
+status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where and how Spark runs."""
+
+    master: str = (
+        "local[*]"  # or spark://host:port, yarn, k8s://...; sc://host:port is Spark Connect
+    )
+    driver_memory_mb: int = 1024
+    executor_memory_mb: int = 1024  # of the JVM; Python workers come on top
+    executor_cores: int | None = None
+    spill: Path | None = None  # where shuffles spill; None: a temporary folder
+    environment: str | None = None  # a packed Python environment for the executors (--archives)
+    log_level: str = "OFF"
+
+    @property
+    def is_local(self) -> bool:
+        return self.master.startswith("local")
+
+    @property
+    def is_connect(self) -> bool:
+        return self.master.startswith("sc://")
+
+
+@contextmanager
+def spark_session(settings: Settings) -> Iterator[SparkSession]:
+    """A session for the time of the block. Raises SparkError where there can be none.
+
+    A process has one JVM: settings of its memory hold for the first session only.
+    """
+    _check_installed()
+    scratch = Path(tempfile.mkdtemp(prefix="staticfire-spark-"))
+    spark: SparkSession | None = None
+    try:
+        spark = _connect(settings) if settings.is_connect else _start(settings, scratch)
+        yield spark
+    finally:
+        if spark is not None:
+            _stop(spark)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check_installed() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkError(
+            "pyspark is not installed: pip install 'staticfire[spark]', or use --engine in-process"
+        )
+
+
+def _start(settings: Settings, scratch: Path) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    if SUBMITTED in os.environ:
+        return _submitted(settings, scratch)
+    _check_reachable(settings.master)
+    os.environ["JAVA_HOME"] = str(java_home(scratch))
+    # Workers run the Python of the driver (in a cluster the same path on every host), or a packed one.
+    os.environ["PYSPARK_PYTHON"] = PACKED_PYTHON if settings.environment else sys.executable
+    os.environ.setdefault(*POOL)
+    if settings.is_local or "127.0.0.1" in settings.master:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(settings.master).appName("staticfire")
+    for name, value in options(settings, scratch).items():
+        builder = builder.config(name, value)
+    said = scratch / "stderr"
+    try:
+        with _stderr_to(said):
+            spark = builder.getOrCreate()
+    except Exception as error:  # of pyspark, of py4j, of the operating system
+        last = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+        raise SparkError(
+            f"Spark does not start: {explain(error)} {''.join(last)}".rstrip()
+        ) from error
+    spark.sparkContext.setLogLevel(settings.log_level)
+    if not settings.is_local:
+        spark.sparkContext.addPyFile(str(code_archive(scratch)))
+    return spark
+
+
+def _submitted(settings: Settings, scratch: Path) -> SparkSession:
+    """Under spark-submit the JVM runs already, with its master and memory; our code goes to the executors."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("staticfire")
+    for name, value in SQL_OPTIONS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(settings.log_level)
+    spark.sparkContext.addPyFile(str(code_archive(scratch)))
+    return spark
+
+
+def _connect(settings: Settings) -> SparkSession:
+    """Spark Connect: the server has the JVM, we send plans. Our code goes along as an artifact."""
+    _check_reachable(settings.master)
+    try:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.builder.remote(settings.master).getOrCreate()
+        for name, value in SQL_OPTIONS.items():
+            spark.conf.set(name, value)
+        with tempfile.TemporaryDirectory() as folder:
+            spark.addArtifacts(str(code_archive(Path(folder))), pyfile=True)
+    except ImportError as error:
+        raise SparkError(f"Spark Connect needs more packages: {explain(error)}") from error
+    except Exception as error:  # of pyspark, of gRPC
+        raise SparkError(f"{settings.master} refuses: {explain(error)}") from error
+    return spark
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """The JVM keeps what it finds as stderr: a file, since it repeats there in a hundred lines what it answers."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+SQL_OPTIONS = {
+    "spark.sql.session.timeZone": "UTC",
+    # A batch of results is one row that may be large.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+}
+
+
+def options(settings: Settings, scratch: Path) -> dict[str, str]:
+    """What the session is started with. Files that it needs are made in `scratch`."""
+    log = scratch / "log4j2.properties"
+    log.write_text(LOG_SETTINGS.format(level=settings.log_level), encoding="utf-8")
+    spill = settings.spill or scratch / "spill"
+    spill.mkdir(parents=True, exist_ok=True)
+    root = str(Path(staticfire.__file__).parents[1])
+    chosen = {
+        **SQL_OPTIONS,
+        "spark.driver.memory": f"{settings.driver_memory_mb}m",
+        "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} -Dlog4j2.configurationFile={log.as_uri()}",
+        "spark.executor.memory": f"{settings.executor_memory_mb}m",
+        "spark.executor.extraJavaOptions": JVM_OPTIONS,
+        "spark.local.dir": str(spill),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.structuredLogging.enabled": "false",
+        "spark.python.worker.reuse": "true",
+        "spark.executorEnv.PYTHONPATH": root,
+        f"spark.executorEnv.{POOL[0]}": POOL[1],
+        "spark.task.maxFailures": "4",
+    }
+    if settings.is_local:
+        chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if settings.environment is not None:
+        chosen["spark.archives"] = f"{settings.environment}#environment"
+    if settings.executor_cores is not None:
+        chosen["spark.executor.cores"] = str(settings.executor_cores)
+    return chosen
+
+
+def code_archive(folder: Path) -> Path:
+    """Zip what the executors must import: `staticfire.checkers` and `staticfire.spark_analysis`."""
+    root = Path(staticfire.__file__).parent
+    archive = folder / "staticfire-code.zip"
+    with ZipFile(archive, "w") as target:
+        target.write(root / "__init__.py", "staticfire/__init__.py")
+        for package in ("checkers", "spark_analysis"):
+            for path in sorted((root / package).rglob("*.py")):
+                target.write(path, Path("staticfire", path.relative_to(root)))
+    return archive
+
+
+def _check_reachable(master: str) -> None:
+    """Spark itself would try for a minute."""
+    if not master.startswith(("spark://", "sc://")):
+        return
+    where = urlsplit(master)
+    try:
+        host, port = where.hostname, where.port or (15002 if where.scheme == "sc" else 7077)
+    except ValueError as error:
+        raise SparkError(f"--master is {master!r}: {error}; expected spark://host:port") from error
+    try:
+        socket.create_connection((host or "", port), timeout=REACHABLE_S).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SparkError(f"the master {master} cannot be reached: {reason}") from error
+
+
+def _stop(spark: SparkSession) -> None:
+    with suppress(Exception):  # the JVM or the server may be gone: that was said before
+        spark.stop()
+
+
+def explain(error: BaseException) -> str:
+    """The reason within the many lines of an error of Spark, as one sentence."""
+    text = str(error)
+    for sign, sentence in KNOWN_ERRORS:
+        if re.search(sign, text):
+            return sentence
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:300]
+
+
+KNOWN_ERRORS = (
+    (r"No space left on device", "the disk for spilled data is full; choose another with --spill"),
+    (r"JAVA_GATEWAY_EXITED", "Java ended at once; is it version 17 or newer?"),
+    (r"All masters are unresponsive", "the master does not answer"),
+    (r"OutOfMemoryError", "the JVM is out of memory; give it more with --memory"),
+    (r"ExecutorLostFailure", "executors died again and again; is their memory too small?"),
+    (r"Python worker exited unexpectedly", "a Python worker died; was its memory too small?"),
+)

@@ -1,0 +1,254 @@
+"""Verdicts over runs in columns, whatever their size and wherever they are judged: the same kernels, the same merges.
+
+Two narrow passes over partitions of whole queues (`checkers/engine/engine.py`), of all runs together: nothing is
+shuffled, and the second reads only for the suspects of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from staticfire.checkers.engine.engine import (
+    FirstLook,
+    SecondLook,
+    conclude,
+    first_look,
+    gathered,
+    second_look,
+)
+from staticfire.checkers.engine.kernel import Checker, Context, Kernel
+from staticfire.checkers.engine.row_selection import (
+    Asked,
+    Read,
+    rows_asked_for,
+    rows_asked_for_again,
+)
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.formats.chunks.work_units import read_portion
+from staticfire.checkers.formats.columnar.manifest import Part
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.model.building.timeline_builder import TimelineBuilder
+from staticfire.checkers.model.columns import Columns, Ints
+from staticfire.checkers.model.timeline import Timeline
+from staticfire.checkers.verdicts.compose import (
+    ALL_CHECKERS,
+    RunVerdict,
+    asked_of,
+    conclude_run,
+    kernels_of,
+)
+from staticfire.spark_analysis.engine.engines import Engine
+from staticfire.spark_analysis.runs.inputs import RunInput
+from staticfire.spark_analysis.runs.observed_file import ObservedFile, observed_file
+from staticfire.spark_analysis.runs.partitioning import Partition, partitioned
+
+T = TypeVar("T")
+REPLACED = "latency"  # is measured from the ops, slice by slice
+CHECKERS = tuple(checker for checker in ALL_CHECKERS if checker.name != REPLACED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What workers must know of one run."""
+
+    history: Path
+    observed: ObservedFile | None
+    facts: RunFacts
+    timeline: Timeline
+    checkers: tuple[Checker, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The first look at a partition, and the rows that checkers read which are no kernels."""
+
+    first: FirstLook
+    own: SecondLook  # of the suspects of this partition
+    rows: Asked
+
+
+def judge_runs(
+    runs: Sequence[RunInput],
+    engine: Engine,
+    checkers: Sequence[Checker] = CHECKERS,
+    partitions: Sequence[Partition] | None = None,
+) -> list[RunVerdict]:
+    """Judge runs that are laid out per queue. Raises HistoryError, OSError, SparkError.
+
+    `partitions` are those of `partitioned`, should they be known already.
+    """
+    questions = [question_of(run, checkers) for run in runs]
+    partitions = partitioned(runs, engine) if partitions is None else partitions
+    rows = [partition.portion.rows for partition in partitions]
+    looks = engine.map("first look", partial(look_at, questions), partitions, rows)
+    firsts = [
+        gathered(look.first for look in _of_run(looks, partitions, number))[0]
+        for number in range(len(runs))
+    ]
+    again = [
+        (partition, foreign, look.first.suspects)
+        for partition, look in zip(partitions, looks, strict=True)
+        if len(foreign := _foreign(firsts[partition.run].suspects, look.first.suspects))
+    ]
+    found = engine.map(
+        "second look",
+        partial(look_again, questions),
+        again,
+        [partition.portion.rows for partition, _, _ in again],
+    )
+    strangers = {
+        id(partition): second
+        for (partition, _, _), second in zip(again, found, strict=True)
+        if second
+    }
+    seconds = [
+        strangers.get(id(partition), look.own)
+        for partition, look in zip(partitions, looks, strict=True)
+    ]
+    read = _read(runs, questions, engine, partitions, looks)
+    return [
+        _concluded(
+            run,
+            questions[number],
+            firsts[number],
+            read[number],
+            _of_run(seconds, partitions, number),
+        )
+        for number, run in enumerate(runs)
+    ]
+
+
+def question_of(run: RunInput, checkers: Sequence[Checker]) -> Question:
+    """Raises HistoryError, OSError."""
+    history = ColumnarHistory(run.history)
+    builder = TimelineBuilder()
+    for op in history.events():
+        builder.add(op)
+    builder.nodes.update(history.manifest.dictionaries.processes)
+    observed = observed_file(run.observations)
+    unread = "" if observed is None else observed.unread
+    return Question(
+        history=run.history,
+        observed=observed,
+        facts=replace(run.facts, torn=run.facts.torn or not history.complete, unread=unread),
+        timeline=builder.timeline(),
+        checkers=tuple(checkers),
+    )
+
+
+def look_at(questions: Sequence[Question], partition: Partition) -> Look:
+    """The first pass over one partition. Raises HistoryError, OSError."""
+    question = questions[partition.run]
+    context, kernels, others = _asked(question)
+    columns = read_portion(ColumnarHistory(question.history), partition.portion)
+    first = first_look(columns, context, kernels)
+    return Look(
+        first=first,
+        own=second_look(columns, first.suspects, first.suspects, context, kernels),
+        rows=rows_asked_for(columns, context, others),
+    )
+
+
+def look_again(
+    questions: Sequence[Question], item: tuple[Partition, Ints, Ints]
+) -> SecondLook | None:
+    """The second pass over a partition, given the suspects of others and its own: what is there of them all.
+
+    None: nothing of others. Only the column of messages is read, unless some are there. Raises HistoryError, OSError.
+    """
+    partition, foreign, own = item
+    question = questions[partition.run]
+    history = ColumnarHistory(question.history)
+    if not any(_holds(history, part, foreign) for part in partition.portion.parts):
+        return None
+    context, kernels, _ = _asked(question)
+    columns = read_portion(history, partition.portion)
+    return second_look(columns, np.union1d(foreign, own), own, context, kernels)
+
+
+def _read(
+    runs: Sequence[RunInput],
+    questions: Sequence[Question],
+    engine: Engine,
+    partitions: Sequence[Partition],
+    looks: Sequence[Look],
+) -> list[Read]:
+    """What checkers that are no kernels read of each run. Some ask twice."""
+    names = [run.manifest.dictionaries.names() for run in runs]
+    told = [[look.rows for look in _of_run(looks, partitions, at)] for at in range(len(runs))]
+    read = [Read.of(of, asked) for of, asked in zip(names, told, strict=True)]
+    asking = [
+        of.of_those_that_ask_again(_asked(question)[2])
+        for question, of in zip(questions, read, strict=True)
+    ]
+    again = [partition for partition in partitions if asking[partition.run]]
+    rows = [partition.portion.rows for partition in again]
+    found = engine.map("rows again", partial(rows_again, questions, asking), again, rows)
+    return [of.then(Read.of(names[at], _of_run(found, again, at))) for at, of in enumerate(read)]
+
+
+def rows_again(
+    questions: Sequence[Question], asking: Sequence[Mapping[str, Columns]], partition: Partition
+) -> Asked:
+    """What checkers read of a partition that know what they were given of all. Raises HistoryError, OSError."""
+    question = questions[partition.run]
+    context, _, others = _asked(question)
+    columns = read_portion(ColumnarHistory(question.history), partition.portion)
+    return rows_asked_for_again(columns, context, others, asking[partition.run])
+
+
+def _holds(history: ColumnarHistory, part: Part, messages: Ints) -> bool:
+    found = history.table(part, ["message"])["message"].to_numpy()
+    return bool(np.any(is_among(found, messages)))
+
+
+def _foreign(suspects: Ints, own: Ints) -> Ints:
+    return np.setdiff1d(suspects, own, assume_unique=True)
+
+
+def _concluded(
+    run: RunInput,
+    question: Question,
+    first: FirstLook,
+    read: Read,
+    seconds: Sequence[SecondLook],
+) -> RunVerdict:
+    context, kernels, _ = _asked(question)
+    names = run.manifest.dictionaries.names()
+    by_kernel = conclude(first, seconds, names, context, kernels)
+    totals = {"sends": 0, "acked": 0, "weak": 0, "unknown": 0, "failed": 0, "deliveries": 0}
+    return conclude_run(
+        question.checkers,
+        context,
+        by_kernel,
+        read.answer,
+        {**totals, **first.totals},
+        names,
+    )
+
+
+def _asked(question: Question) -> tuple[Context, list[Kernel], list[Checker]]:
+    context = Context(
+        facts=question.facts,
+        timeline=question.timeline,
+        promises=LossPromises(question.facts),
+        observations=() if question.observed is None else question.observed.read(),
+    )
+    asked = asked_of(question.checkers, context)
+    return context, kernels_of(asked), [checker for checker in asked if checker.kernel is None]
+
+
+def _of_run(results: Sequence[T], partitions: Sequence[Partition], run: int) -> list[T]:
+    return [
+        result
+        for result, partition in zip(results, partitions, strict=True)
+        if partition.run == run
+    ]

@@ -1,0 +1,121 @@
+"""Layout: a raw history (all queues, in the order of time) becomes one folder a queue, without a shuffle.
+
+Each raw part is cut by queue on its own. Parts follow each other in time, so what they hold of one queue follows each
+other, too, and becomes the next parts of that queue. A queue with very many rows is split by offset range: its parts
+hold a bounded number of rows, and the manifest says which offsets.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from staticfire.checkers.formats.columnar.manifest import Manifest, Part, write_manifest
+from staticfire.checkers.formats.columnar.rows import by_queue
+from staticfire.checkers.formats.columnar.schema import EVENTS, MANIFEST, ROW_GROUP, TOUCHES
+from staticfire.checkers.formats.columnar.writer import write_part
+from staticfire.checkers.model.history import HistoryError
+from staticfire.spark_analysis.engine.engines import Engine
+from staticfire.spark_analysis.runs.raw import is_raw, read_raw_manifest
+
+ROWS_A_PART = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawPiece:
+    """One raw part that is to be cut."""
+
+    source: Path
+    target: Path
+    number: int
+    part: Part
+
+
+def lay_out(source: Path, target: Path, engine: Engine) -> Manifest:
+    """Write the raw history in `source` per queue into `target`. Raises HistoryError, SparkError, OSError.
+
+    What a layout that broke off has left in `target` is written anew; only the manifest at the end makes it a history.
+    """
+    if not is_raw(source):
+        raise HistoryError(f"{source} holds no raw history; it needs no layout")
+    manifest = read_raw_manifest(source)
+    (target / MANIFEST).unlink(missing_ok=True)
+    (target / "ops").mkdir(parents=True, exist_ok=True)
+    pieces = [
+        RawPiece(source=source.absolute(), target=target.absolute(), number=number, part=part)
+        for number, part in enumerate(manifest.touches)
+    ]
+    written = engine.map("layout", cut_by_queue, pieces, [part.rows for part in manifest.touches])
+    for part in manifest.op_parts:
+        _share(source / part.path, target / part.path)
+    if manifest.events.rows:
+        _share(source / EVENTS, target / EVENTS)
+    done = replace(manifest, touches=_ordered(written))
+    write_manifest(target, done)
+    return done
+
+
+def cut_by_queue(piece: RawPiece) -> list[Part]:
+    """Write what a raw part holds of each queue. Raises HistoryError, OSError.
+
+    A few rows at a time are put into the order of queues: memory that was used before is used again, and is near.
+    """
+    held: dict[int, list[pa.Table]] = {}
+    for table in read_raw_part(piece.source, piece.part):
+        queue = table["queue"].to_numpy()
+        narrow = (queue + 1).astype(np.uint16) if len(queue) and queue.max() < 65535 else queue
+        order = np.argsort(narrow, kind="stable")
+        for number, rows in by_queue(table.take(pa.array(order))):
+            held.setdefault(number, []).append(rows)
+    parts = []
+    for number in sorted(held):
+        rows = pa.concat_tables(held.pop(number))
+        for place, start in enumerate(range(0, len(rows), ROWS_A_PART)):
+            path = f"touches/queue-{number}/part-{piece.number}-{place}.parquet"
+            parts.append(write_part(piece.target, path, number, rows.slice(start, ROWS_A_PART)))
+    return parts
+
+
+def read_raw_part(folder: Path, part: Part) -> Iterator[pa.Table]:
+    """The rows of one raw part, ROW_GROUP at a time. Raises HistoryError for a missing or damaged file, OSError."""
+    path = folder / part.path
+    rows = 0
+    try:
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        if lacking := {"kind", "op_index", "queue"} - set(names):
+            raise HistoryError(f"{path} lacks the column {min(lacking)}")
+        known = [name for name in TOUCHES.names if name in names]
+        schema = pa.schema([TOUCHES.field(name) for name in known])
+        for batch in file.iter_batches(ROW_GROUP, columns=known, use_threads=False):
+            rows += len(batch)
+            yield pa.Table.from_batches([batch]).select(known).cast(schema)
+    except FileNotFoundError as error:
+        raise HistoryError(f"{path} is missing; the manifest names it") from error
+    except (pa.ArrowException, OSError) as error:
+        text = str(error).partition("\n")[0]
+        raise HistoryError(f"{path} cannot be read as Parquet: {text}") from error
+    if rows != part.rows:
+        raise HistoryError(f"{path} has {rows} rows; the manifest says {part.rows}")
+
+
+def _ordered(written: Sequence[Sequence[Part]]) -> list[Part]:
+    """By queue, then by time."""
+    numbered = [part for parts in written for part in parts]
+    return sorted(numbered, key=lambda part: (part.queue, part.first))
+
+
+def _share(source: Path, target: Path) -> None:
+    """Link a file, or copy it where it cannot be linked."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

@@ -1,0 +1,157 @@
+"""What is judged at a time: whole queues of a run, small ones together, and pieces of those that are too long.
+
+Queues with more than WHOLE_ROWS touches are surveyed before, and cut by offset
+(`checkers/formats/chunks/cut_points.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from staticfire.checkers.formats.chunks.cut_points import (
+    broadcasting_groups,
+    cut,
+    orderly_groups,
+    owners_of,
+)
+from staticfire.checkers.formats.chunks.queue_profile import (
+    Grid,
+    Survey,
+    grid_of,
+    is_sparse,
+    span_of,
+    survey_part,
+)
+from staticfire.checkers.formats.chunks.work_units import (
+    PARTITION_ROWS,
+    PIECES,
+    WHOLE_ROWS,
+    Portion,
+    is_long,
+    together,
+    whole,
+)
+from staticfire.checkers.formats.columnar.manifest import Part
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.spark_analysis.engine.engines import Engine
+from staticfire.spark_analysis.runs.inputs import RunInput
+from staticfire.spark_analysis.runs.observed_file import bytes_in_memory
+
+BYTES_A_ROW = 420  # of a partition while it is judged, measured
+BYTES_A_ROW_READ = 310  # of a part of which a piece needs some rows only, measured
+BASE_BYTES = 180 << 20  # of a Python process with NumPy and Arrow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Some whole queues of one run, or a piece of one."""
+
+    run: int
+    portion: Portion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveying:
+    """A part of a queue that is too long; `at` is the number of its partition."""
+
+    at: int
+    history: Path
+    part: Part
+    grid: Grid
+    orderly: Sequence[int]  # groups
+
+
+def partitions_of(run: RunInput, number: int) -> list[Partition]:
+    """Whole queues in order; neighbours share a partition while it is small."""
+    groups = together(run.manifest, PARTITION_ROWS)
+    return [Partition(run=number, portion=whole(parts)) for parts in groups or [[]]]
+
+
+def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
+    """Whole queues, and pieces of those that are too long. Raises HistoryError, OSError, SparkError."""
+    partitions = [part for number, run in enumerate(runs) for part in partitions_of(run, number)]
+    items = [
+        Surveying(
+            at=at,
+            history=runs[partitions[at].run].history,
+            part=part,
+            grid=grid,
+            orderly=_orderly(runs[partitions[at].run]),
+        )
+        for at, grid in _grids(runs, engine, partitions).items()
+        for part in partitions[at].portion.parts
+    ]
+    surveys = engine.map("survey", survey_of, items, [item.part.rows for item in items])
+    found: dict[int, list[Survey]] = {}
+    for item, survey in zip(items, surveys, strict=True):
+        found.setdefault(item.at, []).append(survey)
+    return [
+        Partition(run=partition.run, portion=portion)
+        for at, partition in enumerate(partitions)
+        for portion in _cut(partition, found.get(at), runs[partition.run])
+    ]
+
+
+def _grids(
+    runs: Sequence[RunInput], engine: Engine, partitions: Sequence[Partition]
+) -> dict[int, Grid]:
+    """How offsets of queues that are too long are counted, by the number of the partition."""
+    long = {
+        at: partition.portion.parts
+        for at, partition in enumerate(partitions)
+        if is_long(partition.portion.parts, WHOLE_ROWS)
+    }
+    sparse = [
+        (at, runs[partitions[at].run].history, part)
+        for at, parts in long.items()
+        for part in parts
+        if is_sparse(part)
+    ]
+    spans = engine.map("offsets", span_in, sparse, [part.rows for _, _, part in sparse])
+    found: dict[int, dict[str, tuple[int, int]]] = {at: {} for at in long}
+    for (at, _, part), span in zip(sparse, spans, strict=True):
+        found[at][part.path] = span
+    grids = {at: grid_of(parts, found[at]) for at, parts in long.items()}
+    return {at: grid for at, grid in grids.items() if grid is not None}
+
+
+def span_in(item: tuple[int, Path, Part]) -> tuple[int, int]:
+    """Raises HistoryError, OSError."""
+    _, history, part = item
+    return span_of(ColumnarHistory(history), part)
+
+
+def survey_of(item: Surveying) -> Survey:
+    """Raises HistoryError, OSError."""
+    return survey_part(ColumnarHistory(item.history), item.part, item.grid, item.orderly)
+
+
+def _orderly(run: RunInput) -> list[int]:
+    return orderly_groups(run.manifest.dictionaries.names(), run.facts)
+
+
+def _cut(partition: Partition, surveys: list[Survey] | None, run: RunInput) -> list[Portion]:
+    if surveys is None:
+        return [partition.portion]
+    history, parts = ColumnarHistory(run.history), partition.portion.parts
+    timeline = history.timeline_of_events()
+    owners = owners_of(history.names, run.facts, timeline, parts[0].queue)
+    broadcasting = broadcasting_groups(history.names, run.facts)
+    return cut(parts, surveys, owners, broadcasting, WHOLE_ROWS // PIECES)
+
+
+def memory_bound_bytes(
+    runs: Iterable[RunInput], partitions: Iterable[Partition], parallel: int
+) -> int:
+    """What the workers need at most: as many of the largest partitions as run at a time, each with observations."""
+    observed = max((bytes_in_memory(run.observations) for run in runs), default=0)
+    largest = sorted((_bytes_of(of.portion) for of in partitions), reverse=True)[:parallel]
+    return sum(BASE_BYTES + observed + size for size in largest)
+
+
+def _bytes_of(portion: Portion) -> int:
+    """What a portion needs while it is judged. Parts are read as a whole, one after the other, also for a piece."""
+    read = 0 if portion.piece is None else max((part.rows for part in portion.parts), default=0)
+    return BYTES_A_ROW * portion.rows + BYTES_A_ROW_READ * read

@@ -1,0 +1,1 @@
+"""Makes histories of any size with planted anomalies and their truth."""

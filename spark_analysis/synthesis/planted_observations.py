@@ -1,0 +1,200 @@
+"""Anomalies that only observations of nodes show, planted as stories: a few ops, and what the harness saw.
+
+Each has a broker, nodes and name servers of its own, which no fault of another story strikes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.spark_analysis.synthesis.story import RECORD_BYTES, Story, StoryPlant
+
+ENTRIES = 3  # messages that a broker had when the harness looked into its files
+
+
+def _own_broker(story: Story, nodes: int = 1) -> tuple[str, ...]:
+    """A broker that serves; returns its nodes, the master first."""
+    story.broker = f"{story.name}-broker"
+    names = tuple(f"{story.broker}-{number}" for number in range(nodes))
+    story.facts["brokers"] = {story.broker: names}
+    story.op(0.5, "ok", "probe", {"broker": story.broker})
+    return names
+
+
+def _acknowledged(
+    story: Story, at_s: float, key: str, *holders: str, status: str = "SEND_OK"
+) -> None:
+    """Who held a message when its status had arrived."""
+    seen = {"key": key, "durable_on": [], "cached_on": list(holders), "unobserved": []}
+    where = {"broker_name": story.broker, "end_offset": 1 if holders else None}
+    story.observe(at_s, "ack_durability", **seen, **where, status=status)
+
+
+def _acked_not_durable(story: Story, _sets: int) -> None:
+    """The first is held by its master, the second by no node."""
+    [node] = _own_broker(story)
+    keys = [story.send(0), story.send(0.1)]
+    _acknowledged(story, 0.05, keys[0], node)
+    _acknowledged(story, 0.15, keys[1])
+    for place, key in enumerate(keys):
+        story.consume(1 + place, key, place)
+    story.drained(3)
+    story.tell("acked_not_durable", keys[1], 1, in_group=False)
+
+
+def _weak_though_safe(story: Story, _sets: int) -> None:
+    """Its flush is said to be late, and all that is promised is there."""
+    [node] = _own_broker(story)
+    keys = [story.send(0), story.send(0.1, "info", status="FLUSH_DISK_TIMEOUT")]
+    statuses = ("SEND_OK", "FLUSH_DISK_TIMEOUT")
+    for place, (key, status) in enumerate(zip(keys, statuses, strict=True)):
+        _acknowledged(story, 0.05 + place / 10, key, node, status=status)
+        story.consume(1 + place, key, place)
+    story.drained(3)
+    story.tell("weak_though_safe", keys[1], 1, in_group=False)
+
+
+_HELD = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 1 << 26}
+
+
+def _leak(anomaly: str, name: str, grown: int) -> StoryPlant:
+    """A broker has more of one thing after the run than before it."""
+    return _leaked(anomaly, {name: _HELD[name] + grown})
+
+
+def _leaked(anomaly: str, after: Mapping[str, object]) -> StoryPlant:
+    def plant(story: Story, _sets: int) -> None:
+        [node] = _own_broker(story)
+        seen = {"node": node, "acknowledged": 0, **_HELD, "tables": {"heldPulls": 0}}
+        story.observe(0, "resources", **seen, when="begin")
+        story.observe(3, "resources", **{**seen, **after}, when="end")
+        story.tell_of_run(anomaly)
+
+    return plant
+
+
+def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> StoryPlant:
+    """After the run the logs of a master that has 8000 bytes and of its slave are compared."""
+
+    def plant(story: Story, _sets: int) -> None:
+        master, slave = _own_broker(story, 2)
+        story.observe(
+            1,
+            "replica",
+            broker_name=story.broker,
+            master=master,
+            slave=slave,
+            master_end=8000,
+            slave_end=slave_end,
+            first_difference=first_difference,
+        )
+        at = 8000 if first_difference is None else first_difference
+        story.tell_of_run(anomaly, broker=story.broker, physical_offset=at)
+
+    return plant
+
+
+def _queue_entries(anomaly: str, field: str, count: str) -> StoryPlant:
+    """The harness looks into the files of a broker: one entry is not as it should be."""
+
+    def plant(story: Story, _sets: int) -> None:
+        [node] = _own_broker(story)
+        seen: dict[str, Any] = {"hole_at": [], "wrong_at": [], "holes": 0, "wrong": 0, "missing": 0}
+        seen |= {count: 1}
+        if field:
+            seen[field] = [[story.topic, 0, 1]]
+            story.tell(anomaly, None, 1, in_group=False, in_log=False)
+        else:
+            story.tell_of_run(anomaly, broker=story.broker)
+        where = {"broker_name": story.broker, "node": node, "entries": ENTRIES}
+        story.observe(1, "queue_entries", **where, **seen)
+
+    return plant
+
+
+def _read_beyond_recovery(story: Story, _sets: int) -> None:
+    """The log ended after the first message when it was recovered, and the second is read all the same."""
+    [node] = _own_broker(story)
+    keys = [story.send(0), story.send(0.1)]
+    story.consume(1, keys[0], 0)
+    story.observe(2, "recovery", node=node, end_offset=RECORD_BYTES)
+    story.consume(60, keys[1], 1)
+    story.drained(61)
+    story.tell("read_beyond_recovery", keys[1], 1)
+
+
+def _routes(story: Story, named: bool, up: bool, for_s: float, number: str = "0") -> None:
+    """What the name server of this story says of the broker of this story, for so long."""
+    [node] = _own_broker(story)
+    for at_s in (0.0, for_s):
+        story.observe(
+            at_s,
+            "route",
+            node=f"{story.name}-name-server",
+            brokers={story.broker: {number: node}} if named else {},
+            up=[node] if up else [],
+        )
+
+
+def _wrong_route(story: Story, _sets: int) -> None:
+    """The master is called the first slave."""
+    _routes(story, named=True, up=True, for_s=1, number="1")
+    story.tell_of_run("wrong_route", broker=story.broker)
+
+
+def _ghost_route(story: Story, _sets: int) -> None:
+    _routes(story, named=True, up=False, for_s=160)
+    story.tell_of_run("ghost_route")
+
+
+def _missing_route(story: Story, _sets: int) -> None:
+    _routes(story, named=False, up=True, for_s=60)
+    story.tell_of_run("missing_route")
+
+
+def _slow_switch(story: Story, _sets: int) -> None:
+    """One of two name servers is broken when a consumer starts, and it has no queue for long."""
+    servers = [f"{story.name}-name-server-{number}" for number in range(2)]
+    for server in servers:
+        story.observe(0, "route", node=server, brokers={}, up=[])
+    story.faults.append(
+        FaultFacts(
+            fault_id=story.name,
+            kind="name_server_freeze",
+            targets=(servers[0],),
+            fired_ns=story.ns(0.5),
+            bitten_ns=story.ns(0.5),
+            healed_ns=story.ns(20),
+        )
+    )
+    key = story.send(0)
+    story.opened(1, 0)
+    story.to_group(15, "assign", "queues", [[story.broker, 0]])
+    story.consume(16, key, 0)
+    story.drained(17)
+    story.op(18, "ok", "probe", {"broker": story.broker})
+    story.tell_of_run("slow_switch")
+
+
+OBSERVED_PLANTS: Mapping[str, StoryPlant] = {
+    "acked_not_durable": _acked_not_durable,
+    "weak_though_safe": _weak_though_safe,
+    "replica_diverged": _replica("replica_diverged", 8000, 4096),
+    "replica_ahead": _replica("replica_ahead", 9000, None),
+    "queue_hole": _queue_entries("queue_hole", "hole_at", "holes"),
+    "queue_entry_wrong": _queue_entries("queue_entry_wrong", "wrong_at", "wrong"),
+    "queue_entry_missing": _queue_entries("queue_entry_missing", "", "missing"),
+    "read_beyond_recovery": _read_beyond_recovery,
+    "wrong_route": _wrong_route,
+    "ghost_route": _ghost_route,
+    "missing_route": _missing_route,
+    "task_leak": _leak("task_leak", "tasks", 3),
+    "thread_leak": _leak("thread_leak", "threads", 37),
+    "socket_leak": _leak("socket_leak", "sockets", 5),
+    "file_leak": _leak("file_leak", "surplus_files", 3),
+    "table_leak": _leaked("table_leak", {"tables": {"heldPulls": 4}}),
+    "memory_leak": _leak("memory_leak", "memory_bytes", 65 << 20),
+}
+SWITCH_PLANTS: Mapping[str, StoryPlant] = {"slow_switch": _slow_switch}

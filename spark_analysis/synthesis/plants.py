@@ -1,0 +1,324 @@
+"""Anomalies planted into a synthetic history, each with its truth: what must be found, and where.
+
+A plant changes a few slots around a *site*: the first slot of a batch, followed by two more whole batches of its queue
+in which every send was acknowledged. No two sites share a slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Outcome
+from staticfire.spark_analysis.synthesis.shape import Shape
+from staticfire.spark_analysis.synthesis.synthetic_slots import Redelivery, Slots
+
+FRESH_FROM = 1 << 32  # numbers of keys that no ordinary send has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted:
+    """One finding that must be made."""
+
+    anomaly: str
+    explained: bool  # counted, and no violation
+    message: int
+    queue: int
+    queue_offset: int
+    physical_offset: int = UNKNOWN
+    place: int | None = None  # of the group in the fan-out of the topic
+
+
+Plant = Callable[["Site"], Iterator[Planted]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where something is planted. `other` is a site in another queue of the same topic."""
+
+    slots: Slots
+    shape: Shape
+    at: int
+    other: int | None
+
+    def told(
+        self, anomaly: str, at: int, *, explained: bool = False, place: int | None = None
+    ) -> Planted:
+        slots = self.slots
+        return Planted(
+            anomaly=anomaly,
+            explained=explained,
+            message=int(slots.message[at]),
+            queue=int(slots.queue[at]),
+            queue_offset=int(slots.offset[at]),
+            physical_offset=int(slots.stored[at]),
+            place=place,
+        )
+
+    def passed_over(self, at: int, *, place: int | None = None) -> Iterator[Planted]:
+        """What the delivery after a slot that a group (every group) was not given shows."""
+        places = range(len(self.slots.deliveries)) if place is None else (place,)
+        for number in places:
+            yield self.told("poll_skip", at + 1, place=number)
+
+    @property
+    def batch(self) -> range:
+        return range(self.at, self.at + self.shape.batch)
+
+    def forget(self, at: int) -> None:
+        """Leave a hole in the queue: no producer sent what is there, no member got it."""
+        self.slots.sent[at] = False
+        for delivered in self.slots.deliveries:
+            delivered.kept[at] = False
+
+
+def _lost(site: Site) -> Iterator[Planted]:
+    for delivered in site.slots.deliveries:
+        delivered.kept[site.at] = False
+    yield site.told("lost", site.at)
+    yield from site.passed_over(site.at)
+
+
+def _unseen(site: Site) -> Iterator[Planted]:
+    """By one group, while another got it."""
+    if len(site.slots.deliveries) > 1:
+        site.slots.deliveries[0].kept[site.at] = False
+        yield site.told("unseen", site.at, place=0)
+        yield from site.passed_over(site.at, place=0)
+
+
+def _phantom(site: Site) -> Iterator[Planted]:
+    site.slots.sent[site.at] = False
+    yield site.told("phantom", site.at)
+
+
+def _aborted_read(site: Site) -> Iterator[Planted]:
+    slots = site.slots
+    slots.outcome[site.at] = Outcome.FAILED
+    for column in (slots.acked_queue, slots.acked_offset, slots.physical):
+        column[site.at] = UNKNOWN
+    yield site.told("aborted_read", site.at)
+
+
+def _corrupt(site: Site) -> Iterator[Planted]:
+    place = len(site.slots.deliveries) - 1
+    site.slots.deliveries[place].body_ok[site.at] = False
+    yield site.told("corrupt", site.at, place=place)
+
+
+def _misrouted(site: Site) -> Iterator[Planted]:
+    """Acknowledged by another queue than the one that it is read from."""
+    slots, other = site.slots, site.other
+    if other is None:
+        return
+    site.forget(other)
+    slots.acked_queue[site.at] = slots.queue[other]
+    slots.acked_offset[site.at] = slots.offset[other]
+    slots.physical[site.at] = slots.physical[other]
+    slots.invoke_ns[site.at] = min(slots.invoke_ns[site.at], slots.append_ns[other] - 1)
+    slots.done_ns[site.at] = max(slots.done_ns[site.at], slots.append_ns[other])
+    yield site.told("misrouted", site.at)
+    yield from site.passed_over(other)
+
+
+def _duplicate_explained(site: Site) -> Iterator[Planted]:
+    """The listener failed, and the batch came again."""
+    slots, batch = site.slots, list(site.batch)
+    delivered = slots.deliveries[0]
+    delivered.outcome[batch] = Outcome.UNKNOWN
+    _again(slots, 0, batch, tries=1)
+    for at in batch:
+        yield site.told("duplicate", at, explained=True, place=0)
+
+
+def _duplicate_unexplained(site: Site) -> Iterator[Planted]:
+    _again(site.slots, 0, [site.at], tries=0)
+    yield site.told("duplicate_unexplained", site.at, place=0)
+    yield site.told("nonmonotonic_poll", site.at, explained=True, place=0)  # it was not committed
+
+
+def _again(slots: Slots, place: int, which: list[int], *, tries: int) -> None:
+    done_ns = int(slots.deliveries[place].done_ns[which].max())
+    slots.redeliveries.append(
+        Redelivery(
+            place=place,
+            slots=np.array(which),
+            invoke_ns=done_ns + 1000,
+            done_ns=done_ns + 2000,
+            tries=tries,
+        )
+    )
+
+
+def _copy(site: Site) -> Iterator[Planted]:
+    """One send, stored in two queues, though it was tried once."""
+    slots, other = site.slots, site.other
+    if other is None:
+        return
+    slots.tries[site.at] = 1
+    slots.sent[other] = False
+    slots.invoke_ns[site.at] = min(slots.invoke_ns[site.at], slots.append_ns[other] - 1)
+    slots.message[other] = slots.message[site.at]
+    for place, delivered in enumerate(slots.deliveries):
+        delivered.message[other] = slots.message[site.at]
+        yield site.told("duplicate_unexplained", site.at, place=place)
+    yield site.told("misrouted", other)
+
+
+def _copy_explained(site: Site) -> Iterator[Planted]:
+    for planted in _copy(site):
+        site.slots.tries[site.at] = 2
+        if planted.anomaly != "misrouted":  # a second attempt may have stored it elsewhere
+            yield replace(planted, anomaly="duplicate", explained=True)
+
+
+def _inconsistent_offsets(site: Site) -> Iterator[Planted]:
+    """Two sends at a time get one offset, and both messages are delivered from there."""
+    slots, at, second = site.slots, site.at, site.at + 1
+    if site.shape.batch < 2:
+        return
+    slots.invoke_ns[second] = min(slots.invoke_ns[second], slots.invoke_ns[at])
+    slots.acked_offset[second] = slots.offset[at]
+    for delivered in slots.deliveries:
+        delivered.offset[second] = slots.offset[at]
+    offset = int(slots.offset[at])
+    yield replace(site.told("inconsistent_offsets", second), queue_offset=offset)
+    for place in range(len(slots.deliveries)):
+        told = site.told("int_nonmonotonic_poll", second, place=place)
+        yield replace(told, queue_offset=offset)
+
+
+def _realtime_order(site: Site) -> Iterator[Planted]:
+    """The message at the higher offset was acknowledged before the other send began."""
+    _overtake(site)
+    process = site.slots.process
+    same = process[site.at] == process[site.at + 1]
+    yield site.told("nonmonotonic_send" if same else "realtime_order", site.at)
+
+
+def _nonmonotonic_send(site: Site) -> Iterator[Planted]:
+    """The same, by one process."""
+    slots, at = site.slots, site.at
+    _overtake(site)
+    _rename(slots, at + 1, int(slots.process[at]))
+    yield site.told("nonmonotonic_send", at)
+
+
+def _overtake(site: Site) -> None:
+    slots, late, early = site.slots, site.at, site.at + 1
+    first_ns, second_ns = int(slots.append_ns[late]), int(slots.append_ns[early])
+    slots.invoke_ns[early], slots.done_ns[early] = first_ns - 1, first_ns
+    slots.invoke_ns[late], slots.done_ns[late] = first_ns + 1, max(second_ns, first_ns + 2)
+
+
+def _rename(slots: Slots, at: int, process: int) -> None:
+    slots.process[at] = process
+    slots.message[at] = (process << 40) | (FRESH_FROM + slots.begin_ns // 1000 + slots.fresh)
+    slots.fresh += 1
+    for delivered in slots.deliveries:
+        delivered.message[at] = slots.message[at]
+
+
+def _out_of_order(site: Site) -> Iterator[Planted]:
+    """A group is given the second batch before the first."""
+    delivered, size = site.slots.deliveries[0], site.shape.batch
+    first, second = list(site.batch), list(range(site.at + size, site.at + 2 * size))
+    for times in (delivered.invoke_ns, delivered.done_ns):
+        times[first] = times[second[0]] + 1
+    for at in first:
+        yield site.told("out_of_order", at, place=0)
+    yield site.told("poll_skip", second[0], place=0)
+    yield site.told("nonmonotonic_poll", first[0], place=0)
+
+
+def _skip_in_a_call(site: Site) -> Iterator[Planted]:
+    """One group is given the first and the third message of a batch."""
+    if site.shape.batch >= 3 and len(site.slots.deliveries) > 1:
+        at = site.at + 1
+        site.slots.deliveries[0].kept[at] = False
+        yield site.told("unseen", at, place=0)
+        yield site.told("int_poll_skip", at + 1, place=0)
+
+
+def _commit_ahead(site: Site) -> Iterator[Planted]:
+    """One commit is far beyond what was read, the next one is right again; told when offsets are known."""
+    slots = site.slots
+    queue = int(slots.queue[site.at])
+    if slots.begin_ns + (slots.end_ns - slots.begin_ns) // 2 >= slots.calm_from_ns:
+        slots.commits_ahead.append(queue)
+    yield from ()
+
+
+PLANTS: Mapping[str, Plant] = {
+    "lost": _lost,
+    "unseen": _unseen,
+    "phantom": _phantom,
+    "aborted_read": _aborted_read,
+    "corrupt": _corrupt,
+    "misrouted": _misrouted,
+    "duplicate": _duplicate_explained,
+    "duplicate_unexplained": _duplicate_unexplained,
+    "copy": _copy,
+    "copy_explained": _copy_explained,
+    "inconsistent_offsets": _inconsistent_offsets,
+    "realtime_order": _realtime_order,
+    "nonmonotonic_send": _nonmonotonic_send,
+    "out_of_order": _out_of_order,
+    "int_poll_skip": _skip_in_a_call,
+    "commit_ahead": _commit_ahead,
+}
+
+
+def plant(slots: Slots, shape: Shape, kinds: list[str], number: int) -> list[Planted]:
+    """Plant `kinds`, as many as there is room for, and tell what must be found."""
+    rng = np.random.default_rng([shape.seed, number, 1])
+    sites = _find_sites(rng, slots, shape, 4 * len(kinds))
+    told: list[Planted] = []
+    spare = list(sites[len(kinds) :])
+    for kind, at in zip(kinds, sites, strict=False):
+        other = _partner(slots, shape, at, spare)
+        site = Site(slots=slots, shape=shape, at=at, other=other)
+        told.extend(PLANTS[kind](site))
+    return told
+
+
+def _partner(slots: Slots, shape: Shape, at: int, spare: list[int]) -> int | None:
+    """Take a spare site in another queue of the same topic."""
+    topics = shape.topic_of_queue()
+    queue = slots.queue[at]
+    for place, other in enumerate(spare):
+        if slots.queue[other] != queue and topics[slots.queue[other]] == topics[queue]:
+            return spare.pop(place)
+    return None
+
+
+def _find_sites(rng: np.random.Generator, slots: Slots, shape: Shape, wanted: int) -> list[int]:
+    span = 3 * shape.batch
+    size = len(slots.queue)
+    heads = np.flatnonzero(
+        (slots.place_in_queue % shape.batch == 0) & (slots.place_in_queue >= shape.batch)
+    )
+    heads = heads[heads + span < size]
+    good = (slots.queue[heads] == slots.queue[heads + span]) & _is_calm(slots, heads, span)
+    heads = heads[good]
+    room = np.unique(heads // (2 * span), return_index=True)[1]  # one in every stretch of two spans
+    apart = _apart(heads[room], span)
+    chosen = rng.permutation(len(apart))[:wanted]
+    return [int(at) for at in apart[np.sort(chosen)][rng.permutation(len(chosen))]]
+
+
+def _is_calm(slots: Slots, heads: Ints, span: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    troubled = (slots.outcome != Outcome.OK) | (slots.append_ns < slots.calm_from_ns)
+    before = np.concatenate(([0], np.cumsum(troubled)))
+    calm: np.ndarray[tuple[int], np.dtype[np.bool_]] = before[heads + span] == before[heads]
+    return calm
+
+
+def _apart(heads: Ints, span: int) -> Ints:
+    """Drop every site that reaches into the next."""
+    if not len(heads):
+        return heads
+    kept = np.concatenate((heads[:-1] + span <= heads[1:], [True]))
+    return heads[kept]

@@ -1,0 +1,132 @@
+"""Sets of stories: each kind once, a second after the one before it, as rows; and what facts must say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from staticfire.checkers.formats.columnar.manifest import Dictionaries
+from staticfire.checkers.formats.columnar.op_tables import OpTables
+from staticfire.checkers.formats.columnar.rows import QueueRows, to_table
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.model.columns import UNKNOWN
+from staticfire.spark_analysis.synthesis.planted_gaps import GAP_PLANTS
+from staticfire.spark_analysis.synthesis.planted_stories import BREAKING, STORIES
+from staticfire.spark_analysis.synthesis.shape import NS_PER_S
+from staticfire.spark_analysis.synthesis.story import PROCESSES, Story, StoryPlant, Told, in_order
+
+PROCESSES_FROM = 1 << 21  # no process of a chunk is so high
+QUIET_NS = 60 * NS_PER_S  # a fault excuses what happens within half a minute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorySet:
+    """The rows of one set."""
+
+    touches: pa.Table
+    ops: pa.Table
+    next_index: int
+    end_ns: int  # no fault of it is near any more
+
+
+@dataclass(slots=True)
+class StorySets:
+    """Tells sets one after the other. `event` gets the lines of ops that touch no message."""
+
+    names: Dictionaries  # of everything that is no story
+    sets: int
+    event: Callable[[bytes], None]
+    told: list[Told] = field(default_factory=list)
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)  # fields of RunFacts to add to
+    faults: list[FaultFacts] = field(default_factory=list)
+    exits: list[NodeExit] = field(default_factory=list)
+    observations: list[dict[str, Any]] = field(default_factory=list)
+    _tables: OpTables = field(init=False)
+    _stories: int = 0
+
+    def __post_init__(self) -> None:
+        self._tables = OpTables(self.event)
+
+    def tell(self, number: int, index: int, begin_ns: int) -> StorySet:
+        """Tell set `number` from a time on; before the first one, the gaps of all sets.
+
+        Raises OSError when an event cannot be written.
+        """
+        turns = [[(number, *told) for told in plants.items()] for plants in (STORIES, *BREAKING)]
+        if number == 0:
+            gaps = [(of, *told) for of in range(self.sets) for told in GAP_PLANTS.items()]
+            turns = [gaps, *turns]
+        for turn in turns:
+            stories = [
+                self._told(name, plant, of, begin_ns + place * NS_PER_S)
+                for place, (of, name, plant) in enumerate(turn)
+            ]
+            ops = in_order([op for story in stories for op in story.ops], index)
+            for op in ops:
+                self._tables.add(op)
+            index += len(ops)
+            begin_ns = ops[-1].time_ns + QUIET_NS
+        touches = to_table(self._tables.builder.names(), QueueRows(*self._tables.builder.take()))
+        return StorySet(
+            touches=self._moved(touches),
+            ops=self._tables.take_ops(),
+            next_index=index,
+            end_ns=begin_ns,
+        )
+
+    def _told(self, name: str, plant: StoryPlant, number: int, begin_ns: int) -> Story:
+        story = Story(
+            name=f"{name.lower().replace('_', '-')}-{number}",
+            number=number,
+            process=PROCESSES_FROM + PROCESSES * self._stories,
+            broker="broker-0",
+            begin_ns=begin_ns,
+        )
+        self._stories += 1
+        plant(story, self.sets)
+        self.told += story.told
+        self.groups |= story.groups
+        self.faults += story.faults
+        self.exits += story.exits
+        self.observations += story.observations
+        for of, value in story.facts.items():
+            self.facts[of] = _together(self.facts.get(of), value)
+        return story
+
+    def _moved(self, table: pa.Table) -> pa.Table:
+        """Ids of topics, groups and queues come after those of everything else; tags and keys have no others."""
+        shifts = {
+            "topic": len(self.names.topics),
+            "queue": len(self.names.queues),
+            "group": len(self.names.groups),
+        }
+        columns = {}
+        for name in table.schema.names:
+            column = table[name].to_numpy()
+            if name in shifts:
+                column = column + shifts[name] * (column != UNKNOWN)
+            columns[name] = column
+        return pa.table(columns, schema=table.schema)
+
+    def dictionaries(self) -> Dictionaries:
+        """Those of the whole history."""
+        mine, others = self._tables.builder.names(), self.names
+        return replace(
+            others,
+            topics=[*others.topics, *mine.topics],
+            groups=[*others.groups, *mine.groups],
+            queues=[*others.queues, *mine.queues],
+            processes={**others.processes, **self._tables.builder.timeline.nodes},
+            tags=mine.tags,
+            sharding_keys=mine.sharding_keys,
+        )
+
+
+def _together(one: Any, other: Any) -> Any:
+    if one is None:
+        return other
+    return {**one, **other} if isinstance(one, Mapping) else (*one, *other)

@@ -1,0 +1,318 @@
+"""Histories of any size with planted anomalies and their truth, in bounded memory, reproducible from one seed.
+
+A folder like that of a run: `history.parquet/` (per queue), or `raw.parquet/` (the same rows in the order of time), or
+both; `facts.json`, what a campaign would know; `truth.json`, what must be found.
+
+What is about sends, deliveries and commits is planted into chunks of any size (`plants.py`), what is about semantics is
+told in stories between them (`planted_stories.py`; `planted_gaps.py`, `planted_observations.py`). Each kind that a
+checker can find is planted as often as the shape says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from staticfire.checkers.formats.columnar.checksums import FILES, with_checksums
+from staticfire.checkers.formats.columnar.manifest import Dictionaries
+from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.formats.columnar.writer import ColumnarWriter
+from staticfire.checkers.guarantees.facts import FaultFacts, Floors, RunFacts, Timings
+from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.history import NEMESIS, Op, OpType, encode_op
+from staticfire.spark_analysis.runs.inputs import FACTS_FILE, OBSERVATIONS_FILE
+from staticfire.spark_analysis.runs.raw import RAW_FOLDER, RawWriter
+from staticfire.spark_analysis.synthesis.planted_gaps import GAP_MAX_S
+from staticfire.spark_analysis.synthesis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
+from staticfire.spark_analysis.synthesis.plants import PLANTS, Planted, plant
+from staticfire.spark_analysis.synthesis.shape import BATCH_WAITS_S, NS_PER_S, Shape
+from staticfire.spark_analysis.synthesis.story import WALL_EPOCH_MS, Told
+from staticfire.spark_analysis.synthesis.story_sets import StorySets
+from staticfire.spark_analysis.synthesis.synthetic_rows import (
+    consumer_of,
+    group_of,
+    make_chunk,
+    truth_of,
+)
+from staticfire.spark_analysis.synthesis.synthetic_slots import (
+    OUTAGE_NS,
+    Progress,
+    Slots,
+    make_slots,
+)
+
+TRUTH_FILE = "truth.json"
+RETENTION_S = 72 * 3600.0
+HELD_ROWS = 1 << 21
+MODES = ("per-queue", "raw", "both")
+
+
+def synthesize(
+    folder: Path,
+    shape: Shape,
+    *,
+    layout: str = "per-queue",
+    report: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """Write a history of this shape below `folder` and return its truth. `report` is told the sends so far.
+
+    Raises OSError, and HistoryError when there is a history already.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return _Synthesis(folder, shape, layout, report).run()
+
+
+class _Synthesis:
+    def __init__(
+        self, folder: Path, shape: Shape, layout: str, report: Callable[[int], None] | None
+    ) -> None:
+        self._folder, self._shape, self._report = folder, shape, report
+        run_id = f"synthetic-{shape.ops}-{shape.seed}"
+        self._queued = (
+            None
+            if layout == "raw"
+            else ColumnarWriter(folder / FOLDER, run_id, held_rows=HELD_ROWS)
+        )
+        self._raw = None if layout == "per-queue" else RawWriter(folder / RAW_FOLDER, run_id)
+        self._progress = Progress(
+            next_ns=NS_PER_S,
+            next_index=0,
+            next_offset=np.full(shape.queues, shape.first_offset),
+            sent=0,
+            physical=shape.first_offset,
+            calm_from_ns=0,
+            committed=np.full((shape.fan_out, shape.queues), shape.first_offset),
+        )
+        self._faults: list[FaultFacts] = []
+        self._told: list[dict[str, object]] = []
+        self._names = dictionaries(shape)
+        sets = shape.plant if shape.semantics else 0
+        self._stories = StorySets(names=self._names, sets=sets, event=self._add_event)
+        self._counts = {"sends": 0, "deliveries": 0, "touches": 0, "ops": 0}
+
+    def run(self) -> dict[str, Any]:
+        self._begin()
+        outages = np.linspace(0, self._shape.chunks, self._shape.outages, endpoint=False).astype(
+            int
+        )
+        kinds = self._kinds()
+        sets = self._stories.sets
+        for number in range(self._shape.chunks):
+            for of in range(sets):
+                if of * self._shape.chunks // sets == number:
+                    self._tell_stories(of)
+            slots = make_slots(
+                self._shape, self._progress, number, outage=number in set(outages.tolist())
+            )
+            due = kinds[number :: self._shape.chunks]
+            self._told += [self._truth(found) for found in plant(slots, self._shape, due, number)]
+            if len(slots.unstored_ns):
+                self._tell_outage(slots)
+            chunk = make_chunk(self._shape, slots, self._progress)
+            self._told += [self._truth(found) for found in chunk.told]
+            self._write(chunk.touches, chunk.ops)
+            if self._report is not None:
+                self._report(self._progress.sent)
+        self._end()
+        return self._finish()
+
+    def _kinds(self) -> list[str]:
+        """What to plant, spread evenly over the chunks."""
+        return [kind for _ in range(self._shape.plant) for kind in PLANTS]
+
+    def _truth(self, planted: Planted) -> dict[str, object]:
+        return truth_of(self._shape, self._names.queues[planted.queue], planted)
+
+    def _tell_stories(self, number: int) -> None:
+        progress, stories = self._progress, self._stories
+        begin_ns = max(progress.next_ns, progress.calm_from_ns)
+        told = stories.tell(number, progress.next_index, begin_ns)
+        self._write(told.touches, told.ops)
+        progress.next_index, progress.next_ns = told.next_index, told.end_ns
+
+    def _write(self, touches: pa.Table, ops: pa.Table) -> None:
+        if self._raw is not None:
+            self._raw.add(touches)
+            self._raw.add_ops(ops)
+        if self._queued is not None:
+            self._queued.add_table(touches)
+            self._queued.add_ops(ops)
+        kind = touches["kind"].to_numpy()
+        sends, deliveries, _ = np.bincount(kind, minlength=3).tolist()
+        self._counts["sends"] += sends
+        self._counts["deliveries"] += deliveries
+        self._counts["touches"] += len(kind)
+        self._counts["ops"] += len(ops)
+
+    def _add_event(self, line: bytes) -> None:
+        for writer in (self._raw, self._queued):
+            if writer is not None:
+                writer.add_event(line)
+
+    def _event(
+        self, f: str, process: int, type_: OpType, value: dict[str, Any], node: str | None = None
+    ) -> int:
+        """Write an op that touches no message, and return its index."""
+        progress = self._progress
+        op = Op(
+            index=progress.next_index,
+            time_ns=progress.next_ns,
+            process=process,
+            type=type_,
+            f=f,
+            value=value,
+            node=node,
+        )
+        progress.next_index += 1
+        self._add_event(encode_op(op))
+        return op.index
+
+    def _begin(self) -> None:
+        """Clients open, and consumers are given their queues."""
+        shape = self._shape
+        for process in range(shape.producers):
+            self._event("open", process, "ok", {}, f"producer-{process}")
+        for (group, topic), by_owner in self._ownership().items():
+            for owner, queues in by_owner.items():
+                places = [
+                    [self._names.queues[q].broker, self._names.queues[q].queue] for q in queues
+                ]
+                value = {"group": group, "topic": topic, "queues": places}
+                self._event("assign", owner, "ok", value)
+        self._progress.next_ns += NS_PER_S
+
+    def _ownership(self) -> dict[tuple[str, str], dict[int, list[int]]]:
+        """(group, topic) -> process -> its queues."""
+        shape = self._shape
+        queues = np.arange(shape.queues)
+        owned: dict[tuple[str, str], dict[int, list[int]]] = {}
+        for place in range(shape.fan_out):
+            owners = consumer_of(shape, queues, place).tolist()
+            groups = group_of(shape, queues, place).tolist()
+            for queue, owner, group in zip(queues.tolist(), owners, groups, strict=True):
+                pair = (f"group-{group}", self._names.queues[queue].topic)
+                owned.setdefault(pair, {}).setdefault(owner, []).append(queue)
+        return owned
+
+    def _tell_outage(self, slots: Slots) -> None:
+        """A broker is killed where no send is answered for a while. Its events lie before everything in the chunk."""
+        number = len(self._faults)
+        node = f"broker-{number % self._shape.brokers}"
+        self._event("start_kill", NEMESIS, "info", {"targets": [node]})
+        self._event("stop_kill", NEMESIS, "info", {"targets": [node]})
+        self._faults.append(
+            FaultFacts(
+                fault_id=f"kill-{number}",
+                kind="kill",
+                targets=(node,),
+                fired_ns=slots.begin_ns,
+                bitten_ns=slots.begin_ns,
+                healed_ns=slots.begin_ns + OUTAGE_NS,
+            )
+        )
+
+    def _end(self) -> None:
+        """Brokers are probed, groups are drained."""
+        for number in range(self._shape.brokers):
+            self._event("probe", 0, "ok", {"broker": f"broker-{number}"})
+        # Of two queues the drain says what cannot be.
+        strange = {0: 5, 1: -1} if self._shape.plant and self._shape.queues > 1 else {}
+        for (group, topic), by_owner in self._ownership().items():
+            ends = []
+            for queue in sorted(q for queues in by_owner.values() for q in queues):
+                end = int(self._progress.next_offset[queue])
+                wrong = strange.pop(queue, 0) if end > self._shape.first_offset + 1 else 0
+                broker, number = self._names.queues[queue][1:]
+                ends.append([broker, number, self._shape.first_offset, end, end + wrong])
+                if wrong:
+                    anomaly = "commit_beyond_end" if wrong > 0 else "commit_behind"
+                    told = {"anomaly": anomaly, "explained": False, "group": group, "topic": topic}
+                    place = {"broker": broker, "queue": number, "queue_offset": end + wrong}
+                    self._told.append({**told, **place})
+            value = {"group": group, "topic": topic, "queues": ends, "lag": 0}
+            self._event("drain", min(by_owner), "ok", value)
+
+    def _finish(self) -> dict[str, Any]:
+        for writer in (self._raw, self._queued):
+            if writer is not None:
+                writer.finish(self._stories.dictionaries(), self._progress.next_index)
+        facts = self._facts()
+        truth = {
+            "shape": asdict(self._shape),
+            "counts": self._counts,
+            "findings": [*self._told, *map(_without_nothing, self._stories.told)],
+        }
+        self._write_observations()
+        document = with_checksums(
+            facts.to_json(), self._folder, (*FILES, f"{RAW_FOLDER}/{MANIFEST}")
+        )
+        (self._folder / FACTS_FILE).write_bytes(orjson.dumps(document))
+        (self._folder / TRUTH_FILE).write_bytes(orjson.dumps(truth, option=orjson.OPT_INDENT_2))
+        return truth
+
+    def _write_observations(self) -> None:
+        seen = sorted(self._stories.observations, key=lambda of: int(of["time_ns"]))
+        lines = [orjson.dumps(of, option=orjson.OPT_APPEND_NEWLINE) for of in seen]
+        (self._folder / OBSERVATIONS_FILE).write_bytes(b"".join(lines))
+
+    def _facts(self) -> RunFacts:
+        stories = self._stories
+        brokers = {f"broker-{n}": (f"broker-{n}",) for n in range(self._shape.brokers)}
+        groups: dict[str, tuple[str, ...]] = {}
+        for group, topic in sorted(self._ownership()):
+            groups[group] = (*groups.get(group, ()), topic)
+        faults = sorted((*self._faults, *stories.faults), key=lambda fault: fault.fired_ns or 0)
+        semantics: dict[str, Any] = {
+            "delay_levels_ms": LADDER_MS,
+            "check_after_s": CHECK_AFTER_S,
+            "check_max": CHECK_MAX,
+            "gap_max_s": GAP_MAX_S,
+            **stories.facts,
+            "brokers": {**brokers, **stories.facts.get("brokers", {})},
+        }
+        plain: dict[str, Any] = {"brokers": brokers}
+        return RunFacts(
+            # Only where brokers may lose a tail can it have a hole.
+            flush="async" if stories.sets else "sync",
+            replication="none",
+            groups={**groups, **stories.groups},
+            topics=tuple(stories.dictionaries().topics),
+            faults=tuple(faults),
+            exits=tuple(stories.exits),
+            reserved_s=RETENTION_S,
+            timings=Timings(poll_s=BATCH_WAITS_S),
+            floors=Floors(),
+            # What was seen belongs to the stories.
+            wall_epoch_ms=WALL_EPOCH_MS if stories.sets else None,
+            disks_observed=bool(stories.sets),
+            files_observed=bool(stories.sets),
+            routes_observed=bool(stories.sets),
+            topic_routes_observed=bool(stories.sets),
+            resources_observed=bool(stories.sets),
+            **(semantics if stories.sets else plain),
+        )
+
+
+def _without_nothing(told: Told) -> dict[str, object]:
+    return {name: value for name, value in asdict(told).items() if value is not None}
+
+
+def dictionaries(shape: Shape) -> Dictionaries:
+    topics = [f"topic-{n}" for n in range(shape.topics)]
+    columns = (shape.topic_of_queue(), shape.broker_of_queue(), shape.number_of_queue())
+    queues = [
+        QueueKey(topics[topic], f"broker-{broker}", number)
+        for topic, broker, number in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return Dictionaries(
+        topics=topics,
+        groups=[f"group-{n}" for n in range(shape.groups)],
+        queues=queues,
+        processes={n: f"producer-{n}" for n in range(shape.producers)},
+    )

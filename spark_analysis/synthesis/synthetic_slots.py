@@ -1,0 +1,204 @@
+"""One stretch of a synthetic history: the places of messages in queues, who sent them, who was given them.
+
+A *slot* is one place in a queue. Slots are kept by queue, then offset. Times are such that appending to a queue is
+linearizable: a send begins before its message is appended and ends afterwards. Planted anomalies change slots and
+deliveries before anything is numbered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Mask, Outcome
+from staticfire.spark_analysis.synthesis.shape import NS_PER_S, Shape
+
+SEND_LATENCY_NS = 400_000
+DELIVERY_LATENCY_NS = 3_000_000
+LISTENER_NS = 700_000
+RECORD_BYTES = 300
+WEAK_SHARE, RECOVERED_SHARE = 0.001, 0.0025
+OUTAGE_NS = 5 * NS_PER_S
+AFTERMATH_NS = 40 * NS_PER_S  # a fault excuses what happens within half a minute
+UNSTORED_IN_OUTAGE = 50  # sends that no broker stored
+CONSUMERS_FROM = 1 << 20  # the first process that is a consumer
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where the history stands between two chunks."""
+
+    next_ns: int
+    next_index: int
+    next_offset: Ints  # of each queue, shape (queues,)
+    sent: int  # messages so far
+    physical: int
+    calm_from_ns: int  # no fault is near any more
+    committed: Ints  # shape (places, queues): the last commit of the group at each place
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """What the groups at one place of the fan-out were given: for each slot, by queue then offset."""
+
+    kept: Mask
+    message: Ints
+    offset: Ints
+    body_ok: Mask
+    outcome: Ints
+    invoke_ns: Ints
+    done_ns: Ints
+
+
+@dataclass(slots=True)
+class Redelivery:
+    """A further delivery of some slots in one op."""
+
+    place: int  # of the fan-out
+    slots: Ints
+    invoke_ns: int
+    done_ns: int
+    tries: int
+
+
+@dataclass(slots=True)
+class Slots:
+    """Arrays of shape (slots,), by queue then offset."""
+
+    queue: Ints
+    offset: Ints
+    append_ns: Ints
+    process: Ints
+    message: Ints
+    sent: Mask
+    invoke_ns: Ints
+    done_ns: Ints
+    outcome: Ints
+    acked_queue: Ints
+    acked_offset: Ints
+    stored: Ints  # where the log holds it
+    physical: Ints  # what its sender was told of that
+    tries: Ints
+    place_in_queue: Ints  # 0, 1, 2, ... in this chunk
+    begin_ns: int
+    calm_from_ns: int
+    end_ns: int = 0
+    deliveries: list[Deliveries] = field(default_factory=list)
+    redeliveries: list[Redelivery] = field(default_factory=list)
+    unstored_ns: Ints = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )  # sends that left nothing
+    fresh: int = 0  # numbers for keys that plants have used
+    commits_ahead: list[int] = field(default_factory=list)  # queues, by the first group of each
+
+
+def make_slots(shape: Shape, progress: Progress, number: int, *, outage: bool) -> Slots:
+    """The slots of chunk `number`, with nothing wrong in it."""
+    rng = np.random.default_rng([shape.seed, number])
+    size = min(shape.sends_a_chunk, shape.sends - progress.sent)
+    begin_ns = progress.next_ns
+    first_ns = begin_ns + OUTAGE_NS if outage else begin_ns
+    if outage:
+        progress.calm_from_ns = first_ns + AFTERMATH_NS
+    append_ns = first_ns + np.cumsum(rng.integers(1, 2 * shape.spacing_ns, size))
+    queue = _draw_queues(rng, shape, size)
+    order = np.argsort(queue, kind="stable")
+    counts = np.bincount(queue, minlength=shape.queues)
+    starts = np.cumsum(counts) - counts
+    at = progress.sent + np.arange(size)
+    process = at % shape.producers
+    invoke_ns, done_ns = _send_times(rng, append_ns, shape.producers, first_ns)
+    by_queue = queue[order].astype(np.int64)
+    place = np.arange(size) - starts[by_queue]
+    offset = progress.next_offset[by_queue] + place
+    outcome, unknown = _outcomes(rng, size)
+    stored = (progress.physical + RECORD_BYTES * at)[order]
+    slots = Slots(
+        queue=by_queue,
+        offset=offset,
+        append_ns=append_ns[order],
+        process=process[order],
+        message=((process << 40) | (at // shape.producers))[order],
+        sent=np.ones(size, np.bool_),
+        invoke_ns=invoke_ns[order],
+        done_ns=done_ns[order],
+        outcome=outcome,
+        acked_queue=np.where(unknown, UNKNOWN, by_queue),
+        acked_offset=np.where(unknown, UNKNOWN, offset),
+        stored=stored,
+        physical=np.where(unknown, UNKNOWN, stored),
+        tries=np.ones(size, np.int64),
+        place_in_queue=place,
+        begin_ns=begin_ns,
+        calm_from_ns=progress.calm_from_ns,
+    )
+    if outage:
+        slots.unstored_ns = begin_ns + np.sort(rng.integers(0, OUTAGE_NS // 2, UNSTORED_IN_OUTAGE))
+    for _ in range(shape.fan_out):
+        slots.deliveries.append(_deliver(rng, shape, slots))
+    last_ns = max(int(d.done_ns.max()) for d in slots.deliveries)
+    slots.end_ns = max(last_ns, int(slots.done_ns.max())) + NS_PER_S
+    progress.next_offset = progress.next_offset + counts
+    progress.sent += size
+    return slots
+
+
+def _draw_queues(rng: np.random.Generator, shape: Shape, size: int) -> NDArray[np.uint16]:
+    """Queues by their weights; drawn from a table, which is exact to 1 in 65536."""
+    edges = np.cumsum(shape.queue_weights()) * 65536
+    table = np.minimum(np.searchsorted(edges, np.arange(65536), side="right"), shape.queues - 1)
+    return table.astype(np.uint16)[rng.integers(0, 65536, size, dtype=np.uint16)]
+
+
+def _send_times(
+    rng: np.random.Generator, append_ns: Ints, producers: int, first_ns: int
+) -> tuple[Ints, Ints]:
+    """Around the append, and never two sends of one process at a time."""
+    size = len(append_ns)
+    before = rng.integers(1, SEND_LATENCY_NS, size)
+    # One send in a hundred is slow.
+    after = rng.integers(1, SEND_LATENCY_NS, size) * np.where(rng.random(size) < 0.01, 20, 1)
+    next_append = np.full(size, np.iinfo(np.int64).max)
+    next_append[:-producers] = append_ns[producers:] if size > producers else []
+    done_ns = np.minimum(append_ns + after, next_append - 1)
+    previous = np.full(size, first_ns)
+    previous[producers:] = done_ns[:-producers] if size > producers else []
+    return np.maximum(append_ns - before, np.minimum(previous + 1, append_ns)), done_ns
+
+
+def _outcomes(rng: np.random.Generator, size: int) -> tuple[Ints, Mask]:
+    drawn = rng.random(size)
+    outcome = np.full(size, Outcome.OK, np.int64)
+    outcome[drawn < WEAK_SHARE + RECOVERED_SHARE] = Outcome.WEAK
+    unknown = drawn < RECOVERED_SHARE
+    outcome[unknown] = Outcome.UNKNOWN
+    return outcome, unknown
+
+
+def _deliver(rng: np.random.Generator, shape: Shape, slots: Slots) -> Deliveries:
+    """One group's deliveries, in batches, each queue in turn."""
+    size = len(slots.queue)
+    heads = np.flatnonzero(slots.place_in_queue % shape.batch == 0)
+    lengths = np.diff(heads, append=size)
+    last = heads + lengths - 1
+    ready_ns = slots.append_ns[last] + rng.integers(1, DELIVERY_LATENCY_NS, len(heads))
+    invoke_ns = _in_turn(slots.queue[heads], ready_ns)
+    done_ns = _in_turn(slots.queue[heads], invoke_ns + rng.integers(1, LISTENER_NS, len(heads)))
+    return Deliveries(
+        kept=np.ones(size, np.bool_),
+        message=slots.message.copy(),
+        offset=slots.offset.copy(),
+        body_ok=np.ones(size, np.bool_),
+        outcome=np.full(size, Outcome.OK, np.int64),
+        invoke_ns=np.repeat(invoke_ns, lengths),
+        done_ns=np.repeat(done_ns, lengths),
+    )
+
+
+def _in_turn(queue: Ints, time_ns: Ints) -> Ints:
+    """Times that do not fall within a queue; queues ascend."""
+    low = int(time_ns.min())
+    lift = (int(time_ns.max()) - low + 1) * queue
+    return np.maximum.accumulate(time_ns - low + lift) - lift + low
