@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, BinaryIO
 
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS
@@ -18,6 +15,7 @@ from staticfire.harness.environments.fleet_options import FleetOptions
 from staticfire.harness.environments.place import Place
 from staticfire.harness.environments.real import RealEnvironment
 from staticfire.harness.environments.real_controls import real_controls
+from staticfire.harness.interrupts import Interrupts, say
 from staticfire.harness.recorder import Columns, Recorder
 from staticfire.harness.run_result import RunResult
 from staticfire.harness.run_status import Progress, no_progress
@@ -86,7 +84,7 @@ async def carry_out(
     )
     environment = RealEnvironment(campaign, recorder, fleet, target_at)
     clock.append(environment.now_ns)
-    with _Interrupts() as interrupts:
+    with Interrupts() as interrupts:
         async with environment:
             run = Run(
                 environment,
@@ -122,7 +120,7 @@ async def _run_while_it_is_there(run: Run, recorder: Recorder, gone: asyncio.Fut
         if not run.is_under_load:
             raise EnvironmentFailed(gone.result())
         recorder.record(NEMESIS, "info", CLUSTER_GONE, {"phase": "gone"}, gone.result())
-        _say(f"{gone.result()}; what there is is judged")
+        say(f"{gone.result()}; what there is is judged")
         run.cut_short()
         await asyncio.wait([main, healed], return_when=asyncio.FIRST_COMPLETED)
         if main.done():
@@ -132,51 +130,3 @@ async def _run_while_it_is_there(run: Run, recorder: Recorder, gone: asyncio.Fut
             task.cancel()
         await asyncio.wait([main, healed])
     return None
-
-
-class _Interrupts:
-    """Ctrl-C, SIGTERM and a closed terminal: before the load and for the second time they cancel the run, once during
-    it they end the load. What was made is removed in any case, and nothing interrupts that.
-    """
-
-    def __init__(self) -> None:
-        self.run: Run | None = None  # while there is a load that can be ended
-        self._seen = 0
-        self._task = asyncio.current_task()
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> _Interrupts:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            before = signal.getsignal(number)
-            if number == signal.SIGHUP and before == signal.SIG_IGN:  # nohup
-                continue
-            self._before[number] = before
-            asyncio.get_running_loop().add_signal_handler(number, self._interrupt)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, before in self._before.items():
-            asyncio.get_running_loop().remove_signal_handler(number)
-            signal.signal(number, before)
-
-    def remove_now(self) -> None:
-        """From now on what was made is removed."""
-        self._task = None
-
-    def _interrupt(self) -> None:
-        self._seen += 1
-        if self._task is None:
-            _say("what was made is being removed (after a kill -9, `staticfire clean` does it)")
-        elif self._seen == 1 and self.run is not None and self.run.is_under_load:
-            self.run.cut_short()
-            _say(
-                "the load ends; faults are healed and the run is judged (Ctrl-C again gives up)",
-            )
-        else:
-            self._task.cancel()
-            self.remove_now()
-
-
-def _say(text: str) -> None:
-    with suppress(OSError):  # the terminal is closed
-        print(f"staticfire: {text}", file=sys.stderr, flush=True)

@@ -35,6 +35,7 @@ class SuiteResult:
     results: tuple[CaseResult, ...]
     floor: int
     stopped: str = ""  # why the target could not be tried to the end, in a sentence
+    is_interrupted: bool = False  # the user stopped it
 
     def counts(self) -> Counter[Outcome]:
         return Counter(result.outcome for result in self.results)
@@ -78,11 +79,15 @@ def run_suite(
     clauses: Sequence[Clause],
     *,
     slow: bool = False,
+    expected: Callable[[CaseResult], CaseResult] = lambda result: result,
     on_result: Callable[[CaseResult], None] = lambda _: None,
 ) -> SuiteResult:
     """Try the cases of these clauses. What cannot be tried here is `not run`, with its reason.
 
-    So is everything that was left when the target went away, or all of it where there was none.
+    So is everything that was left when the target went away or the user interrupted, or all of it where there was none.
+
+    Args:
+        expected: makes of a result what it counts for.
     """
     results: dict[str, CaseResult] = {}
 
@@ -90,15 +95,18 @@ def run_suite(
         if result.outcome is Outcome.FAILED and is_quirk(result.clause):
             reason = f"{result.clause.quirk or 'Java does so, too'}: {result.reason}"
             result = replace(result, outcome=Outcome.QUIRK, reason=reason)
-        results[result.clause.id] = result
+        result = results[result.clause.id] = expected(result)
         on_result(result)
 
-    stopped = ""
+    stopped, is_interrupted = "", False
     try:
         if runnable := _runnable(site, clauses, take, slow=slow):
             site.run(runnable, take)
     except SiteFailed as error:
         stopped = str(error)
+    except KeyboardInterrupt:
+        stopped = f"interrupted after {len(results)} of {len(clauses)} clauses"
+        is_interrupted = True
     for clause in clauses:
         if clause.id not in results:
             take(CaseResult(clause=clause, outcome=Outcome.NOT_RUN, reason=stopped))
@@ -107,6 +115,7 @@ def run_suite(
         results=tuple(results[clause.id] for clause in clauses),
         floor=min(FLOOR, (len(clauses) + 1) // 2),
         stopped=stopped,
+        is_interrupted=is_interrupted,
     )
 
 

@@ -21,9 +21,13 @@ async def try_case(case: Case, target: TargetFacts) -> CaseResult:
     now_s = asyncio.get_running_loop().time
     start_s, log = now_s(), WireLog(now_s)
     bench = Bench(target, log, case.clause.id.removeprefix("RMQ-").lower())
-    outcome, reason = await _outcome(case, bench)
-    took_s = now_s() - start_s
-    await bench.close()
+    try:
+        outcome, reason = await _outcome(case, bench)
+        took_s = now_s() - start_s
+        await bench.close()
+    except asyncio.CancelledError:
+        await bench.close()
+        raise
     lines = () if outcome is Outcome.PASSED else tuple(log.lines)
     return CaseResult(
         clause=case.clause, outcome=outcome, reason=reason, took_s=took_s, wire_log=lines

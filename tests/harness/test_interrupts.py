@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness.real_runner import _Interrupts
+from staticfire.harness.interrupts import SIGNALS, Interrupts, deaf, left_whole, run_interruptibly
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ async def _signals(load: Any, numbers: list[int], *, removing: bool = False) -> 
     """Whether the task was cancelled."""
 
     async def run() -> None:
-        with _Interrupts() as interrupts:
+        with Interrupts() as interrupts:
             interrupts.run = load
             if removing:
                 interrupts.remove_now()
@@ -86,3 +86,68 @@ def test_nohup_is_respected_and_what_there_was_returns() -> None:
     assert not asyncio.run(_signals(None, [signal.SIGHUP]))
     assert signal.getsignal(signal.SIGTERM) == term
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+# Work that removes what it made
+
+
+class Made:
+    """Something whose removal takes a while, in which signals come."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.is_removed = False
+        self._numbers = numbers
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        for number in self._numbers:
+            await _deliver(number)
+        self.is_removed = True
+
+
+def test_work_that_is_interrupted_removes_what_it_made() -> None:
+    made, reached = Made(signal.SIGTERM), []
+
+    async def work() -> None:
+        async with left_whole(made):
+            await _deliver(signal.SIGINT)
+            reached.append("the end")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptibly(work())
+    assert made.is_removed
+    assert not reached
+
+
+def test_an_interruption_of_the_removal_comes_after_it() -> None:
+    made = Made(signal.SIGINT, signal.SIGTERM)
+
+    async def work() -> None:
+        async with left_whole(made):
+            pass
+
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptibly(work())
+    assert made.is_removed
+
+
+def test_an_error_of_the_work_is_raised_after_the_removal() -> None:
+    made = Made()
+
+    async def work() -> None:
+        async with left_whole(made):
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        run_interruptibly(work())
+    assert made.is_removed
+
+
+def test_signals_are_not_heard_while_a_report_is_written() -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with deaf():
+        for number in SIGNALS:
+            os.kill(os.getpid(), number)
+    assert [signal.getsignal(number) for number in SIGNALS] == before

@@ -76,7 +76,7 @@ def conform(defect: str, **options: Any) -> int:
     Topics and groups get a prefix of this run and are removed; others are never touched.
 
     Exit status: 0 every MUST and SHOULD that ran passed, 1 some failed, 2 too few ran to prove anything,
-    254 bad arguments, 255 harness error.
+    254 bad arguments, 255 harness error or interrupted; the report of what was finished is written.
     """
     try:
         use_defect(defect)  # before anything imports the system

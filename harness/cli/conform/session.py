@@ -8,6 +8,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -44,6 +45,7 @@ from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.site import Site
 from staticfire.harness.conformance.suite import PROFILES, SuiteResult, choose, run_suite
 from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.interrupts import deaf
 from staticfire.harness.shown import printable
 from staticfire.system_under_test.remoting.address import parse_address
 
@@ -108,11 +110,12 @@ def conform(options: ConformOptions) -> int:
         result = _run(_site(options), clauses, options.slow, expectations, console)
     except CampaignError as error:
         raise BadInput(str(error)) from error
-    _finish(console, result)
-    if options.out is not None:
-        _write(result, options.out, profile, others)
-        console.print(f"report: {options.out}", soft_wrap=True)
-    if result.stopped and not result.broken:
+    with deaf() if result.is_interrupted else nullcontext():
+        _finish(console, result)
+        if options.out is not None:
+            _write(result, options.out, profile, others)
+            console.print(f"report: {options.out}", soft_wrap=True)
+    if result.is_interrupted or (result.stopped and not result.broken):
         raise HarnessError(result.stopped)
     return _status(result)
 
@@ -241,26 +244,19 @@ def _run(
     """Run with a line a case that did not pass, and a count on a terminal."""
     console.print(f"target: {site.name}; {len(clauses)} clauses", soft_wrap=True)
     today, done = date.today(), 0
-    judged: list[CaseResult] = []
+
+    def expected(result: CaseResult) -> CaseResult:
+        return apply_expectations(result, expectations, today)
 
     def take(result: CaseResult) -> None:
         nonlocal done
         done += 1
-        result = apply_expectations(result, expectations, today)
-        judged.append(result)
         if result.outcome not in (Outcome.PASSED, Outcome.NOT_RUN):
             _print_result(console, result)
         if sys.stderr.isatty():
             print(f"\r{done} of {len(clauses)} ", end="", file=sys.stderr, flush=True)
 
-    result = run_suite(site, clauses, slow=slow, on_result=take)
-    by_id = {one.clause.id: one for one in judged}
-    return SuiteResult(
-        target=result.target,
-        results=tuple(by_id[one.clause.id] for one in result.results),
-        floor=result.floor,
-        stopped=result.stopped,
-    )
+    return run_suite(site, clauses, slow=slow, expected=expected, on_result=take)
 
 
 def _print_result(console: Console, result: CaseResult) -> None:

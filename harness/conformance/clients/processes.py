@@ -39,6 +39,7 @@ class ProcessClients:
         self._takes_log_folder = takes_log_folder
         self._folder = tempfile.TemporaryDirectory(prefix="staticfire-clients-")
         self._count = 0
+        self._started: list[ClientInProcess] = []
 
     def __enter__(self) -> Self:
         return self
@@ -49,6 +50,9 @@ class ProcessClients:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        for client in self._started:
+            if client.is_running:  # the suite was interrupted
+                client.kill()
         self._folder.cleanup()
 
     async def start(
@@ -75,7 +79,9 @@ class ProcessClients:
             raise ClientUnusable(
                 f"the client {self._command[0]} cannot be started: {error.strerror}"
             ) from None
-        return ClientInProcess(self, process, log, configuration, emit)
+        client = ClientInProcess(self, process, log, configuration, emit)
+        self._started.append(client)
+        return client
 
 
 class ClientInProcess:
@@ -134,6 +140,10 @@ class ClientInProcess:
             said = [line.strip() for line in lines if line.strip()]
             return f" ({said[-1][:SHOWN_MAX]})" if said else ""
         return ""
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
 
     async def request(self, request: Request) -> Outcome:
         outcome = await self._port.request(request)

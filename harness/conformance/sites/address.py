@@ -14,6 +14,7 @@ from staticfire.harness.conformance.sites.concurrent import run_beside, run_with
 from staticfire.harness.conformance.sites.presence import find_brokers, require_admitted
 from staticfire.harness.conformance.sites.site import OnResult
 from staticfire.harness.conformance.target_facts import BrokerAddress, TargetFacts
+from staticfire.harness.interrupts import left_whole, run_interruptibly
 
 UNBREAKABLE = "the target is somebody's: its nodes are not ours to {}"
 _LACKING = {
@@ -70,14 +71,14 @@ class AddressSite:
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
         self.look()
         if self._clients is None:
-            asyncio.run(self._clean(run_beside(cases, self._target, on_result)))
+            run_interruptibly(self._clean(run_beside(cases, self._target, on_result)))
             return
         with self._clients:
             beside = run_with_client(cases, self._target, self._clients, on_result)
-            asyncio.run(self._clean(beside))
+            run_interruptibly(self._clean(beside))
 
     async def _clean(self, work: Coroutine[object, object, None]) -> None:
-        async with CleanUp(self._target):
+        async with left_whole(CleanUp(self._target)):
             await work
 
 

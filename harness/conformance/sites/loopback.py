@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from staticfire.harness.conformance.case import Case
@@ -11,6 +10,7 @@ from staticfire.harness.conformance.clients.processes import ProcessClients
 from staticfire.harness.conformance.sites.concurrent import run_with_client
 from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
 from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.interrupts import run_interruptibly
 from staticfire.harness.local_cluster.cluster import LocalCluster
 from staticfire.harness.local_cluster.errors import ClusterError
 
@@ -43,6 +43,6 @@ class LoopbackSite:
         try:
             with cluster, self._clients:
                 target = TargetFacts(name_servers=cluster.name_servers, prefix="conform")
-                asyncio.run(run_with_client(cases, target, self._clients, on_result))
+                run_interruptibly(run_with_client(cases, target, self._clients, on_result))
         except ClusterError as error:
             raise SiteFailed(str(error)) from error

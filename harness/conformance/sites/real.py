@@ -22,6 +22,7 @@ from staticfire.harness.environments.errors import EnvironmentFailed
 from staticfire.harness.environments.fleet_options import FleetOptions
 from staticfire.harness.environments.real import RealEnvironment
 from staticfire.harness.environments.real_controls import real_controls
+from staticfire.harness.interrupts import left_whole, run_interruptibly
 from staticfire.harness.recorder import Recorder
 from staticfire.harness.targets.catalogue import make_target
 from staticfire.system_under_test.real_env import RealStorage
@@ -64,7 +65,7 @@ class RealSite:
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
         try:
-            asyncio.run(self._run(cases, on_result))
+            run_interruptibly(self._run(cases, on_result))
         except EnvironmentFailed as error:
             raise SiteFailed(str(error)) from error
 
@@ -91,7 +92,7 @@ class RealSite:
             fleet,
             lambda places: make_target(campaign, fleet, places, self._fleet_options),
         )
-        async with environment:
+        async with left_whole(environment):
             controls = real_controls(environment, fleet)
             target = _facts(environment, controls)
             brokers = len(environment.shape.brokers)

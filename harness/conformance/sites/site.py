@@ -24,7 +24,10 @@ class Site(Protocol):
         ...
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        """Try the cases and tell each result. Raises SiteFailed: what was not told is not run."""
+        """Try the cases and tell each result; what was not told is not run.
+
+        Raises SiteFailed. Ctrl-C and SIGTERM raise KeyboardInterrupt, once what was made is removed.
+        """
         ...
 
 

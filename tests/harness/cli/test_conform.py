@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from staticfire.harness import cli
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.result import CaseResult
+from staticfire.harness.conformance.sites import simulated
+from staticfire.harness.conformance.target_facts import TargetFacts
+from staticfire.harness.conformance.trying import try_case
 from staticfire.harness.local_cluster import LocalCluster
 from tests.harness.cli.conftest import Said
 
@@ -113,3 +122,71 @@ def test_what_cannot_be_asked_is_one_sentence(
     assert answer.status == 254
     assert said in answer.err
     assert answer.err.count("\n") == 1
+
+
+@pytest.fixture
+def hears_terms() -> Iterator[None]:
+    """SIGTERM means what the command makes of it."""
+    before = signal.signal(signal.SIGTERM, cli._interrupt)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("hears_terms")
+def test_an_interruption_leaves_the_report_of_what_was_tried(
+    number: int, staticfire: Staticfire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when the third case of five begins, inside the simulation."""
+    tried: list[str] = []
+
+    async def try_until_the_third(case: Case, target: TargetFacts) -> CaseResult:
+        tried.append(case.clause.id)
+        if len(tried) == 3:
+            signal.raise_signal(number)
+        return await try_case(case, target)
+
+    monkeypatch.setattr(simulated, "try_case", try_until_the_third)
+    said = staticfire("conform", "--select", "RMQ-LIM-0[12346]", "--out", tmp_path)
+
+    assert (said.status, said.err) == (255, "staticfire: interrupted after 2 of 5 clauses\n")
+    assert len(tried) == 3
+    assert "not run: 3 (interrupted after 2 of 5 clauses)" in said.out
+    report = report_in(tmp_path)
+    assert report["stopped"] == "interrupted after 2 of 5 clauses"
+    assert report["counts"] == {"not run": 3, "passed": 2}
+    left = [case["id"] for case in report["cases"] if case["reason"] == report["stopped"]]
+    assert left == [case["id"] for case in report["cases"]][2:]
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("5", "3", "0")
+    assert f"**{report['stopped']}**" in (tmp_path / "summary.md").read_text()
+    assert report["stopped"] in (tmp_path / "matrix.html").read_text()
+    assert (tmp_path / "badge.json").exists()
+
+
+@pytest.mark.real
+def test_an_interruption_removes_what_cases_made_at_an_address(
+    staticfire: Staticfire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when a case has made its topic; another case runs beside it."""
+    make = Bench.topic
+
+    async def make_and_interrupt(bench: Bench, *arguments: Any, **options: Any) -> str:
+        made = await make(bench, *arguments, **options)
+        signal.raise_signal(signal.SIGINT)
+        return made
+
+    with LocalCluster() as cluster:
+        address = cluster.name_server_address
+        before = staticfire("admin", "topicList", "-n", address).out
+        monkeypatch.setattr(Bench, "topic", make_and_interrupt)
+        chosen = ("--select", "RMQ-SND-01,RMQ-SND-02", "--out", tmp_path)
+        said = staticfire("conform", "--name-server", address, *chosen)
+        after = staticfire("admin", "topicList", "-n", address).out
+
+    assert (said.status, said.err.splitlines()[-1]) == (
+        255,
+        "staticfire: interrupted after 0 of 2 clauses",
+    )
+    assert report_in(tmp_path)["counts"] == {"not run": 2}
+    assert after == before

@@ -1,0 +1,117 @@
+"""Ctrl-C, SIGTERM and a closed terminal, for work that makes things which have to be removed."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from typing import Any, Protocol, TypeVar
+
+Made = TypeVar("Made")
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Load(Protocol):
+    """A run that can end early and still be judged."""
+
+    @property
+    def is_under_load(self) -> bool: ...
+
+    def cut_short(self) -> None: ...
+
+
+class Interrupts:
+    """Ctrl-C, SIGTERM and a closed terminal: before the load and for the second time they cancel the run, once during
+    it they end the load. What was made is removed in any case, and nothing interrupts that.
+    """
+
+    def __init__(self) -> None:
+        self.run: Load | None = None  # while there is a load that can be ended
+        self._seen = 0
+        self._task = asyncio.current_task()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        for number in SIGNALS:
+            before = signal.getsignal(number)
+            if number == signal.SIGHUP and before == signal.SIG_IGN:  # nohup
+                continue
+            self._before[number] = before
+            asyncio.get_running_loop().add_signal_handler(number, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            asyncio.get_running_loop().remove_signal_handler(number)
+            signal.signal(number, before)
+
+    def remove_now(self) -> None:
+        """From now on what was made is removed."""
+        self._task = None
+
+    def _interrupt(self) -> None:
+        self._seen += 1
+        if self._task is None:
+            say("what was made is being removed (after a kill -9, `staticfire clean` does it)")
+        elif self._seen == 1 and self.run is not None and self.run.is_under_load:
+            self.run.cut_short()
+            say("the load ends; faults are healed and the run is judged (Ctrl-C again gives up)")
+        else:
+            self._task.cancel()
+            self.remove_now()
+
+
+def say(text: str) -> None:
+    """On standard error, as the command."""
+    with suppress(OSError):  # the terminal is closed
+        print(f"staticfire: {text}", file=sys.stderr, flush=True)
+
+
+def run_interruptibly(work: Coroutine[Any, Any, None]) -> None:
+    """Run it on a loop of its own in the main thread. The first signal cancels it, no other does.
+
+    Raises KeyboardInterrupt if it was cancelled, and what it raises.
+    """
+
+    async def run() -> None:
+        with Interrupts():
+            await work
+
+    try:
+        asyncio.run(run())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+@asynccontextmanager
+async def left_whole(manager: AbstractAsyncContextManager[Made]) -> AsyncIterator[Made]:
+    """The manager, but a cancellation while it is being left comes after that."""
+    made = await manager.__aenter__()
+    try:
+        yield made
+    except BaseException as error:
+        await _to_the_end(manager.__aexit__(type(error), error, error.__traceback__))
+        raise
+    await _to_the_end(manager.__aexit__(None, None, None))
+
+
+async def _to_the_end(leaving: Coroutine[Any, Any, Any]) -> None:
+    task = asyncio.ensure_future(leaving)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """No signal interrupts what is done here: it takes a moment, and half of it is worth nothing."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
