@@ -5,7 +5,8 @@
 * `rocketmq_links`: a proxy in front of that cluster, which breaks links of the clients that come through it.
 * `@pytest.mark.campaign(...)`: the test is a fault campaign, and fails unless that is valid. It takes every option of
   `staticfire run`; the campaign runs in the simulation unless `environment` says otherwise.
-* `pytest --pyargs harness.conformance --rocketmq-name-server HOST:PORT`: the conformance suite, a test a case.
+* `pytest --pyargs staticfire.harness.conformance --rocketmq-name-server HOST:PORT`: the conformance suite, a
+  test a case.
 
 Nothing of Staticfire is imported before a test asks for it.
 """
