@@ -65,27 +65,31 @@ from staticfire.system_under_test.policy_choice import with_chosen
 from staticfire.system_under_test.protocol.bodies import TopicConfigTable
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import RemotingClient
-from staticfire.system_under_test.store.health import HeedlessHealth
-from staticfire.system_under_test.store.java_index_recovery import JavaIndexRecovery
-from staticfire.system_under_test.store.key_search import JAVA_SEARCH
-from staticfire.system_under_test.store.mapped_file import MappedFileQueue
-from staticfire.system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
-from staticfire.system_under_test.store.plain_receiver import PlainReceiver
-from staticfire.system_under_test.store.replica_receiver import ReplicaReceiver
-from staticfire.system_under_test.store.replication_policy import (
-    ReplicationPolicy,
-    from_first_file,
-    from_last_file,
-)
-from staticfire.system_under_test.store.retention import ForceRule, only_consumed, regardless
-from staticfire.system_under_test.store.store_policy import (
+from staticfire.system_under_test.store.assembly.store_policy import (
     CAREFUL_STORE,
     StorePolicy,
     make_rereading_dispatcher,
     only_full_files,
     whatever_comes,
 )
-from staticfire.system_under_test.store.time_search import nearest_in_file
+from staticfire.system_under_test.store.health import HeedlessHealth
+from staticfire.system_under_test.store.index.java_index_recovery import JavaIndexRecovery
+from staticfire.system_under_test.store.index.key_search import JAVA_SEARCH
+from staticfire.system_under_test.store.mapped_file import MappedFileQueue
+from staticfire.system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
+from staticfire.system_under_test.store.reading.time_search import nearest_in_file
+from staticfire.system_under_test.store.replication.plain_receiver import PlainReceiver
+from staticfire.system_under_test.store.replication.replica_receiver import ReplicaReceiver
+from staticfire.system_under_test.store.replication.replication_policy import (
+    ReplicationPolicy,
+    from_first_file,
+    from_last_file,
+)
+from staticfire.system_under_test.store.retention.retention import (
+    ForceRule,
+    only_consumed,
+    regardless,
+)
 
 RegistrationKind = Callable[
     [BrokerConfig, RemotingClient, Callable[[], TopicConfigTable], EnvLog, RegistrationEvents],

@@ -11,8 +11,8 @@ from staticfire.harness.clients.payload import delivered_message
 from staticfire.harness.clients.port import ClientSide, Outcome, PortClosed, Reply, Request
 from staticfire.system_under_test.acl.signature import Credentials, signer_of
 from staticfire.system_under_test.broker.administration.figures import TABLE_PREFIX
-from staticfire.system_under_test.client.pulling import pull_command, read_messages
-from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.client.consumer.pulling import pull_command, read_messages
+from staticfire.system_under_test.client.consumer.subscription import Subscription
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import (
     MessageQueue,

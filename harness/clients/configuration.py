@@ -23,8 +23,8 @@ from staticfire.harness.clients.lines import (
 
 if TYPE_CHECKING:
     from staticfire.system_under_test.acl.signature import Credentials
-    from staticfire.system_under_test.client.producer import ProducerConfig
-    from staticfire.system_under_test.client.push_consumer import ConsumerConfig
+    from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+    from staticfire.system_under_test.client.producer.producer import ProducerConfig
     from staticfire.system_under_test.real_tls import RealTls
 
 Configuration = dict[str, Any]
@@ -194,7 +194,7 @@ def _share(share: list[Any]) -> tuple[int, int]:
 
 def producer_config(fields: Configuration) -> ProducerConfig:
     """Raises LineError."""
-    from staticfire.system_under_test.client.producer import ProducerConfig
+    from staticfire.system_under_test.client.producer.producer import ProducerConfig
 
     check_producer(fields)
     return ProducerConfig(**_client_fields(fields), **_given(fields, PRODUCER))
@@ -202,9 +202,9 @@ def producer_config(fields: Configuration) -> ProducerConfig:
 
 def consumer_config(fields: Configuration) -> tuple[ConsumerConfig, Listening]:
     """Raises LineError."""
-    from staticfire.system_under_test.client.offset_store import ConsumeFrom
-    from staticfire.system_under_test.client.push_consumer import ConsumerConfig
-    from staticfire.system_under_test.client.queue_puller import FlowLimits
+    from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+    from staticfire.system_under_test.client.consumer.queue_puller import FlowLimits
+    from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom
 
     listening = check_consumer(fields)
     given = _given(fields, CONSUMER)

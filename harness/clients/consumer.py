@@ -18,12 +18,15 @@ from staticfire.harness.clients.contents import contents_of
 from staticfire.harness.clients.forwarding import Forwarder, forwarder_config
 from staticfire.harness.clients.payload import delivered_message, key_of, make_body
 from staticfire.harness.clients.port import GO_ON, ClientSide, Outcome, Request
+from staticfire.system_under_test.client.consumer.push.push_consumer import (
+    ConsumerConfig,
+    PushConsumer,
+)
 from staticfire.system_under_test.client.listening import SUCCESS, ConsumeResult
-from staticfire.system_under_test.client.offset_store import CommitSent
-from staticfire.system_under_test.client.producer import Producer
-from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
-from staticfire.system_under_test.client.request_reply import wants_reply
-from staticfire.system_under_test.client.send_result import SendFailed
+from staticfire.system_under_test.client.offsets.offset_store import CommitSent
+from staticfire.system_under_test.client.producer.producer import Producer
+from staticfire.system_under_test.client.producer.request_reply import wants_reply
+from staticfire.system_under_test.client.producer.send_result import SendFailed
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import SendStatus

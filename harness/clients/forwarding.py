@@ -16,8 +16,8 @@ from itertools import groupby
 from staticfire.checkers.model.message_ranges import SEND_MANY
 from staticfire.harness.clients.port import ClientSide, Request
 from staticfire.harness.clients.producer import invoke_many
-from staticfire.system_under_test.client.producer import Producer, ProducerConfig
-from staticfire.system_under_test.client.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message
 

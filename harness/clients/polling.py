@@ -14,20 +14,23 @@ from typing import Protocol
 from zlib import crc32
 
 from staticfire.harness.clients.consumer_kinds import CHOOSING, LITE_PULL_COMMIT, PULL
-from staticfire.system_under_test.client.assignment import OnCommit
-from staticfire.system_under_test.client.consumer_config import ConsumerConfig
-from staticfire.system_under_test.client.errors import BrokerRefused, ClientError
-from staticfire.system_under_test.client.listening import Listener, has_succeeded
-from staticfire.system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
-from staticfire.system_under_test.client.offset_store import OnCommitSent, OnOffsetRead
-from staticfire.system_under_test.client.pull_consumer import (
+from staticfire.system_under_test.client.consumer.pull.lite_pull_consumer import (
+    LitePullConfig,
+    LitePullConsumer,
+)
+from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
     PullAnswer,
     PullConsumer,
     PullConsumerConfig,
     PullOutcome,
 )
-from staticfire.system_under_test.client.rebalancing import OnAssignment
-from staticfire.system_under_test.client.routes import MASTER_ID
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.rebalance.assignment import OnCommit
+from staticfire.system_under_test.client.consumer.rebalance.rebalancing import OnAssignment
+from staticfire.system_under_test.client.errors import BrokerRefused, ClientError
+from staticfire.system_under_test.client.listening import Listener, has_succeeded
+from staticfire.system_under_test.client.offsets.offset_store import OnCommitSent, OnOffsetRead
+from staticfire.system_under_test.client.routing.routes import MASTER_ID
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message

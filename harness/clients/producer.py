@@ -17,8 +17,8 @@ from staticfire.harness.clients.payload import key_of, make_body
 from staticfire.harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 from staticfire.system_under_test.acl.signature import Credentials
 from staticfire.system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
-from staticfire.system_under_test.client.ordered_queues import OrderedQueues
-from staticfire.system_under_test.client.producer import (
+from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues
+from staticfire.system_under_test.client.producer.producer import (
     Producer,
     ProducerConfig,
     RequestTimeout,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from staticfire.checkers.model.history import Op
-from staticfire.system_under_test.client.sender import COMPRESS_OVER_BYTES
+from staticfire.system_under_test.client.producer.sender import COMPRESS_OVER_BYTES
 from staticfire.system_under_test.store.record_scan import RECORD_HEADER_SIZE
 
 if TYPE_CHECKING:

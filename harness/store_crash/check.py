@@ -5,9 +5,9 @@ from __future__ import annotations
 from staticfire.harness.simulation.disk import SimDisk
 from staticfire.harness.store_crash.model import LogModel, PromiseBroken, QueueKey
 from staticfire.harness.store_crash.plan import LOG_FOLDERS, QUEUES, ROOT
-from staticfire.system_under_test.store.key_search import KeyQuery
-from staticfire.system_under_test.store.message_store import MessageStore
-from staticfire.system_under_test.store.reading import GetStatus
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.index.key_search import KeyQuery
+from staticfire.system_under_test.store.reading.reading import GetStatus
 
 __all__ = ["StoreComparison"]
 

@@ -31,13 +31,13 @@ from staticfire.harness.store_crash.plan import (
 )
 from staticfire.system_under_test.env import Storage
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.store.config import StoreConfig
+from staticfire.system_under_test.store.appending.config import StoreConfig
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE, StorePolicy
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask
-from staticfire.system_under_test.store.message_store import MessageStore
 from staticfire.system_under_test.store.results import PutStatus
 from staticfire.system_under_test.store.retention_config import RetentionConfig
-from staticfire.system_under_test.store.store_policy import CAREFUL_STORE, StorePolicy
 from staticfire.system_under_test.store.transient_pool import PoolConfig
 
 WrapStorage = Callable[[Storage], Storage]

@@ -17,7 +17,7 @@ from staticfire.system_under_test.protocol.message import (
     patch_record,
     tags_code,
 )
-from staticfire.system_under_test.store.consume_queue import ENTRY
+from staticfire.system_under_test.store.queues.consume_queue import ENTRY
 from staticfire.system_under_test.store.results import PutResult
 
 QueueKey = tuple[str, int]

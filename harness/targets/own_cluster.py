@@ -21,8 +21,8 @@ from staticfire.system_under_test import config as node_config
 from staticfire.system_under_test.acl.signature import Credentials
 from staticfire.system_under_test.broker.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.client.producer import ProducerConfig
-from staticfire.system_under_test.client.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.producer.producer import ProducerConfig
 from staticfire.system_under_test.env import Env, Storage, TlsMode
 from staticfire.system_under_test.mode import Mode
 from staticfire.system_under_test.name_server.config import NameServerConfig

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from staticfire.system_under_test.admin.client import AdminClient, read_int
 from staticfire.system_under_test.admin.errors import AdminError
-from staticfire.system_under_test.client.pulling import (
+from staticfire.system_under_test.client.consumer.pulling import (
     PullAnswer,
     PullOutcome,
     pull_command,
     read_answer,
 )
-from staticfire.system_under_test.client.subscription import ALL, Subscription
+from staticfire.system_under_test.client.consumer.subscription import ALL, Subscription
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ConsumeDirectlyResult
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode

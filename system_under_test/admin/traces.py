@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staticfire.system_under_test.admin import messages
 from staticfire.system_under_test.admin.client import AdminClient
-from staticfire.system_under_test.client.trace_reading import TraceEvent, read_trace
+from staticfire.system_under_test.client.trace.trace_reading import TraceEvent, read_trace
 
 
 async def of_message(

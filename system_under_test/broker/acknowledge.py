@@ -10,8 +10,8 @@ from staticfire.system_under_test.broker.put_times import PutTimes
 from staticfire.system_under_test.broker.replication.ha import HaService
 from staticfire.system_under_test.broker.waiting import Answer, WaitingSends
 from staticfire.system_under_test.protocol.codes import ResponseCode
-from staticfire.system_under_test.store.message_store import MessageStore
-from staticfire.system_under_test.store.replication_policy import ReplicationPolicy
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.replication.replication_policy import ReplicationPolicy
 
 NS_PER_S = 1_000_000_000
 

@@ -31,7 +31,7 @@ from staticfire.system_under_test.broker.store_config import make_store_config
 from staticfire.system_under_test.broker.topics import TopicChange
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.policies import broker_policies
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 __all__ = ["Components"]

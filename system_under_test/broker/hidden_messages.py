@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticfire.system_under_test.store.consume_queue import ConsumeQueue
 from staticfire.system_under_test.store.metadata_file import MetadataFile
-from staticfire.system_under_test.store.queue_table import QueueTable
+from staticfire.system_under_test.store.queues.consume_queue import ConsumeQueue
+from staticfire.system_under_test.store.queues.queue_table import QueueTable
 
 __all__ = ["HiddenMessages"]
 

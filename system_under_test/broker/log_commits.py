@@ -8,7 +8,7 @@ from staticfire.system_under_test.broker.administration.statistics_requests impo
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.flow_control import FlowControl
 from staticfire.system_under_test.broker.periodic import Schedule
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 NS_PER_S = 1_000_000_000
 

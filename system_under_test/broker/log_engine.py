@@ -15,7 +15,7 @@ from staticfire.system_under_test.broker.replication.ha_config import HaEvents, 
 from staticfire.system_under_test.broker.store_config import make_store_config
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.policies import BrokerPolicies
-from staticfire.system_under_test.store.message_store import MessageStore, RecoveryReport
+from staticfire.system_under_test.store.assembly.message_store import MessageStore, RecoveryReport
 
 __all__ = ["LogEngine"]
 

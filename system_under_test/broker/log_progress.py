@@ -18,14 +18,14 @@ from staticfire.system_under_test.broker.replication.ha import HaService
 from staticfire.system_under_test.broker.waiting import Answer
 from staticfire.system_under_test.env import Worker
 from staticfire.system_under_test.policies import BrokerPolicies
-from staticfire.system_under_test.store.errors import StoreError
-from staticfire.system_under_test.store.message_store import (
+from staticfire.system_under_test.store.assembly.message_store import (
     Dispatched,
     FlushTask,
     MessageStore,
     QueueFlushTask,
 )
-from staticfire.system_under_test.store.retention import Removal
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.retention.retention import Removal
 from staticfire.system_under_test.worker import ExecutorWorker
 
 __all__ = ["LogProgress"]

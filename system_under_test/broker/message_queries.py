@@ -16,8 +16,8 @@ from staticfire.system_under_test.protocol.headers import (
 )
 from staticfire.system_under_test.remoting import Connection
 from staticfire.system_under_test.remoting.pieces import Pieces
-from staticfire.system_under_test.store.key_search import KeyFound, KeyQuery, KeySearch
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery, KeySearch
 
 __all__ = ["MessageQueries"]
 

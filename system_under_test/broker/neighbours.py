@@ -17,7 +17,7 @@ from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.policies import RegistrationKind
 from staticfire.system_under_test.protocol.bodies import TopicConfigTable
 from staticfire.system_under_test.remoting import RemotingClient
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 __all__ = ["Neighbours"]
 

@@ -29,7 +29,7 @@ from staticfire.system_under_test.broker.services.message_services import (
 )
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.remoting import Handler
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 __all__ = ["Processors"]
 

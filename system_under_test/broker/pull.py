@@ -17,7 +17,7 @@ from staticfire.system_under_test.protocol.codes import FAQ, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import PullMessageHeader
 from staticfire.system_under_test.remoting import Connection
-from staticfire.system_under_test.store.message_store import (
+from staticfire.system_under_test.store.assembly.message_store import (
     Dispatched,
     GetResult,
     GetStatus,

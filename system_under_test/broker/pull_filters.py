@@ -29,7 +29,7 @@ from staticfire.system_under_test.protocol.bodies import SubscriptionData
 from staticfire.system_under_test.protocol.codes import FAQ, ResponseCode
 from staticfire.system_under_test.protocol.headers import PullMessageHeader
 from staticfire.system_under_test.protocol.message import RecordError, record_properties
-from staticfire.system_under_test.store.message_store import Dispatched
+from staticfire.system_under_test.store.assembly.message_store import Dispatched
 from staticfire.system_under_test.store.record_filter import ExtensionUnit, RecordFilter
 
 __all__ = [

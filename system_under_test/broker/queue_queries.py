@@ -16,7 +16,7 @@ from staticfire.system_under_test.protocol.headers import (
     UpdateConsumerOffsetHeader,
 )
 from staticfire.system_under_test.remoting import Connection
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 
 class QueueQueries:

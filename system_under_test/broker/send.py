@@ -39,8 +39,12 @@ from staticfire.system_under_test.protocol.message import (
     encode_properties,
 )
 from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.assembly.message_store import (
+    MessageStore,
+    PutResult,
+    PutStatus,
+)
 from staticfire.system_under_test.store.index_keys import USER_KEYS
-from staticfire.system_under_test.store.message_store import MessageStore, PutResult, PutStatus
 
 MULTI_TAGS_FLAG = 0x2  # RocketMQ, MessageSysFlag
 BATCH_MESSAGES_MAX = 10_000  # stored in one go: 80 ms. RocketMQ bounds the bytes of a batch alone

@@ -6,7 +6,7 @@ from staticfire.system_under_test.broker.administration.statistics import Broker
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
 from staticfire.system_under_test.env import Log
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 CHECK_INTERVAL_S = 180.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.store.config import StoreConfig
+from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
 from staticfire.system_under_test.store.transient_pool import PoolConfig
 

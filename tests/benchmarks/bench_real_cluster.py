@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import quantiles
 
-from staticfire.system_under_test.client.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import SendMessageHeader

@@ -18,8 +18,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import quantiles
 
-from staticfire.system_under_test.client.producer import Producer, ProducerConfig
-from staticfire.system_under_test.client.transactions import TransactionState
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.transactions import TransactionState
 from staticfire.system_under_test.protocol.codes import RequestCode, SendStatus
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from staticfire.harness.local_cluster import LocalCluster
+from staticfire.system_under_test.client.consumer.push.push_consumer import (
+    ConsumerConfig,
+    PushConsumer,
+)
 from staticfire.system_under_test.client.message_properties import retry_topic
-from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
 from staticfire.system_under_test.real_env import make_env
 from tests.support import cpp_everything as cpp
 from tests.support.cpp_load import IS_INSTALLED

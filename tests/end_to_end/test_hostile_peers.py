@@ -13,9 +13,13 @@ from random import Random
 import pytest
 
 from staticfire.harness.local_cluster.ports import free_ports
-from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendResult
-from staticfire.system_under_test.client.pulling import pull_command
-from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.client.consumer.pulling import pull_command
+from staticfire.system_under_test.client.consumer.subscription import Subscription
+from staticfire.system_under_test.client.producer.producer import (
+    Producer,
+    ProducerConfig,
+    SendResult,
+)
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
 from staticfire.system_under_test.protocol.frames import FrameDecoder

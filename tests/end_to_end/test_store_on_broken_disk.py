@@ -14,7 +14,11 @@ from staticfire.faults.linux.disks.power_loss import PowerLoss, cut_power
 from staticfire.faults.linux.machine import Machine
 from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.real_env import RealStorage
-from staticfire.system_under_test.store.message_store import MessageStore, PutStatus, StoreConfig
+from staticfire.system_under_test.store.assembly.message_store import (
+    MessageStore,
+    PutStatus,
+    StoreConfig,
+)
 from tests.support.new_disk import new_disk
 from tests.system_under_test.store.store_on_disk import ScriptedClock, SilentLog, make_message
 

@@ -19,7 +19,7 @@ from staticfire.harness.generators.illegal_sends import NO_NEW_TOPICS
 from staticfire.harness.targets.consumer_options import consumer_options
 from staticfire.harness.targets.own_cluster import OwnCluster, check_properties
 from staticfire.harness.workloads.catalogue import WORKLOADS
-from staticfire.system_under_test.client import allocation
+from staticfire.system_under_test.client.consumer.rebalance import allocation
 from staticfire.system_under_test.mode import Mode
 
 

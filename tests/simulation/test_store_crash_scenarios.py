@@ -10,8 +10,8 @@ from collections.abc import Callable
 from staticfire.harness.simulation.disk import PowerCut, SimDisk
 from staticfire.harness.store_crash.plan import CycleClock, SilentLog
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.store.config import StoreConfig
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.appending.config import StoreConfig
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.results import PutStatus
 from tests.support.disks import make_disk
 from tests.support.small_index import SMALL_INDEX

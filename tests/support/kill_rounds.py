@@ -14,8 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from staticfire.harness.clients.payload import is_intact, key_of, make_body
-from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendFailed
-from staticfire.system_under_test.client.pull_consumer import PullConsumer, PullConsumerConfig
+from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
+    PullConsumer,
+    PullConsumerConfig,
+)
+from staticfire.system_under_test.client.producer.producer import (
+    Producer,
+    ProducerConfig,
+    SendFailed,
+)
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message

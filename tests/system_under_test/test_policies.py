@@ -9,7 +9,7 @@ import pytest
 from staticfire.system_under_test.broker.config import BrokerRole
 from staticfire.system_under_test.mode import Mode
 from staticfire.system_under_test.policies import BROKER_POLICIES
-from staticfire.system_under_test.store.key_search import KeyQuery
+from staticfire.system_under_test.store.index.key_search import KeyQuery
 from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message, search
 
 

@@ -8,8 +8,8 @@ from staticfire.harness.cli.admin.answers import Answer, Table, time_text
 from staticfire.harness.cli.admin.command import admin_command, int_option, text_option
 from staticfire.system_under_test.admin import AdminClient, traces
 from staticfire.system_under_test.admin.errors import AdminError
-from staticfire.system_under_test.client.trace_reading import TraceEvent
-from staticfire.system_under_test.client.tracing import TRACE_TOPIC
+from staticfire.system_under_test.client.producer.tracing import TRACE_TOPIC
+from staticfire.system_under_test.client.trace.trace_reading import TraceEvent
 
 COLUMNS = ("kind", "time", "group", "status", "costMs", "tries", "topic", "broker", "requestId")
 

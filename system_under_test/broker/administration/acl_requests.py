@@ -17,9 +17,9 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from staticfire.system_under_test.store.errors import StoreError
-from staticfire.system_under_test.store.message_store import MessageStore
 
 WATCH_INTERVAL_S = 0.5  # RocketMQ, FileWatchService
 NOT_ENABLED = "aclEnable is false"

@@ -29,7 +29,7 @@ from staticfire.system_under_test.config import BROKER_PROPERTIES
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.remoting import Handler
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 LOCK_SCAN_INTERVAL_S = 60.0
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from staticfire.system_under_test.broker.flow_control import FlowControl
 from staticfire.system_under_test.broker.request_classes import RequestClass
 from staticfire.system_under_test.broker.request_queue import NS_PER_MS, RequestQueue
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
-from staticfire.system_under_test.store.message_store import MessageStore
 
 QUEUES_WITH_WAITS = (RequestClass.SEND, RequestClass.PULL, RequestClass.QUERY)
 

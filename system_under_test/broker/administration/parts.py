@@ -18,7 +18,7 @@ from staticfire.system_under_test.broker.queue_locks import QueueLocks
 from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
 from staticfire.system_under_test.broker.topics import Topics
 from staticfire.system_under_test.env import Clock, Storage
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 # Further lines of code 28, from components that have some.
 Figures = Callable[[], dict[str, object]]

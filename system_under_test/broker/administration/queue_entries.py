@@ -17,7 +17,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers_admin import QueryConsumeQueueHeader
 from staticfire.system_under_test.protocol.json_pretty import dumps_pretty
 from staticfire.system_under_test.remoting import Connection, Handler
-from staticfire.system_under_test.store.consume_queue import Entry
+from staticfire.system_under_test.store.queues.consume_queue import Entry
 from staticfire.system_under_test.store.record_filter import ExtensionUnit
 
 ENTRIES_MAX = 10_000  # of one answer

@@ -10,8 +10,8 @@ from staticfire.system_under_test.broker.periodic import Schedule
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, Handler
-from staticfire.system_under_test.store.message_store import MessageStore
-from staticfire.system_under_test.store.retention import Removal
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.retention.retention import Removal
 
 __all__ = ["Cleaning"]
 

@@ -6,8 +6,8 @@ from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.metadata_tables import MetadataTables
 from staticfire.system_under_test.broker.replication.metadata_restore import MetadataRestore
 from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.errors import StoreError
-from staticfire.system_under_test.store.message_store import MessageStore
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 

@@ -1,7 +1,6 @@
 """The asyncio shell of replication: the HA port, and the catch-up of a restarted master (RocketMQ, HAService).
 
-The protocol itself is in `staticfire.system_under_test.store.replication`, the reading side in `ha_follower`.
-Everything here is
+The protocol itself is in `store/replication/replication.py`, the reading side in `ha_follower`. Everything here is
 woken by events; one timer of 5 s sends heartbeats and ends silent connections.
 """
 
@@ -18,8 +17,8 @@ from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.remoting import listen
 from staticfire.system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
 from staticfire.system_under_test.store.config_changes import take_over
-from staticfire.system_under_test.store.replica_receiver import cut_partial_record
-from staticfire.system_under_test.store.replication import ReplicaSender, ReplicatedLog
+from staticfire.system_under_test.store.replication.replica_receiver import cut_partial_record
+from staticfire.system_under_test.store.replication.replication import ReplicaSender, ReplicatedLog
 
 CATCH_UP_RETRY_S = (
     0.1  # a peer that starts with us is there in a moment; each further attempt waits twice as long

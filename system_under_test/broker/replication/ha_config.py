@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.store.replication_policy import ReplicationPolicy
+from staticfire.system_under_test.store.replication.replication_policy import ReplicationPolicy
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The two ends of an HA connection: bytes from and to `staticfire.system_under_test.store.replication`."""
+"""The two ends of an HA connection: bytes from and to `staticfire.system_under_test.store.replication.replication`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Protocol, cast
 
 from staticfire.system_under_test.env import Log
 from staticfire.system_under_test.store.errors import StoreError
-from staticfire.system_under_test.store.replica_receiver import Diverged, Reconnect
-from staticfire.system_under_test.store.replication import ReplicaSender, ReplicationError
+from staticfire.system_under_test.store.replication.replica_receiver import Diverged, Reconnect
+from staticfire.system_under_test.store.replication.replication import (
+    ReplicaSender,
+    ReplicationError,
+)
 
 WRITE_BUFFER_SIZE_MAX = 256 << 10  # bytes on their way to one replica
 

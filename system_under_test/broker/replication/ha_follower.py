@@ -15,8 +15,15 @@ from staticfire.system_under_test.broker.replication.ha_config import HaConfig
 from staticfire.system_under_test.broker.replication.ha_connections import HaLink, Receiver
 from staticfire.system_under_test.env import Log, Tls, TlsError
 from staticfire.system_under_test.remoting import parse_address
-from staticfire.system_under_test.store.replica_receiver import CatchUpReceiver, Diverged, Reconnect
-from staticfire.system_under_test.store.replication import ReplicatedLog, ReplicationError
+from staticfire.system_under_test.store.replication.replica_receiver import (
+    CatchUpReceiver,
+    Diverged,
+    Reconnect,
+)
+from staticfire.system_under_test.store.replication.replication import (
+    ReplicatedLog,
+    ReplicationError,
+)
 
 NS_PER_S = 1_000_000_000
 CONNECT_TIMEOUT_S = 5.0  # RocketMQ: HAClient.connectMaster

@@ -14,7 +14,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import ViewMessageHeader
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError, parse_address
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 __all__ = ["RecordRepair"]
 

@@ -21,9 +21,9 @@ from staticfire.system_under_test.broker.services.safe_progress import SafeProgr
 from staticfire.system_under_test.broker.topics import HALF_TOPIC
 from staticfire.system_under_test.env import Clock, Log
 from staticfire.system_under_test.protocol.message import Message, RecordError, decode_record
-from staticfire.system_under_test.store.consume_queue import Entry
+from staticfire.system_under_test.store.assembly.message_store import MessageStore, PutStatus
 from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
-from staticfire.system_under_test.store.message_store import MessageStore, PutStatus
+from staticfire.system_under_test.store.queues.consume_queue import Entry
 
 RETRY_MS = 100  # RocketMQ, DELAY_FOR_A_WHILE
 LOOK_INTERVAL_MAX_MS = 1_000  # the wall clock may step meanwhile

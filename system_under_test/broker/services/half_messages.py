@@ -19,7 +19,11 @@ from staticfire.system_under_test.protocol.message import (
     RecordError,
     decode_record,
 )
-from staticfire.system_under_test.store.message_store import MessageStore, PutResult, PutStatus
+from staticfire.system_under_test.store.assembly.message_store import (
+    MessageStore,
+    PutResult,
+    PutStatus,
+)
 
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 OP_PROPERTIES = {"TAGS": "d", "WAIT": "true"}  # RocketMQ, TransactionalMessageUtil.REMOVETAG

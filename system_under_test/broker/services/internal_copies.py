@@ -15,7 +15,11 @@ from staticfire.system_under_test.broker.visibility import Log, Replicas
 from staticfire.system_under_test.broker.waiting import Answer
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.store.message_store import MessageStore, PutResult, PutStatus
+from staticfire.system_under_test.store.assembly.message_store import (
+    MessageStore,
+    PutResult,
+    PutStatus,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, Handler
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 CHECKED_AT_ONCE = 64  # half messages between two looks at the rest of the world

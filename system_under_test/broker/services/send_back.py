@@ -29,7 +29,7 @@ from staticfire.system_under_test.protocol.message import (
     offset_message_id,
 )
 from staticfire.system_under_test.remoting import Connection
-from staticfire.system_under_test.store.message_store import MessageStore, PutStatus
+from staticfire.system_under_test.store.assembly.message_store import MessageStore, PutStatus
 
 RETRY_TOPIC_PROPERTY = "RETRY_TOPIC"
 ORIGIN_ID_PROPERTY = "ORIGIN_MESSAGE_ID"

@@ -32,7 +32,7 @@ from staticfire.system_under_test.protocol.headers import (
 )
 from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
 from staticfire.system_under_test.remoting import Connection
-from staticfire.system_under_test.store.message_store import PutResult, PutStatus
+from staticfire.system_under_test.store.assembly.message_store import PutResult, PutStatus
 
 PRODUCER_GROUP_PROPERTY = "PGROUP"
 CHECK_TIMES_PROPERTY = "TRANSACTION_CHECK_TIMES"

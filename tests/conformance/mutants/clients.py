@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
-from staticfire.system_under_test.client import allocation, producer
-from staticfire.system_under_test.client.concurrent_consumption import ConcurrentConsumption
-from staticfire.system_under_test.client.lock_table import LockTable
-from staticfire.system_under_test.client.ordered_queues import OrderedQueues, place_of_key
-from staticfire.system_under_test.client.process_queue import ProcessQueue
-from staticfire.system_under_test.client.queue_locking import QueueLocking
-from staticfire.system_under_test.client.rebalancing import Rebalancing
-from staticfire.system_under_test.client.routes import BrokerRoute, Route
-from staticfire.system_under_test.client.send_back import SendBack
-from staticfire.system_under_test.client.subscription import Subscription
+from staticfire.system_under_test.client.consumer.process_queue import ProcessQueue
+from staticfire.system_under_test.client.consumer.push.concurrent_consumption import (
+    ConcurrentConsumption,
+)
+from staticfire.system_under_test.client.consumer.rebalance import allocation
+from staticfire.system_under_test.client.consumer.rebalance.lock_table import LockTable
+from staticfire.system_under_test.client.consumer.rebalance.queue_locking import QueueLocking
+from staticfire.system_under_test.client.consumer.rebalance.rebalancing import Rebalancing
+from staticfire.system_under_test.client.consumer.subscription import Subscription
+from staticfire.system_under_test.client.producer import producer
+from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, place_of_key
+from staticfire.system_under_test.client.producer.send_back import SendBack
+from staticfire.system_under_test.client.routing.routes import BrokerRoute, Route
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from tests.conformance.mutants.mutant import system
 

@@ -12,7 +12,7 @@ from staticfire.system_under_test.broker.pull import PullProcessor
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.pull_limits import FixedPullLimits
-from staticfire.system_under_test.store.reading import QueueReader
+from staticfire.system_under_test.store.reading.reading import QueueReader
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand

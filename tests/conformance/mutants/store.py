@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from staticfire.harness.conformance.bench import Bench
-from staticfire.system_under_test.store import index_file
-from staticfire.system_under_test.store.index_layout import INDEX_ENTRY, SECONDS_MAX
+from staticfire.system_under_test.store.index import index_file
+from staticfire.system_under_test.store.index.index_layout import INDEX_ENTRY, SECONDS_MAX
 from tests.conformance.mutants.mutant import system
 
 Files = dict[str, bytes]

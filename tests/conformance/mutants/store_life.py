@@ -11,7 +11,7 @@ from staticfire.harness.conformance.bench import Bench
 from staticfire.system_under_test.broker.administration.retention import Cleaning
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.store.index_recovery import IndexRecovery
+from staticfire.system_under_test.store.index.index_recovery import IndexRecovery
 from tests.conformance.mutants.mutant import answers, system
 from tests.conformance.mutants.store import alter_files
 

@@ -9,7 +9,7 @@ import pytest
 from staticfire.harness.clients import producer
 from staticfire.harness.clients.producer import OtherAccounts
 from staticfire.harness.simulation.world import World
-from staticfire.system_under_test.client.producer import ProducerConfig
+from staticfire.system_under_test.client.producer.producer import ProducerConfig
 from staticfire.system_under_test.env import Env
 
 CONFIG = ProducerConfig(group="orders", name_servers=("n:1",), client_id="1.1.1.1@p")

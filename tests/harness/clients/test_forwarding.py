@@ -13,8 +13,8 @@ from staticfire.harness.clients import forwarding
 from staticfire.harness.clients.forwarding import Forwarder
 from staticfire.harness.clients.port import ClientPort
 from staticfire.harness.simulation.world import World
-from staticfire.system_under_test.client.producer import Producer
-from staticfire.system_under_test.client.send_result import SendFailed, SendResult
+from staticfire.system_under_test.client.producer.producer import Producer
+from staticfire.system_under_test.client.producer.send_result import SendFailed, SendResult
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message, offset_message_id

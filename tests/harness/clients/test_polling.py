@@ -13,9 +13,13 @@ from staticfire.harness.clients.consumer_kinds import CHOOSING, CONSUMER_KINDS, 
 from staticfire.harness.clients.polling import QueueReader, share_of
 from staticfire.harness.clients.port import ClientPort
 from staticfire.harness.simulation.world import World
-from staticfire.system_under_test.client.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
+    PullAnswer,
+    PullConsumer,
+    PullOutcome,
+)
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
 from staticfire.system_under_test.client.errors import BrokerNotAvailable, BrokerRefused
-from staticfire.system_under_test.client.pull_consumer import PullAnswer, PullConsumer, PullOutcome
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.message import Message

@@ -42,8 +42,8 @@ from staticfire.system_under_test.protocol.command import RemotingCommand, decod
 from staticfire.system_under_test.protocol.message import Message, decode_record, encode_properties
 from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.remoting.connection import failed
-from staticfire.system_under_test.store.config import StoreConfig
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.appending.config import StoreConfig
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from staticfire.system_under_test.acl.signature import Sign
-from staticfire.system_under_test.client import client_instance
+from staticfire.system_under_test.client.routing import client_instance
 from tests.system_under_test.client.scripted_remoting import ScriptedRemoting
 
 

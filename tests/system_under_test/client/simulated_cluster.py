@@ -11,9 +11,16 @@ from staticfire.harness.simulation.process import SimProcess
 from staticfire.harness.simulation.world import World
 from staticfire.system_under_test.broker.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.client.producer import Producer, ProducerConfig, SendFailed
-from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
-from staticfire.system_under_test.client.transactions import Execute
+from staticfire.system_under_test.client.consumer.push.push_consumer import (
+    ConsumerConfig,
+    PushConsumer,
+)
+from staticfire.system_under_test.client.producer.producer import (
+    Producer,
+    ProducerConfig,
+    SendFailed,
+)
+from staticfire.system_under_test.client.producer.transactions import Execute
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main

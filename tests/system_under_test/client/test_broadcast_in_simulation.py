@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from staticfire.harness.simulation.clock import EPOCH_MS
-from staticfire.system_under_test.client.consumer_config import ConsumerConfig
-from staticfire.system_under_test.client.offset_store import ConsumeFrom
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom
 from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import Cluster
 

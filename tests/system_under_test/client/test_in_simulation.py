@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from staticfire.system_under_test.client.pull_consumer import (
+from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
     PullConsumer,
     PullConsumerConfig,
     PullOutcome,

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from staticfire.system_under_test.client.allocation import allocate_as_told
+from staticfire.system_under_test.client.consumer.pull.lite_pull_consumer import (
+    LitePullConfig,
+    LitePullConsumer,
+)
+from staticfire.system_under_test.client.consumer.rebalance.allocation import allocate_as_told
 from staticfire.system_under_test.client.errors import ClientError
-from staticfire.system_under_test.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo

@@ -6,7 +6,11 @@ import asyncio
 
 import pytest
 
-from staticfire.system_under_test.client.producer import (
+from staticfire.system_under_test.client.consumer.push.push_consumer import (
+    ConsumerConfig,
+    PushConsumer,
+)
+from staticfire.system_under_test.client.producer.producer import (
     Producer,
     Reply,
     RequestTimeout,
@@ -15,7 +19,6 @@ from staticfire.system_under_test.client.producer import (
     TransactionResult,
     TransactionState,
 )
-from staticfire.system_under_test.client.push_consumer import ConsumerConfig, PushConsumer
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message

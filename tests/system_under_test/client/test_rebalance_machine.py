@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from staticfire.system_under_test.broker.queue_locks import QueueLocks
-from staticfire.system_under_test.client.allocation import Allocate, strategy
-from staticfire.system_under_test.client.lock_table import LockTable
+from staticfire.system_under_test.client.consumer.rebalance.allocation import Allocate, strategy
+from staticfire.system_under_test.client.consumer.rebalance.lock_table import LockTable
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 GROUP = "g"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from staticfire.system_under_test.protocol.message import Message, encode_record
-from staticfire.system_under_test.store.message_store import MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.record_scan import RECORD_HEADER_SIZE
 
 __all__ = ["body_with_record"]

@@ -6,14 +6,7 @@ from random import Random
 
 from staticfire.harness.simulation.disk import DiskOptions, SimDisk
 from staticfire.system_under_test.protocol.message import Message, decode_record
-from staticfire.system_under_test.store.key_search import (
-    KeyFound,
-    KeyQuery,
-    KeySearch,
-    KeySearchRules,
-    ReadRecord,
-)
-from staticfire.system_under_test.store.message_store import (
+from staticfire.system_under_test.store.assembly.message_store import (
     Dispatched,
     MessageStore,
     PutResult,
@@ -21,7 +14,14 @@ from staticfire.system_under_test.store.message_store import (
     RecoveryReport,
     StoreConfig,
 )
-from staticfire.system_under_test.store.store_policy import CAREFUL_STORE
+from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE
+from staticfire.system_under_test.store.index.key_search import (
+    KeyFound,
+    KeyQuery,
+    KeySearch,
+    KeySearchRules,
+    ReadRecord,
+)
 
 ROOT = "/store"
 LOG_FOLDER = f"{ROOT}/commitlog"

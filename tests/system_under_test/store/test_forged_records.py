@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from staticfire.system_under_test.protocol.message import decode_record
-from staticfire.system_under_test.store import commit_log
+from staticfire.system_under_test.store.log import commit_log
 from staticfire.system_under_test.store.record_scan import RECORD_HEADER_SIZE
 from tests.system_under_test.store.forged_records import body_with_record
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message

@@ -10,8 +10,12 @@ import pytest
 
 from staticfire.harness.simulation.disk import PowerCut, SimDisk, SimFile
 from staticfire.system_under_test.env import DiskUsage
+from staticfire.system_under_test.store.assembly.message_store import (
+    PutStatus,
+    StoreError,
+    StoreLocked,
+)
 from staticfire.system_under_test.store.log_folders import LogFolders
-from staticfire.system_under_test.store.message_store import PutStatus, StoreError, StoreLocked
 from staticfire.system_under_test.store.retention_config import RetentionConfig
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
 

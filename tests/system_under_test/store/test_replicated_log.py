@@ -9,13 +9,17 @@ from random import Random
 import pytest
 
 from staticfire.harness.simulation.disk import PowerCut
-from staticfire.system_under_test.store.message_store import NoSpace, RecordInvalid, StoreError
-from staticfire.system_under_test.store.replica_receiver import (
+from staticfire.system_under_test.store.assembly.message_store import (
+    NoSpace,
+    RecordInvalid,
+    StoreError,
+)
+from staticfire.system_under_test.store.replication.replica_receiver import (
     CatchUpReceiver,
     Reconnect,
     ReplicaReceiver,
 )
-from staticfire.system_under_test.store.replication import (
+from staticfire.system_under_test.store.replication.replication import (
     HEADER,
     REPORT,
     ReplicaSender,

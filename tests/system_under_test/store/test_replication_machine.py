@@ -16,14 +16,14 @@ from hypothesis.stateful import (
     rule,
 )
 
-from staticfire.system_under_test.store.replica_receiver import (
+from staticfire.system_under_test.store.replication.replica_receiver import (
     CatchUpReceiver,
     Diverged,
     Reconnect,
     ReplicaReceiver,
     cut_partial_record,
 )
-from staticfire.system_under_test.store.replication import ReplicaSender
+from staticfire.system_under_test.store.replication.replication import ReplicaSender
 from tests.system_under_test.store.memory_log import MemoryLog
 
 slave_numbers = st.integers(0, 2)  # taken modulo the number of slaves

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from staticfire.system_under_test.protocol.message import MAGIC_BLANK, Message
-from staticfire.system_under_test.store.store_policy import CAREFUL_STORE
+from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE
 from tests.system_under_test.store.store_on_disk import (
     INDEX_FOLDER,
     LOG_FOLDER,

@@ -10,7 +10,7 @@ import pytest
 from staticfire.system_under_test.acl.signature import Credentials, make_signer
 from staticfire.system_under_test.broker.administration.acl_requests import topic_at
 from staticfire.system_under_test.client.errors import ClientError
-from staticfire.system_under_test.client.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message

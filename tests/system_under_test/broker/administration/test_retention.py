@@ -9,7 +9,7 @@ import pytest
 from staticfire.system_under_test.broker.administration.retention import Cleaning
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.store.retention import Removal
+from staticfire.system_under_test.store.retention.retention import Removal
 from tests.system_under_test.broker.bench import Bench, Peer
 
 

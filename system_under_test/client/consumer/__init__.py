@@ -1,0 +1,1 @@
+"""What all consumers share: subscriptions, pulls, messages of a queue, calls of a listener."""

@@ -1,0 +1,1 @@
+"""Consumers that are asked for messages: pull and lite pull."""

@@ -1,0 +1,132 @@
+"""Asking brokers for queues that this client may consume alone (RocketMQ: RebalanceImpl.lock, lockAll, unlock).
+
+A lock is in the memory of a master. A client that cannot be sure to have one any more gives the queue up at once: the
+broker says no, has been silent for too long, or was lost and may have forgotten everything. RocketMQ goes on with what
+it has cached, which others may have consumed meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from staticfire.system_under_test.client.consumer.rebalance.lock_table import LockTable
+from staticfire.system_under_test.client.routing.client_instance import ClientInstance
+from staticfire.system_under_test.client.waiting import see_exception, succeeded, wait_until
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+
+RENEW_INTERVAL_S = 20.0  # RocketMQ: rocketmq.client.rebalance.lockInterval
+LOCK_TIMEOUT_S = 1.0  # RocketMQ: MQClientAPIImpl.lockBatchMQ
+
+
+class QueueLocking:
+    """The locks of one group on behalf of one client.
+
+    Args:
+        on_lost: called with queues that are not ours alone any more, or may not be.
+    """
+
+    def __init__(
+        self, client: ClientInstance, group: str, on_lost: Callable[[list[MessageQueue]], None]
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._on_lost = on_lost
+        self._table = LockTable()
+        self._loop = asyncio.get_running_loop()
+
+    def is_held(self, queue: MessageQueue) -> bool:
+        return self._table.is_held(queue, self._loop.time())
+
+    def asked_at_s(self, queue: MessageQueue) -> float | None:
+        return self._table.asked_at_s(queue)
+
+    async def lock(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+        """Those of the queues that are ours now."""
+        asked_at_s = self._loop.time()
+        answers = await self._ask(queues)
+        granted = [queue for queue in queues if queue in answers.get(queue.broker_name, ())]
+        for queue in granted:
+            self._table.granted(queue, asked_at_s)
+        return granted
+
+    async def renew(self) -> None:
+        """Keep what we have. A broker that does not answer leaves us what it has given us for a while."""
+        asked_at_s = self._loop.time()
+        queues = self._table.queues
+        answers = await self._ask(queues)
+        lost = []
+        for queue in queues:
+            if self._table.asked_at_s(queue) is None or queue.broker_name not in answers:
+                continue  # given up meanwhile, or not answered
+            if queue in answers[queue.broker_name]:
+                self._table.granted(queue, asked_at_s)
+            else:
+                self._table.forget(queue)
+                lost.append(queue)
+        self._tell_lost(lost)
+
+    def check(self) -> None:
+        """Give up what was not renewed in time."""
+        self._tell_lost(self._table.take_expired(self._loop.time()))
+
+    def broker_lost(self, address: str) -> None:
+        """A broker is silent or its connection ended: after a restart it would give our queues to any client."""
+        names = {queue.broker_name: None for queue in self._table.queues}
+        self._tell_lost(
+            self._table.take_of(name for name in names if self._client.master(name) == address)
+        )
+
+    def unlock(self, queues: Iterable[MessageQueue]) -> None:
+        """Give queues back, one way. A broker that misses this frees them after a minute."""
+        for broker_name, ours in by_broker(queues).items():
+            for queue in ours:
+                self._table.forget(queue)
+            address = self._client.master(broker_name)
+            connection = None if address is None else self._client.remoting.connection(address)
+            if connection is not None:
+                connection.invoke_oneway(self._command(RequestCode.UNLOCK_BATCH_MQ, ours))
+
+    def _tell_lost(self, lost: list[MessageQueue]) -> None:
+        if lost:
+            self._client.env.log.warning("queues are not ours any more", queues=len(lost))
+            self._on_lost(lost)
+
+    async def _ask(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        """What the masters say that we hold, by broker name; those that do not answer are left out."""
+        asked: dict[str, asyncio.Future[RemotingCommand]] = {}
+        for broker_name, ours in by_broker(queues).items():
+            address = self._client.master(broker_name)
+            if address is not None and self._client.health.is_answering(address):
+                command = self._command(RequestCode.LOCK_BATCH_MQ, ours)
+                answer = asked[broker_name] = self._client.ask(address, command, LOCK_TIMEOUT_S)
+                answer.add_done_callback(see_exception)
+        await wait_until(list(asked.values()), lambda: False, None)
+        return {
+            name: self._read(answer.result()) for name, answer in asked.items() if succeeded(answer)
+        }
+
+    def _read(self, response: RemotingCommand) -> list[MessageQueue]:
+        if response.code != ResponseCode.SUCCESS:
+            return []
+        try:
+            return LockedQueues.from_bytes(response.body).queues
+        except ValueError as error:
+            self._client.env.log.warning("answer about locks cannot be read", error=str(error))
+            return []
+
+    def _command(self, code: RequestCode, queues: Sequence[MessageQueue]) -> RemotingCommand:
+        body = QueueLockRequest(
+            consumer_group=self._group, client_id=self._client.client_id, queues=list(queues)
+        )
+        return RemotingCommand.request(code, body=body.encode())
+
+
+def by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    found: dict[str, list[MessageQueue]] = {}
+    for queue in queues:
+        found.setdefault(queue.broker_name, []).append(queue)
+    return found

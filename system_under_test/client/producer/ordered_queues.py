@@ -1,0 +1,52 @@
+"""Same key, same queue: which queue a message with a sharding key goes to (RocketMQ: SelectMessageQueueByHash).
+
+RocketMQ counts only queues whose master is in the route, so while a master is away every key moves to another queue,
+and back later: order is gone. Here a key keeps its queue as long as the topic keeps its shape, and what cannot be sent
+there fails.
+"""
+
+from __future__ import annotations
+
+from staticfire.system_under_test.client.routing.routes import Route
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import java_string_hash
+
+
+def place_of_key(key: str, count: int) -> int:
+    """The number below `count` that belongs to a key: Java's hash, the sign of its remainder dropped."""
+    return abs(java_string_hash(key)) % count
+
+
+class OrderedQueues:
+    """The queues of each topic that keys are spread over.
+
+    A broker that has vanished from the route keeps its place, because it comes back; one that has become read-only
+    has lost it, as has one that an order configuration (`orderTopicConf`) does not name.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[str, int]] = {}  # by topic and broker name
+
+    def queue_of(self, key: str, route: Route) -> MessageQueue | None:
+        """The queue for `key`; None if no queue of the topic can be written to."""
+        counts = self._counts_of(route)
+        place = sum(counts.values())
+        if not place:
+            return None
+        place = place_of_key(key, place)
+        for broker_name in sorted(counts):
+            if place < counts[broker_name]:
+                return MessageQueue(route.topic, broker_name, place)
+            place -= counts[broker_name]
+        raise AssertionError("a place below the sum lies in one of the parts")
+
+    def _counts_of(self, route: Route) -> dict[str, int]:
+        fresh = route.ordered_counts
+        if route.is_template or route.has_order_configuration:
+            return fresh
+        known = self._counts.setdefault(route.topic, {})
+        for broker_name in list(known):
+            if broker_name in route.brokers:
+                del known[broker_name]
+        known.update(fresh)
+        return known

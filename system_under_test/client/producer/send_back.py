@@ -1,0 +1,145 @@
+"""Having a message come again later (RocketMQ: DefaultMQPushConsumerImpl.sendMessageBack).
+
+The broker that holds it stores a copy for the retry topic of the group; if it does not say that it did, the message
+itself is sent to that topic, on any broker. Issues of other clients (C++ 208, Go 797) took any answer for a good one,
+and lost messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from staticfire.system_under_test.client.message_properties import (
+    CONSUME_START,
+    DELAY_LEVEL,
+    ORIGIN_ID,
+    RECONSUME_TIMES,
+    RECONSUME_TIMES_MAX,
+    RETRY_TOPIC,
+    TRANSACTION,
+    UNIQUE_KEY,
+    WAIT,
+    retry_topic,
+)
+from staticfire.system_under_test.client.producer.send_result import SendFailed
+from staticfire.system_under_test.client.producer.sender import Sender
+from staticfire.system_under_test.client.routing.client_instance import ClientInstance
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.compression import COMPRESSED_FLAG, TYPE_MASK, ZLIB_TYPES
+from staticfire.system_under_test.protocol.headers import ConsumerSendMsgBackHeader
+from staticfire.system_under_test.protocol.message import Message, offset_message_id
+from staticfire.system_under_test.remoting import RemotingError
+
+SEND_BACK_TIMEOUT_S = 5.0  # RocketMQ: MQClientAPIImpl.consumerSendMessageBack
+FIRST_LEVEL = 3  # 10 s
+# A weaker status is what code 36 calls a success as well: sent again, the message would double each time.
+STORED = (SendStatus.SEND_OK, SendStatus.SLAVE_NOT_AVAILABLE)
+STATUS_FIELD = "sendStatus"  # of our brokers alone: of a success that is not as safe as it could be
+
+OnSentBack = Callable[[Message, MessageQueue, SendStatus | None, bool], None]
+
+
+class SendBack:
+    """Sends messages of one group back.
+
+    Args:
+        reconsume_times_max: after so many redeliveries the broker makes a dead letter of it.
+        by_copy_alone: never ask the broker that holds it (queues in order do so, for dead letters).
+        on_sent: called with the message, its queue, how safe the copy is (None: there is none, for all we know), and
+            whether this client made the copy, because the broker that holds the message did not.
+    """
+
+    def __init__(
+        self,
+        client: ClientInstance,
+        group: str,
+        sender: Sender,
+        *,
+        reconsume_times_max: int,
+        by_copy_alone: bool = False,
+        on_sent: OnSentBack | None = None,
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._sender = sender
+        self._reconsume_times_max = reconsume_times_max
+        self._by_copy_alone = by_copy_alone
+        self._on_sent = on_sent
+
+    async def __call__(self, message: Message, queue: MessageQueue, delay_level: int) -> bool:
+        """Whether some broker has the message for later; if not, only we have it."""
+        status = None
+        if not self._by_copy_alone:
+            status = await self._ask_holder(message, queue.broker_name, delay_level)
+        is_copied = status is None
+        if is_copied:
+            status = await self._send_copy(message)
+        if self._on_sent is not None:
+            self._on_sent(message, queue, status, is_copied)
+        return status in STORED
+
+    async def _ask_holder(
+        self, message: Message, broker_name: str, delay_level: int
+    ) -> SendStatus | None:
+        address = self._client.master(broker_name)
+        if address is None or not self._client.health.is_answering(address):
+            return None
+        header = ConsumerSendMsgBackHeader(
+            offset=message.physical_offset,
+            group=self._group,
+            delay_level=delay_level,
+            origin_msg_id=message.properties.get(UNIQUE_KEY),
+            origin_topic=message.topic,
+            max_reconsume_times=self._reconsume_times_max,
+        )
+        command = RemotingCommand.request(RequestCode.CONSUMER_SEND_MSG_BACK, header.to_ext())
+        try:
+            response = await self._client.ask(address, command, SEND_BACK_TIMEOUT_S)
+        except RemotingError as error:
+            self._client.env.log.info("message was not sent back", error=str(error))
+            return None
+        if response.code != ResponseCode.SUCCESS:
+            self._client.env.log.warning(
+                "message was not taken back", code=response.code, remark=response.remark
+            )
+            return None
+        is_weak = response.ext_fields.get(STATUS_FIELD) == SendStatus.SLAVE_NOT_AVAILABLE.name
+        return SendStatus.SLAVE_NOT_AVAILABLE if is_weak else SendStatus.SEND_OK
+
+    async def _send_copy(self, message: Message) -> SendStatus | None:
+        copy = retry_copy(message, self._group, self._reconsume_times_max)
+        try:
+            result = await self._sender.send(copy, None, self._sender.begin())
+        except SendFailed as error:
+            self._client.env.log.warning("message stays here", error=str(error))
+            return None
+        return result.status
+
+
+def retry_copy(message: Message, group: str, reconsume_times_max: int) -> Message:
+    """What is sent to the retry topic. A broker makes a dead letter of it if it was tried too often.
+
+    A message that a broker took back before says WAIT=false. RocketMQ leaves it there, so that the answer to the copy
+    waits for no flush, and the offset of the only other copy is committed.
+    """
+    properties = dict(message.properties)
+    for name in (TRANSACTION, CONSUME_START, WAIT):
+        properties.pop(name, None)
+    properties.setdefault(RETRY_TOPIC, message.topic)
+    own_id = offset_message_id(*message.store_host, message.physical_offset)
+    properties.setdefault(ORIGIN_ID, properties.get(UNIQUE_KEY, own_id))
+    properties[RECONSUME_TIMES] = str(message.reconsume_times + 1)
+    # For a message that is sent a broker compares with "reached", for one that is sent back with "passed".
+    properties[RECONSUME_TIMES_MAX] = str(reconsume_times_max + 1)
+    properties[DELAY_LEVEL] = str(FIRST_LEVEL + message.reconsume_times)
+    is_inflated = message.sys_flag & TYPE_MASK in ZLIB_TYPES
+    kept = 0 if is_inflated else message.sys_flag & (COMPRESSED_FLAG | TYPE_MASK)
+    return Message(
+        topic=retry_topic(group),
+        body=message.body,
+        properties=properties,
+        flag=message.flag,
+        sys_flag=kept,
+    )

@@ -1,0 +1,1 @@
+"""Records of message trace, as text and read back."""

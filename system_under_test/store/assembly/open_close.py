@@ -1,0 +1,123 @@
+"""Opens a store, with recovery, and closes it, so that the next start needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from staticfire.system_under_test.store.assembly.flush_planner import Flushing
+from staticfire.system_under_test.store.assembly.store_parts import StoreParts
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.folders import make_durable_folder
+from staticfire.system_under_test.store.recovery.recovery import Recovery, RecoveryReport
+
+__all__ = ["close_store", "open_store"]
+
+
+def open_store(parts: StoreParts) -> RecoveryReport:
+    """Lock the folder, load and recover.
+
+    Raises:
+        StoreLocked: another process has the store open.
+        StoreError: the files cannot be what this store has written, or a file operation failed.
+    """
+    try:
+        return _open(parts)
+    except OSError as error:
+        _close_files(parts)
+        raise StoreError(f"store {parts.config.root} cannot be opened: {error}") from error
+    except StoreError:
+        _close_files(parts)
+        raise
+
+
+def _open(parts: StoreParts) -> RecoveryReport:
+    storage, running = parts.storage, parts.running
+    make_durable_folder(storage, parts.config.root)
+    running.lock()
+    clean = not running.is_set
+    for folder in parts.log_folders.writable:
+        make_durable_folder(storage, folder)
+    if parts.config.log_folders:
+        running.lock_log_folders(parts.log_folders.writable)
+    # What was not reported to the dead process is in the page cache at most, which is forgotten below.
+    for folder in (parts.config.root, *parts.config.log_folders):
+        storage.take_errors(folder)
+    for folder in (parts.queues.folder, parts.index.folder):
+        storage.makedirs(folder)
+    whole = parts.policy.wants_whole_files
+    parts.commit_log.files.load(clean=clean, whole=whole)
+    parts.commit_log.files.sync_names()
+    parts.queues.load(clean=clean, whole=whole)
+    if parts.config.index_enabled:
+        parts.index.load()
+    if not (clean or parts.policy.believes_page_cache):
+        _forget_cache(parts)
+    parts.checkpoint.open()
+    running.set()  # before anything changes: the next start must look closely
+    recovery = Recovery(
+        storage=storage,
+        commit_log=parts.commit_log,
+        queues=parts.queues,
+        checkpoint=parts.checkpoint,
+        scanner=parts.scanner,
+        log=parts.log,
+        index=parts.index,
+        hasher=parts.hasher,
+        index_recovery=parts.policy.index_recovery,
+        keeps_damaged=parts.policy.keeps_damaged,
+    )
+    report = recovery.run(clean=clean)
+    parts.queues.load_extensions()
+    parts.appender.last_timestamp_ms = recovery.last_timestamp_ms
+    parts.dispatcher.begin_at(report.end_offset, recovery.last_timestamp_ms, parts.queues)
+    return report
+
+
+def _forget_cache(parts: StoreParts) -> None:
+    """The dead process may have seen an fsync fail. What it wrote is in the page cache then and not on the disk.
+
+    Ext4 does not even write such a page that is written again, so recovery must see what the disk has.
+    """
+    parts.commit_log.files.forget_cache()
+    parts.queues.forget_cache()
+    parts.index.forget_cache()
+
+
+def close_store(parts: StoreParts, flushing: Flushing, dispatch: Callable[[], object]) -> None:
+    """Make everything durable and, by `dispatch`, visible; then remove `abort` and unlock.
+
+    After a failure `abort` stays. Raises OSError; the files are closed nevertheless.
+    """
+    try:
+        if parts.health.failure is None:
+            _flush_everything(parts, flushing, dispatch)
+            # A record without its queue entry would be out of reach after a normal start.
+            if parts.dispatcher.dispatched_offset == parts.commit_log.end_offset:
+                parts.running.remove()
+    finally:
+        _close_files(parts)
+
+
+def _flush_everything(
+    parts: StoreParts, flushing: Flushing, dispatch: Callable[[], object]
+) -> None:
+    log_files = parts.commit_log.files
+    parts.health.attempt(parts.commit_log.commit)
+    flushing.flush()
+    log_files.sync_new_files()  # also of what was made for a message that was refused
+    dispatch()
+    parts.index.drop_spares()
+    flushing.flush_queues()
+    for queue in parts.queues:
+        queue.files.sync_new_files()
+        if queue.extension is not None:
+            queue.extension.files.sync_new_files()
+    parts.checkpoint.sync()
+
+
+def _close_files(parts: StoreParts) -> None:
+    parts.commit_log.files.close()
+    parts.queues.close()
+    parts.index.close()
+    parts.checkpoint.close()
+    parts.running.unlock()

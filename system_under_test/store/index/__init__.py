@@ -1,0 +1,1 @@
+"""The index of messages by key: files, recovery, search."""

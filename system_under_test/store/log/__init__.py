@@ -1,0 +1,1 @@
+"""The commit log of a broker, and reading single records of it."""

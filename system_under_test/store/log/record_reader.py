@@ -1,0 +1,80 @@
+"""Reads single records, and the times at which they were stored, by physical offset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+
+from staticfire.system_under_test.store.log.commit_log import CommitLog
+from staticfire.system_under_test.store.record_scan import (
+    BLANK_HEADER,
+    BLANK_HEADER_SIZE,
+    RECORD_HEADER_SIZE,
+    RecordScanner,
+    ScannedRecord,
+    stored_at_ms,
+)
+
+__all__ = ["RecordReader"]
+
+
+class RecordReader:
+    """Sees what is written out: None where no record is.
+
+    `on_damage` gets the offset of a record whose body does not match its checksum, unless it is in `lost`.
+    """
+
+    __slots__ = ("_commit_log", "_lost", "_scanner", "on_damage")
+
+    def __init__(
+        self, commit_log: CommitLog, scanner: RecordScanner, lost: Set[int] = frozenset()
+    ) -> None:
+        self._lost = lost
+        self.on_damage: Callable[[int], None] = lambda _: None
+        self._commit_log = commit_log
+        self._scanner = scanner
+
+    def read(self, offset: int) -> bytes | None:
+        """The record at `offset`, to which an entry of the store leads; None if it is damaged or gone."""
+        log = self._commit_log
+        if not log.min_offset <= offset < log.end_offset:
+            return None
+        header = log.read(offset, BLANK_HEADER_SIZE)
+        if len(header) < BLANK_HEADER_SIZE:
+            return None
+        size = BLANK_HEADER.unpack(header)[0]
+        record = log.read(offset, size)
+        if self.parse(record, offset) is not None:
+            return record
+        if offset not in self._lost and self._scanner.has_bad_body(record, offset):
+            self.on_damage(offset)
+        return None
+
+    def find(self, offset: int) -> bytes | None:
+        """The same for an offset that a client gives: None, too, inside a record, where a body may hold another one."""
+        return self.read(offset) if self._commit_log.may_start_at(offset) else None
+
+    def parse(self, record: bytes, offset: int) -> ScannedRecord | None:
+        """What these bytes say if they are one sound record for this place."""
+        found: list[ScannedRecord] = []
+        self._scanner.scan(record, offset, found.append)
+        return found[0] if found and found[0].size == len(record) else None
+
+    def tags_code(self, offset: int) -> int:
+        """What the queue entry of the record that starts at `offset` holds of its tag; 0 if none starts there."""
+        found: list[ScannedRecord] = []
+        record = self.read(offset)
+        if record is not None:
+            self._scanner.scan(record, offset, found.append)
+        return found[0].tags_code if found else 0
+
+    def stored_ms(self, offset: int) -> int:
+        """When the record that starts at `offset` was stored; -1 if none can be there."""
+        header = self._commit_log.read(offset, RECORD_HEADER_SIZE)
+        return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else -1
+
+    def time_not_after(self, offset: int) -> int:
+        """A store time that is not later than that of the last record before `offset`: its file's first one."""
+        log = self._commit_log
+        if offset <= log.min_offset:
+            return 0
+        return max(self.stored_ms(offset - 1 - (offset - 1) % log.file_size), 0)

@@ -1,0 +1,291 @@
+"""The index of one message queue: 20 bytes a message, in queue order (RocketMQ, ConsumeQueue).
+
+Entry i is at byte 20 * i of the queue's files: physical offset (8), record size (4), tags code (8). The queue is dense:
+entry i belongs to the record whose queue offset is i.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.store.errors import NoSpace
+from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFileQueue
+from staticfire.system_under_test.store.queues.queue_extension import QueueExtension, is_address
+from staticfire.system_under_test.store.record_filter import ExtensionUnit
+
+__all__ = ["ENTRY", "ENTRY_SIZE", "FILLER_SIZE", "ConsumeQueue", "Entry"]
+
+ENTRY = struct.Struct(">qiq")
+ENTRY_SIZE = ENTRY.size
+# Fills the places before the first entry of a queue that does not begin at 0 (RocketMQ, fillPreBlank).
+FILLER_SIZE = 0x7FFFFFFF
+_FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
+
+_CODES_AT_ONCE = 1000
+
+
+class Entry(NamedTuple):
+    """Where one message of the queue is, and the hash of its tag."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+class ConsumeQueue:
+    """Queue offsets: `min_offset` <= `max_offset` (next entry to be written) <= `next_offset` (of the next put)."""
+
+    __slots__ = (
+        "_tags_code_at",
+        "dirty_from",
+        "extension",
+        "files",
+        "max_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        storage: Storage,
+        root: str,
+        topic: str,
+        queue_id: int,
+        file_size: int,
+        *,
+        extension: QueueExtension | None = None,
+        tags_code_at: Callable[[int], int] = lambda physical_offset: 0,
+    ) -> None:
+        """A queue without entries.
+
+        Args:
+            extension: what its entries may lead to.
+            tags_code_at: the tags code of a record, for an entry whose unit cannot be read.
+        """
+        self.extension = extension
+        self._tags_code_at = tags_code_at
+        topic_folder = f"{root}/{topic}"
+        self.topic = topic
+        self.queue_id = queue_id
+        self.files = MappedFileQueue(
+            storage, f"{topic_folder}/{queue_id}", file_size, parents=(topic_folder, root)
+        )
+        self.min_offset = 0
+        self.max_offset = 0
+        self.next_offset = 0
+        self.dirty_from: int | None = None  # first byte not known to be durable
+
+    def reserve(self) -> None:
+        """Make the file for the next put's entry. Raises NoSpace, OSError."""
+        self.reserve_up_to(self.next_offset + 1)
+
+    def reserve_up_to(self, offset: int) -> None:
+        """Make the files for all entries below `offset`. Raises NoSpace, OSError."""
+        needed = offset * ENTRY_SIZE
+        if needed > self.files.end_of_files and not self.files.files:
+            self._create_first_file()
+        while needed > self.files.end_of_files:
+            self.files.create_next(self.files.end_of_files)
+
+    def _create_first_file(self) -> None:
+        start = self.min_offset * ENTRY_SIZE
+        base = start - start % self.files.file_size
+        self.files.create_next(base)
+        self.files.write(base, _FILLER * ((start - base) // ENTRY_SIZE))
+
+    def begin_at(self, offset: int) -> None:
+        """Take `offset` as the end, for recovery: entries before it count, whatever is behind it does not.
+
+        Files that do not reach `offset` are of no use: the queue begins there without any.
+        """
+        if not self.files.first_offset <= offset * ENTRY_SIZE <= self.files.end_of_files:
+            self.files.cut(0)
+        self.min_offset = offset
+        if self.files.files:
+            self.min_offset = self.files.first_offset // ENTRY_SIZE
+        self.max_offset = self.next_offset = offset
+
+    def correct_min(self, log_min_offset: int) -> None:
+        """Let the queue begin at its first entry whose record has not been deleted (RocketMQ, correctMinOffset)."""
+        if log_min_offset:
+            self.min_offset = self.first_at_or_beyond(log_min_offset)
+
+    def hide(self) -> None:
+        """Hide the present entries from readers; `min_offset` never goes back behind them."""
+        self.min_offset = self.max_offset
+
+    def hide_below(self, offset: int) -> None:
+        """The same for the entries below `offset`."""
+        self.min_offset = max(self.min_offset, min(offset, self.max_offset))
+
+    def first_at_or_beyond(self, physical_offset: int) -> int:
+        """The queue offset of the first entry whose record lies at or beyond `physical_offset`."""
+        low, high = self.min_offset, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            if self.read(middle, 1)[0].physical_offset < physical_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def is_first_file_below(self, physical_offset: int) -> bool:
+        """Whether the first file is not the last one and has only entries that are hidden or of records below that."""
+        files = self.files
+        if len(files.files) < 2:
+            return False
+        end = files.files[1].base // ENTRY_SIZE
+        if end <= self.min_offset:
+            return True
+        last = self.probe(end - 1)
+        return last is not None and last.physical_offset < physical_offset
+
+    def drop_first_file(self) -> MappedFile:
+        """The queue begins with its second file from now on; the caller removes the first one from the disk."""
+        dropped = self.files.drop_first()
+        self.files.retire(dropped)
+        self.min_offset = max(self.min_offset, self.files.first_offset // ENTRY_SIZE)
+        return dropped
+
+    def holds(self, entries: bytes | bytearray) -> bool:
+        """Whether the files already have these entries at the end of the queue."""
+        position = self.max_offset * ENTRY_SIZE
+        end = position + len(entries)
+        if end > self.files.end_of_files:
+            return False
+        data = bytearray()
+        while position + len(data) < end:
+            part = self.files.read(position + len(data), end - position - len(data))
+            if not part:
+                return False
+            data += part
+        return data == entries or (self.extension is not None and _same_places(data, entries))
+
+    def append(self, entries: bytes | bytearray) -> None:
+        """Append packed entries. Raises NoSpace, OSError; nothing counts as appended then."""
+        count = len(entries) // ENTRY_SIZE
+        self.reserve_up_to(self.max_offset + count)
+        position = self.max_offset * ENTRY_SIZE
+        try:
+            self.files.write(position, entries)
+        except OSError as error:
+            # A sparse file, or one of full size whose blocks a power cut took.
+            if error.errno == errno.ENOSPC:
+                raise NoSpace(f"no space for entries of {self.files.folder}: {error}") from error
+            raise
+        self._mark_dirty(position)
+        self.max_offset += count
+        self.next_offset = max(self.next_offset, self.max_offset)
+
+    def read(self, offset: int, count: int) -> list[Entry]:
+        """Up to `count` entries from `offset`; never across the end of a file or the end of the queue."""
+        count = min(count, self.max_offset - offset)
+        if count <= 0 or offset < self.min_offset:
+            return []
+        data = self.files.read(offset * ENTRY_SIZE, count * ENTRY_SIZE)
+        entries = list(map(Entry._make, ENTRY.iter_unpack(data)))
+        return entries if self.extension is None else self._resolved(entries, self.extension)
+
+    def _resolved(self, entries: list[Entry], extension: QueueExtension) -> list[Entry]:
+        """The same with tags codes in place of addresses."""
+        units = extension.units(entry.tags_code for entry in entries)
+        for number, (entry, unit) in enumerate(zip(entries, units, strict=True)):
+            if unit is not None:
+                entries[number] = entry._replace(tags_code=unit.tags_code)
+            elif is_address(entry.tags_code):
+                code = self._tags_code_at(entry.physical_offset)
+                entries[number] = entry._replace(tags_code=code)
+        return entries
+
+    def extension_units(self, offset: int, count: int) -> list[ExtensionUnit | None]:
+        """What the extension holds of entries that were read from `offset`; [] if there is none."""
+        if self.extension is None or count <= 0:
+            return []
+        return self.extension.units(self._codes(offset, count))
+
+    def _codes(self, offset: int, count: int) -> list[int]:
+        """Tags codes and addresses, as the file has them."""
+        data = self.files.read(offset * ENTRY_SIZE, count * ENTRY_SIZE)
+        return [code for _, _, code in ENTRY.iter_unpack(data)]
+
+    def load_extension(self) -> None:
+        """The entries are what they shall be: the extension goes on behind the last unit that one leads to.
+
+        Raises OSError.
+        """
+        if self.extension is None:
+            return
+        high, last = self.max_offset, None
+        entries_a_file = self.files.file_size // ENTRY_SIZE
+        while last is None and high > self.min_offset:
+            file_start = (
+                (high - 1) // entries_a_file * entries_a_file
+            )  # nothing is read across files
+            low = max(self.min_offset, file_start, high - _CODES_AT_ONCE)
+            addresses = [code for code in self._codes(low, high - low) if is_address(code)]
+            last = addresses[-1] if addresses else None
+            high = low
+        self.extension.begin_after(last)
+
+    def drop_extension_file(self) -> MappedFile | None:
+        """Like `drop_first_file`, for the extension; None if it has none that is obsolete."""
+        if self.extension is None or self.min_offset >= self.max_offset:
+            return None
+        codes = self._codes(self.min_offset, 1)
+        return self.extension.drop_file_before(codes[0]) if codes else None
+
+    def probe(self, offset: int) -> Entry | None:
+        """Entry `offset` as the files have it, whether it counts or not; None if it is empty or has no file."""
+        data = self.files.read(offset * ENTRY_SIZE, ENTRY_SIZE)
+        if len(data) < ENTRY_SIZE:
+            return None
+        entry = Entry(*ENTRY.unpack(data))
+        return entry if entry.physical_offset >= 0 and entry.size > 0 else None
+
+    def cut(self, offset: int) -> None:
+        """Drop the entries from `offset` on; their bytes become zeros, durably.
+
+        An entry proves that its record was durable: none may outlive its record, or a torn one that comes to lie there
+        counts as durable, too (`damaged_records`). Raises OSError.
+        """
+        position = offset * ENTRY_SIZE
+        self.files.cut(position)
+        self.files.sync_new_files()
+        self.max_offset = self.next_offset = offset
+        self.min_offset = min(self.min_offset, offset) if self.files.files else offset
+        self._mark_dirty(position)
+
+    def cut_beyond(self, physical_offset: int) -> bool:
+        """Drop the entries of records at or beyond `physical_offset`; return whether there were any."""
+        low = self.first_at_or_beyond(physical_offset)
+        self.next_offset = self.max_offset
+        if low == self.max_offset:
+            return False
+        self.cut(low)
+        return True
+
+    def take_dirty_files(self) -> list[MappedFile]:
+        """The files to be flushed; what gets dirty from now on belongs to the next flush."""
+        start = self.dirty_from
+        self.dirty_from = None
+        end = self.files.end_of_files
+        return self.files.touched(end if start is None else start, end)
+
+    def _mark_dirty(self, position: int) -> None:
+        if self.dirty_from is None or self.dirty_from > position:
+            self.dirty_from = position
+
+
+def _same_places(data: bytes | bytearray, entries: bytes | bytearray) -> bool:
+    """Whether two runs of entries lead to the same records, and differ at most where the first has addresses."""
+    pairs = zip(ENTRY.iter_unpack(data), ENTRY.iter_unpack(entries), strict=True)
+    return all(
+        mine[:2] == other[:2] and (mine[2] == other[2] or is_address(mine[2]))
+        for mine, other in pairs
+    )

@@ -1,0 +1,1 @@
+"""Reads messages of a queue, looks at queues, finds offsets by time."""

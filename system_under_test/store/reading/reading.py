@@ -1,0 +1,284 @@
+"""Reads messages of a queue as a pull wants them (RocketMQ, DefaultMessageStore.getMessage)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from enum import Enum
+from typing import NamedTuple
+
+from staticfire.system_under_test.protocol.message import RecordError, record_properties
+from staticfire.system_under_test.store.log.commit_log import CommitLog
+from staticfire.system_under_test.store.pull_limits import PullLimits
+from staticfire.system_under_test.store.queues.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
+from staticfire.system_under_test.store.record_filter import ExtensionUnit, RecordFilter
+from staticfire.system_under_test.store.record_scan import (
+    RECORD_HEADER_SIZE,
+    is_sound,
+    stored_at_ms,
+)
+
+__all__ = ["GetResult", "GetStatus", "QueueReader"]
+
+_SCAN_BYTES_MIN = 16_000  # RocketMQ, DefaultMessageStore.getMessage: maxFilterMessageCount
+_EXAMINED_BYTES_MAX = 4 << 20  # of records that a filter looks at; RocketMQ need not copy them
+_GAP_SIZE_MAX = 4096  # records this close are read together
+
+
+class GetStatus(Enum):
+    """RocketMQ, GetMessageStatus."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    RECORD_DAMAGED = "RECORD_DAMAGED"  # ours: the disk has changed the next record
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class GetResult(NamedTuple):
+    """What a pull gets. `next_offset` is where the next one goes on, or the correction of a wrong offset."""
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    records: list[bytes] = []  # noqa: RUF012  never changed
+    is_far_behind: bool = False  # the last entry looked at leads to what is not in memory any more
+
+
+# RocketMQ makes a queue when a client asks for it, so it never answers NO_MATCHED_LOGIC_QUEUE.
+NO_QUEUE = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+
+
+class QueueReader:
+    """Reads entries and the records that they point to."""
+
+    __slots__ = ("_limits", "_log", "_lost", "on_damage")
+
+    def __init__(self, log: CommitLog, limits: PullLimits, lost: Set[int] = frozenset()) -> None:
+        """`on_damage` gets the physical offset of each damaged record met; those in `lost` are passed over."""
+        self._lost = lost
+        self._log = log
+        self._limits = limits
+        self.on_damage: Callable[[int], None] = _ignore
+
+    def get(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_messages: int,
+        tags: frozenset[int] | None,
+        wanted: RecordFilter | None = None,
+    ) -> GetResult:
+        """Up to `max_messages` records from `offset`, of those tags codes, if any are given, and that are `wanted`."""
+        low, high = queue.min_offset, queue.max_offset
+        # A slave may have shown a consumer what is not visible here: its offset is right, though nothing is to be read.
+        is_at_end = high <= offset <= queue.next_offset
+        if high == 0 and not (is_at_end and offset):
+            return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+        if offset < low:
+            return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+        if is_at_end:
+            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+        if offset > high:
+            return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+        filters = tags is not None or wanted is not None
+        entries = queue.read(offset, self._count_to_examine(max_messages, filters=filters))
+        if not entries:
+            return GetResult(GetStatus.OFFSET_FOUND_NULL, self._next_file(queue, offset), low, high)
+        damaged: Entry | None
+        if wanted is None:
+            examined, chosen = self._choose(entries, max_messages, tags)
+            records, damaged = self._read_records(chosen)
+            is_removed = bool(chosen)
+        else:
+            units = queue.extension_units(offset, len(entries))
+            selection = _Selection(self._log, wanted, units, self._lost)
+            examined = self._select(entries, max_messages, tags, selection)
+            records, is_removed = selection.records, selection.met_removed
+            damaged = selection.damaged
+        if damaged is not None:  # what lies before it may be given, and nothing passes it
+            examined = entries.index(damaged)
+            self.on_damage(damaged.physical_offset)
+            if not records:
+                return GetResult(GetStatus.RECORD_DAMAGED, offset + examined, low, high)
+        status = GetStatus.FOUND
+        if not records:
+            status = GetStatus.MESSAGE_WAS_REMOVING if is_removed else GetStatus.NO_MATCHED_MESSAGE
+        is_far_behind = entries[examined - 1].physical_offset < self._disk_end
+        return GetResult(status, offset + examined, low, high, records, is_far_behind)
+
+    @property
+    def _disk_end(self) -> int:
+        """What lies below is taken to be on the disk only (RocketMQ, checkInDiskByCommitOffset)."""
+        return self._log.end_offset - self._limits.memory_bytes
+
+    def _count_to_examine(self, max_messages: int, *, filters: bool) -> int:
+        if not filters:  # all of them will do
+            limits = self._limits
+            count_max = max(limits.transfer_memory_count, limits.transfer_disk_count)
+            return max(1, min(max_messages, count_max))
+        return max(_SCAN_BYTES_MIN // ENTRY_SIZE, max_messages)
+
+    @staticmethod
+    def _next_file(queue: ConsumeQueue, offset: int) -> int:
+        per_file = queue.files.file_size // ENTRY_SIZE
+        return offset - offset % per_file + per_file
+
+    def _choose(
+        self, entries: list[Entry], max_messages: int, tags: frozenset[int] | None
+    ) -> tuple[int, list[Entry]]:
+        """How many entries were looked at, and which of them to return: the first always fits."""
+        chosen: list[Entry] = []
+        size = 0
+        limits, disk_end = self._limits, self._disk_end
+        for examined, entry in enumerate(entries):
+            if chosen:
+                if entry.physical_offset < disk_end:
+                    size_max, count_max = limits.transfer_disk_bytes, limits.transfer_disk_count
+                else:
+                    size_max, count_max = limits.transfer_memory_bytes, limits.transfer_memory_count
+                if len(chosen) >= min(max_messages, count_max) or size + entry.size > size_max:
+                    return examined, chosen
+            if tags is None or _tag_hash(entry.tags_code) in tags:
+                chosen.append(entry)
+                size += entry.size
+        return len(entries), chosen
+
+    def _select(
+        self,
+        entries: list[Entry],
+        max_messages: int,
+        tags: frozenset[int] | None,
+        selection: _Selection,
+    ) -> int:
+        """Like `_choose`, by entry and record; returns how many entries were looked at."""
+        limits, disk_end = self._limits, self._disk_end
+        for examined, entry in enumerate(entries):
+            if selection.records:
+                if entry.physical_offset < disk_end:
+                    size_max, count_max = limits.transfer_disk_bytes, limits.transfer_disk_count
+                else:
+                    size_max, count_max = limits.transfer_memory_bytes, limits.transfer_memory_count
+                if (
+                    len(selection.records) >= min(max_messages, count_max)
+                    or selection.size + entry.size > size_max
+                ):
+                    return examined
+            if selection.bytes_read > _EXAMINED_BYTES_MAX or selection.damaged is not None:
+                return examined
+            if tags is None or _tag_hash(entry.tags_code) in tags:
+                selection.look_at(examined, entry)
+        return len(entries)
+
+    def _read_records(self, entries: list[Entry]) -> tuple[list[bytes], Entry | None]:
+        """The records of those entries that still lead to one, up to the first that is damaged, and its entry.
+
+        Neighbours are read in one go.
+        """
+        records: list[bytes] = []
+        number = 0
+        while number < len(entries):
+            start = entries[number].physical_offset
+            end = start + entries[number].size
+            last = number + 1
+            while last < len(entries) and 0 <= entries[last].physical_offset - end <= _GAP_SIZE_MAX:
+                end = entries[last].physical_offset + entries[last].size
+                last += 1
+            data = self._log.read(start, end - start)
+            for entry in entries[number:last]:
+                position = entry.physical_offset - start
+                record = data[position : position + entry.size]
+                # Files do not join: a record of the next file is not in `data`, but it begins a run of its own.
+                if len(record) < entry.size:
+                    record = self._log.read(entry.physical_offset, entry.size)
+                if len(record) == entry.size and entry.physical_offset not in self._lost:
+                    if not is_sound(record, entry.physical_offset):
+                        return records, entry
+                    records.append(record)
+            number = last
+        return records, None
+
+    # --- by time ---------------------------------------------------------------------------------------------------
+
+    def is_deleted(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Whether the record of entry `offset` lies before the log's first file."""
+        entries = queue.read(offset, 1)
+        return bool(entries) and entries[0].physical_offset < self._log.min_offset
+
+    def store_time_ms(self, queue: ConsumeQueue, offset: int) -> int:
+        """When message `offset` was stored, in milliseconds; -1 if there is no such message."""
+        entries = queue.read(offset, 1)
+        if not entries:
+            return -1
+        header = self._log.read(
+            entries[0].physical_offset, min(entries[0].size, RECORD_HEADER_SIZE)
+        )
+        return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else -1
+
+
+class _Selection:
+    """Records that a filter wants, and how much was read to find them."""
+
+    __slots__ = (
+        "_log",
+        "_lost",
+        "_units",
+        "_wanted",
+        "bytes_read",
+        "damaged",
+        "met_removed",
+        "records",
+        "size",
+    )
+
+    def __init__(
+        self,
+        log: CommitLog,
+        wanted: RecordFilter,
+        units: list[ExtensionUnit | None],
+        lost: Set[int],
+    ) -> None:
+        self._log = log
+        self._wanted = wanted
+        self._units = units
+        self._lost = lost
+        self.records: list[bytes] = []
+        self.size = 0
+        self.bytes_read = 0
+        self.met_removed = False
+        self.damaged: Entry | None = None
+
+    def look_at(self, number: int, entry: Entry) -> None:
+        """Take the record of entry `number` if it is wanted."""
+        unit = self._units[number] if self._units else None
+        if not self._wanted.may_match(unit, entry.physical_offset):
+            return
+        record = self._log.read(entry.physical_offset, entry.size)
+        self.bytes_read += len(record)
+        if len(record) < entry.size or entry.physical_offset in self._lost:
+            self.met_removed = True
+            return
+        if not is_sound(record, entry.physical_offset):
+            self.damaged = entry
+            return
+        try:
+            properties = record_properties(record)
+        except RecordError:
+            self.met_removed = True
+            return
+        if self._wanted.matches(properties):
+            self.records.append(record)
+            self.size += entry.size
+
+
+def _ignore(_physical_offset: int) -> None:
+    """A store without a broker has no replica to ask."""
+
+
+def _tag_hash(tags_code: int) -> int:
+    """The low 32 bits as Java's int: what a subscription's code set holds."""
+    return ((tags_code + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000

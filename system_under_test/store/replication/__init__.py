@@ -1,0 +1,1 @@
+"""The HA protocol without input and output: both sides, and what decides."""

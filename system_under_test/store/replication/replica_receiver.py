@@ -1,0 +1,293 @@
+"""The receiving side of the HA protocol (RocketMQ, HAClient): a slave that follows, a master that catches up.
+
+Both start some KiB before the end of their own log and compare what arrives with what they have. See `replication`.
+A record that only a disk has changed is no other log: the sound copy of the two is kept.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
+from staticfire.system_under_test.store.record_scan import KEPT_SIZE, is_sound
+from staticfire.system_under_test.store.replication.replication import (
+    REPORT,
+    ReplicatedLog,
+    ReplicationError,
+    TransferDecoder,
+)
+
+RECORD_START = struct.Struct(">ii")  # size and magic of a stored record
+OVERLAP_SIZE = 16 << 10  # at least this many of the last bytes are compared
+
+
+class Reconnect(Exception):
+    """This connection has served its purpose: close it and connect again at once, from another position."""
+
+
+class Diverged(Exception):
+    """The peer's log is not a continuation of ours: nothing of it may be taken."""
+
+
+class LogReceiver:
+    """Compares what arrives with the own log, and appends what lies beyond its end."""
+
+    def __init__(self, log: ReplicatedLog) -> None:
+        self._log = log
+        self._decoder = TransferDecoder()
+        self._start = 0  # the offset asked for on this connection
+        self._position = 0  # next byte expected
+        self._held = (
+            b""  # the last bytes before it: of a record that differs and has not arrived in full
+        )
+        self._proven_at = 0  # from here on the first record has been compared as a whole
+        self._begins_anywhere = False  # asked for what the sender has, from its start
+        self._from_its_start = False  # ask so: the sender has deleted the place that we asked for
+
+    @property
+    def is_proven(self) -> bool:
+        """At least one whole message of the own log was found equal, or there was nothing before it."""
+        return self._compared >= self._proven_at
+
+    @property
+    def _compared(self) -> int:
+        """Up to here both logs are known to be the same, but for damage."""
+        return self._position - len(self._held)
+
+    def _begin(self, start: int, *, anywhere: bool = False) -> bytes:
+        """Begin a connection at `start`, or where the sender's log begins; return the first report."""
+        self._begins_anywhere = anywhere or self._log.end_offset == 0
+        self._decoder = TransferDecoder()
+        self._held = b""
+        self._start = self._position = start
+        self._proven_at = start + self._record_size(start) if start > self._log.min_offset else 0
+        return REPORT.pack(start)
+
+    def _record_size(self, offset: int) -> int:
+        """Size of the record at `offset`; at least 1, so that an unreadable start proves nothing."""
+        data = self._log.read_raw(offset, RECORD_START.size)
+        return max(1, RECORD_START.unpack(data)[0]) if len(data) == RECORD_START.size else 1
+
+    def _overlap_start(self, end: int, overlap_size: int) -> int:
+        """A message of the own log that starts at least `overlap_size` bytes before `end`, else the first offset.
+
+        The blank that ends a log file looks the same in every log, so it is no place to start comparing from.
+        """
+        log = self._log
+        offset = max(log.min_offset, end - overlap_size)
+        while offset > log.min_offset:
+            offset = log.record_start_before(offset)
+            data = log.read_raw(offset, RECORD_START.size)
+            if len(data) == RECORD_START.size and RECORD_START.unpack(data)[1] == MAGIC_MESSAGE:
+                return offset
+            offset -= 1
+        return log.min_offset
+
+    def _accept(self, offset: int, body: bytes) -> int | None:
+        """Compare and append one body; return the offset of the first different byte, if there is one."""
+        if offset != self._position:
+            if self._position != 0 or not self._begins_anywhere:
+                self._from_its_start = self._position == self._start == 0
+                raise ReplicationError(f"transfer at {offset}, expected {self._position}")
+            self._begin_where_sender_begins(offset)
+        start, data = offset - len(self._held), self._held + body
+        self._position, self._held = offset + len(body), b""
+        compared = start
+        while (
+            difference := self._first_difference(compared, data[compared - start :])
+        ) is not None:
+            record_start, size = self._disputed(difference)
+            if record_start < self._start:
+                return difference
+            own = self._log.read_raw(record_start, size)
+            theirs = own[: max(0, start - record_start)] + data[max(0, record_start - start) :]
+            if own[:KEPT_SIZE] != theirs[:KEPT_SIZE]:
+                return difference
+            if len(theirs) < size:
+                self._held = theirs
+                return None
+            if not self._keep_sound_one(record_start, own, theirs[:size]):
+                return difference
+            compared = record_start + size
+        known = min(len(data), max(0, self._log.end_offset - start))
+        if known < len(data):
+            self._log.append_raw(start + known, data[known:])
+        return None
+
+    def _disputed(self, difference: int) -> tuple[int, int]:
+        """Where the own record begins that differs, and its size."""
+        start = self._log.record_start_before(difference)
+        return start, self._record_size(start)
+
+    def _keep_sound_one(self, offset: int, own: bytes, theirs: bytes) -> bool:
+        """Whether one of two records with the same header is damaged; then the log holds the other one."""
+        own_is_sound = is_sound(own, offset)
+        if own_is_sound == is_sound(theirs, offset):
+            return False
+        return own_is_sound or self._log.mend_record(offset, theirs)
+
+    def _begin_where_sender_begins(self, offset: int) -> None:
+        """The sender has deleted what is before `offset`; a replica that has nothing beyond it does, too."""
+        self._position = offset
+        end = self._log.end_offset
+        if offset > end > 0:
+            self._log.begin_again(offset)
+        elif offset < end:
+            self._proven_at = offset + self._record_size(offset)
+
+    def _first_difference(self, offset: int, body: bytes) -> int | None:
+        compared = 0
+        while compared < len(body):
+            own = self._log.read_raw(offset + compared, len(body) - compared)
+            if not own:
+                return None
+            theirs = body[compared : compared + len(own)]
+            if own != theirs:
+                return offset + compared + _common_prefix_size(own, theirs)
+            compared += len(own)
+        return None
+
+
+def _common_prefix_size(left: bytes, right: bytes) -> int:
+    return next(index for index, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
+
+
+class ReplicaReceiver(LogReceiver):
+    """The slave's side; it lives through all connections.
+
+    Args:
+        flushed_only: acknowledge only what is flushed here.
+    """
+
+    def __init__(self, log: ReplicatedLog, *, flushed_only: bool) -> None:
+        super().__init__(log)
+        self._flushed_only = flushed_only
+        self._overlap_size = OVERLAP_SIZE
+        self._master_end: int | None = None  # known only if the master turned out shorter than we
+        self._reported = 0
+
+    def connected(self) -> bytes:
+        """Begin a connection; return the first report, to be written at once."""
+        self._reported = 0
+        end = self._log.end_offset
+        if self._master_end is not None:
+            end = min(end, self._master_end)
+        if self._from_its_start:
+            self._from_its_start = False
+            return self._begin(0, anywhere=True)
+        return self._begin(self._overlap_start(end, self._overlap_size))
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the master.
+
+        Raises:
+            Reconnect: the position has to change: connect again at once.
+            ReplicationError: close, and connect again later.
+        """
+        for offset, body in self._decoder.feed(data):
+            if body:
+                difference = self._accept(offset, body)
+                if difference is not None:
+                    self._cut_tail(difference)
+            else:
+                self._hear_heartbeat(offset)
+
+    def _cut_tail(self, difference: int) -> None:
+        """Our log differs from the master's from `difference` on, which lies within our log."""
+        if difference < self._proven_at:
+            raise self._further_back(None)
+        self._log.truncate(self._log.record_start_before(difference))
+        self._settle_overlap()
+        raise Reconnect(f"own log differed at {difference} and was cut there")
+
+    def _hear_heartbeat(self, master_position: int) -> None:
+        if master_position > self._position:
+            self._from_its_start = self._position == self._start > 0
+            raise ReplicationError(
+                f"master stands at {master_position} and sent nothing from {self._position}"
+            )
+        if master_position < self._position:
+            raise self._further_back(master_position)
+        if self._held:  # the master has no more of a record that differs
+            self._cut_tail(self._compared)
+        if not self.is_proven:
+            raise self._further_back(None)
+
+    def _further_back(self, master_end: int | None) -> Reconnect:
+        """Nothing is known to be equal yet: look further back next time."""
+        if master_end is None:
+            self._overlap_size *= 2
+        self._master_end = master_end if master_end is not None else self._master_end
+        return Reconnect(f"nothing in common from {self._start} on")
+
+    def _settle_overlap(self) -> None:
+        self._overlap_size = OVERLAP_SIZE
+        self._master_end = None
+
+    def report(self) -> bytes:
+        """The acknowledgement to write now, or b"" if there is nothing new to acknowledge."""
+        offset = self._safe_offset()
+        if offset <= self._reported:
+            return b""
+        return self.repeat_report()
+
+    def repeat_report(self) -> bytes:
+        """The acknowledgement again, to show that we live; b"" as long as nothing is proven."""
+        if not self.is_proven:
+            return b""
+        self._settle_overlap()
+        self._reported = self._safe_offset()
+        return REPORT.pack(self._reported)
+
+    def _safe_offset(self) -> int:
+        if not self.is_proven:
+            return 0
+        if self._flushed_only:
+            return min(self._compared, self._log.flushed_offset)
+        return self._compared
+
+
+class CatchUpReceiver(LogReceiver):
+    """The side of a restarted master, or of a slave without one, that fetches from a replica what it lacks.
+
+    It never cuts its own log.
+    """
+
+    def __init__(self, log: ReplicatedLog) -> None:
+        super().__init__(log)
+        self.complete = False  # the peer has been heard, and has nothing that we lack
+
+    def connected(self) -> bytes:
+        """Begin a connection; return the first report, to be written at once."""
+        self.complete = False
+        return self._begin(self._overlap_start(self._log.end_offset, OVERLAP_SIZE))
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the peer.
+
+        Raises:
+            Diverged: the peer's log is another one.
+            ReplicationError: close, and connect again later.
+        """
+        for offset, body in self._decoder.feed(data):
+            if body:
+                difference = self._accept(offset, body)
+                if difference is not None:
+                    raise Diverged(f"the peer's log differs from ours at {difference}")
+            elif offset > self._position:
+                raise ReplicationError(
+                    f"peer stands at {offset} and sent nothing from {self._position}"
+                )
+            elif self._held:
+                raise Diverged(f"the peer's log differs from ours behind {self._compared}")
+            else:
+                self.complete = True
+
+
+def cut_partial_record(log: ReplicatedLog) -> int:
+    """Remove the half record that a broken transfer may leave at the end of the log; return the bytes cut."""
+    end = log.end_offset
+    boundary = log.record_start_before(end)
+    if boundary < end:
+        log.truncate(boundary)
+    return end - boundary

@@ -1,0 +1,50 @@
+"""What the hardened system and 4.9.8 decide differently in replication. The values are in `policies`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from staticfire.system_under_test.store.replication.replication import ReplicatedLog
+
+
+class FollowingReceiver(Protocol):
+    """The slave's side of the HA protocol; it lives through all connections."""
+
+    def connected(self) -> bytes: ...
+    def receive(self, data: bytes) -> None: ...
+    def report(self) -> bytes: ...
+    def repeat_report(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationPolicy:
+    """Decisions of replication, on both sides."""
+
+    # (log, size of its files) -> what a replica gets that has nothing (RocketMQ #3661, bug R12)
+    start_of_new_replica: Callable[[ReplicatedLog, int], int]
+    # (log, whether flushes are synchronous) -> the slave's side (RocketMQ #3388, bug R37)
+    make_receiver: Callable[[ReplicatedLog, bool], FollowingReceiver]
+    believes_requests: (
+        bool  # the first report acknowledges, even beyond the own end (RocketMQ #1155, bug R02)
+    )
+    sends_unflushed: bool  # with sync flush: a slave may get what a power cut takes from its master
+    counts_from_accept: bool  # a connection that has reported nothing yet is a slave to wait for
+    reports_at_once: (
+        bool  # a slave says at once where it stands, not after one heartbeat interval of 5 s
+    )
+    waits_for_lost_slaves: bool  # sends wait for the time-out although the last slave has gone
+    fetches_missing: (
+        bool  # a master gets back what only slaves have; slaves without a master help each other
+    )
+
+
+def from_first_file(log: ReplicatedLog, _file_size: int) -> int:
+    """A new replica gets the whole log."""
+    return log.min_offset
+
+
+def from_last_file(log: ReplicatedLog, file_size: int) -> int:
+    """A new replica gets the last file only (RocketMQ, HAConnection.WriteSocketService)."""
+    return max(log.min_offset, log.end_offset - log.end_offset % file_size)

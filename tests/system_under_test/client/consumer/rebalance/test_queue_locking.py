@@ -1,0 +1,128 @@
+"""Locks against scripted masters at a:0 and b:0."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from staticfire.system_under_test.client.consumer.rebalance.lock_table import LOCK_LIVE_MAX_S
+from staticfire.system_under_test.client.consumer.rebalance.queue_locking import QueueLocking
+from staticfire.system_under_test.client.routing.routes import broker_routes
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from tests.system_under_test.client.consumer.test_queue_consumer import make_client
+from tests.system_under_test.client.scripted_remoting import (
+    Answer,
+    ScriptedRemoting,
+    answer_code,
+    by_code,
+    route_of,
+    stay_silent,
+)
+from tests.system_under_test.client.virtual_time import now_s, run
+
+A0, A1, B0 = (MessageQueue("t", *place) for place in (("a", 0), ("a", 1), ("b", 0)))
+
+
+class Locks:
+    """What masters grant, and a client that asks them."""
+
+    def __init__(self, remoting: ScriptedRemoting) -> None:
+        self.remoting = remoting
+        self.granted = [A0, A1, B0]
+        self.lost: list[MessageQueue] = []
+        script = by_code(c41=self._lock, other=answer_code(ResponseCode.SUCCESS))
+        remoting.scripts.update({"a:0": script, "b:0": script})
+        client = make_client()
+        client.routes.update("t", broker_routes(route_of("a", "b")), now_s())
+        self.locking = QueueLocking(client, "g", self.lost.extend)
+
+    def _lock(self, request: RemotingCommand) -> Answer:
+        asked = QueueLockRequest.from_bytes(request.body).queues
+        body = LockedQueues(queues=[queue for queue in asked if queue in self.granted])
+        return RemotingCommand.response(request, ResponseCode.SUCCESS, body=body.encode())
+
+
+def scenario(remoting: ScriptedRemoting, story: Callable[[Locks], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await story(Locks(remoting))
+
+    run(main())
+
+
+def test_only_what_brokers_grant_is_ours(remoting: ScriptedRemoting) -> None:
+    async def story(locks: Locks) -> None:
+        locks.granted = [A1, B0]
+        assert await locks.locking.lock([A0, A1, B0]) == [A1, B0]
+        held = [queue for queue in (A0, A1, B0) if locks.locking.is_held(queue)]
+        assert held == [A1, B0]
+
+    scenario(remoting, story)
+
+
+def test_a_broker_that_does_not_answer_grants_nothing_and_takes_nothing_away(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def story(locks: Locks) -> None:
+        await locks.locking.lock([A0])
+        remoting.scripts["a:0"] = remoting.scripts["b:0"] = stay_silent
+        assert await locks.locking.lock([B0]) == []
+        await locks.locking.renew()
+        assert locks.locking.is_held(A0)
+        assert locks.lost == []
+
+    scenario(remoting, story)
+
+
+def test_renewed_locks_last_and_others_run_out(remoting: ScriptedRemoting) -> None:
+    async def story(locks: Locks) -> None:
+        await locks.locking.lock([A0])
+        for _ in range(5):
+            await asyncio.sleep(20.0)
+            await locks.locking.renew()
+        locks.locking.check()
+        assert locks.locking.is_held(A0)
+        await asyncio.sleep(LOCK_LIVE_MAX_S)
+        assert not locks.locking.is_held(A0)
+        locks.locking.check()
+        assert locks.lost == [A0]
+
+    scenario(remoting, story)
+
+
+def test_a_lock_that_is_not_renewed_is_lost(remoting: ScriptedRemoting) -> None:
+    async def story(locks: Locks) -> None:
+        await locks.locking.lock([A0, A1])
+        locks.granted = [A1]
+        await locks.locking.renew()
+        assert locks.lost == [A0]
+        assert not locks.locking.is_held(A0)
+        assert locks.locking.is_held(A1)
+
+    scenario(remoting, story)
+
+
+def test_a_broker_that_is_lost_takes_its_locks_along(remoting: ScriptedRemoting) -> None:
+    async def story(locks: Locks) -> None:
+        await locks.locking.lock([A0, B0])
+        locks.locking.broker_lost("a:0")
+        assert locks.lost == [A0]
+        assert locks.locking.is_held(B0)
+
+    scenario(remoting, story)
+
+
+def test_what_is_given_back_is_not_asked_for_again(remoting: ScriptedRemoting) -> None:
+    async def story(locks: Locks) -> None:
+        await locks.locking.lock([A0, A1])
+        locks.locking.unlock([A0])
+        await locks.locking.renew()
+        unlocks = remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ)
+        assert QueueLockRequest.from_bytes(unlocks[0].command.body).queues == [A0]
+        renewals = remoting.calls_to("a:0", RequestCode.LOCK_BATCH_MQ)
+        assert QueueLockRequest.from_bytes(renewals[-1].command.body).queues == [A1]
+        assert locks.lost == []
+
+    scenario(remoting, story)
