@@ -11,9 +11,9 @@ from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
 from staticfire.checkers.model.columns import TOUCH_FIELDS
 from staticfire.checkers.model.history import HistoryError
-from staticfire.spark_analysis.runs import (layout, raw)
-from staticfire.spark_analysis.results.analysis import laid_out
 from staticfire.spark_analysis.engine.engines import InProcess
+from staticfire.spark_analysis.results.analysis import laid_out
+from staticfire.spark_analysis.runs import layout, raw
 from staticfire.spark_analysis.runs.inputs import find_runs
 from staticfire.spark_analysis.runs.raw import RAW_FOLDER
 from tests.support.synthetic import small

@@ -11,10 +11,14 @@ from staticfire.checkers.model import history
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.spark_analysis.engine.engines import InProcess
-from staticfire.spark_analysis.runs.inputs import find_runs
-from staticfire.spark_analysis.runs.observed_file import ObservedFile, bytes_in_memory, observed_file
-from staticfire.spark_analysis.runs.partitioning import memory_bound_bytes, partitioned
 from staticfire.spark_analysis.results.verdicts import judge_runs, question_of
+from staticfire.spark_analysis.runs.inputs import find_runs
+from staticfire.spark_analysis.runs.observed_file import (
+    ObservedFile,
+    bytes_in_memory,
+    observed_file,
+)
+from staticfire.spark_analysis.runs.partitioning import memory_bound_bytes, partitioned
 from tests.support.synthetic import small
 
 # They rest on observations; the last two are asked without any, too.
