@@ -21,8 +21,23 @@ class TopicChange(Fault):
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         params = planned.params
-        accepted = await controls.cluster.set_queue_count(params["topic"], params["queues"])
-        return {"bitten": accepted > 0, "masters_changed": accepted}
+        answers = await controls.cluster.set_queue_count(params["topic"], params["queues"])
+        return {
+            "bitten": answers.accepted > 0,
+            "masters_changed": answers.accepted,
+            "masters_unheard": list(answers.unheard),
+        }
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        return fired
+        """Ask the masters that were not heard again: each may have made the queues after it was given up."""
+        unheard = fired["masters_unheard"]
+        if not unheard:
+            return fired
+        params = planned.params
+        answers = await controls.cluster.set_queue_count(params["topic"], params["queues"], unheard)
+        changed = fired["masters_changed"] + answers.accepted
+        return {
+            "bitten": changed > 0,
+            "masters_changed": changed,
+            "masters_unheard": list(answers.unheard),
+        }

@@ -8,6 +8,7 @@ why, before the run starts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
@@ -186,6 +187,14 @@ class ClientControl(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCountAnswers:
+    """What masters answered to a new number of queues."""
+
+    accepted: int  # masters
+    unheard: tuple[str, ...]  # nodes of masters that did not answer; they may have carried it out
+
+
 class ClusterControl(Protocol):
     """Change the cluster through its own configuration and administration."""
 
@@ -205,8 +214,10 @@ class ClusterControl(Protocol):
         """Restart a consumer, which asks for other messages from then on; returns whether it was running."""
         ...
 
-    async def set_queue_count(self, topic: str, count: int) -> int:
-        """Set read and write queues of the topic on every master, never to fewer; returns how many accepted."""
+    async def set_queue_count(
+        self, topic: str, count: int, masters: Sequence[str] | None = None
+    ) -> QueueCountAnswers:
+        """Set read and write queues of the topic on these masters (None: on all), never to fewer."""
         ...
 
     async def reset_offsets(self, topic: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from staticfire.faults.model.capabilities import Evidence, ProcessControl
+from staticfire.faults.model.capabilities import Evidence, ProcessControl, QueueCountAnswers
 from staticfire.harness.accounts import GUEST_KEY
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import ADMIN, Environment
@@ -46,23 +46,27 @@ class ClusterThroughAdmin:
         await self._environment.start(consumer)
         return stopped
 
-    async def set_queue_count(self, topic: str, count: int) -> int:
+    async def set_queue_count(
+        self, topic: str, count: int, masters: Sequence[str] | None = None
+    ) -> QueueCountAnswers:
         environment = self._environment
         count = max(count, environment.queues_max)
-        accepted = perhaps = 0
-        for master in environment.shape.masters:
+        nodes = masters or [master.node for master in environment.shape.masters]
+        types: dict[str, str] = {}
+        for node in nodes:
             request = {
                 "f": "create_topic",
                 "topic": topic,
                 "queues": count,
-                "address": environment.server_address(master.node),
+                "address": environment.server_address(node),
             }
-            outcome = await environment.request(ADMIN, request)
-            accepted += outcome.type == "ok"
-            # A master that did not answer in time may carry it out later.
-            perhaps += outcome.type != "fail"
-        environment.queues_max = max(environment.queues_max, count if perhaps else 0)
-        return accepted
+            types[node] = (await environment.request(ADMIN, request)).type
+        accepted = [node for node, type_ in types.items() if type_ == "ok"]
+        unheard = tuple(node for node, type_ in types.items() if type_ not in ("ok", "fail"))
+        # A master that did not answer in time may carry it out later.
+        if accepted or unheard:
+            environment.queues_max = count
+        return QueueCountAnswers(accepted=len(accepted), unheard=unheard)
 
     async def reset_offsets(self, topic: str) -> int:
         environment = self._environment

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from staticfire.faults.kinds.rolling_restart import ANSWER_BOUND_S
+from staticfire.faults.model.capabilities import QueueCountAnswers
 from tests.faults.fault_stories import carried_out
 
 S = 1_000_000_000  # nanoseconds of a second
@@ -19,6 +20,31 @@ def test_groups_are_sent_back_once(told: int, bitten: bool) -> None:
     calls, evidence = carried_out("offsets-reset", answers=script, params={"topic": "Orders"})
     assert calls == ["reset_offsets Orders"]
     assert evidence == {"bitten": bitten, "brokers_told": told}
+
+
+@pytest.mark.parametrize(
+    ("at_fire", "at_heal", "evidence"),
+    [
+        ((2, ()), None, (True, 2, [])),
+        ((0, ()), None, (False, 0, [])),
+        ((1, ("b",)), (1, ()), (True, 2, [])),
+        ((0, ("a", "b")), (1, ("b",)), (True, 1, ["b"])),
+        ((0, ("b",)), (0, ("b",)), (False, 0, ["b"])),
+    ],
+)
+def test_masters_that_did_not_answer_are_asked_for_queues_again(
+    at_fire: Any, at_heal: Any, evidence: tuple[bool, int, list[str]]
+) -> None:
+    answers = [
+        QueueCountAnswers(accepted=one[0], unheard=one[1]) for one in (at_fire, at_heal) if one
+    ]
+    script = {"set_queue_count": lambda *_: answers.pop(0)}
+    params = {"topic": "Orders", "queues": 6}
+    calls, found = carried_out("topic-change", answers=script, params=params)
+    asked_again = [f"set_queue_count Orders 6 {list(at_fire[1])}"] if at_heal else []
+    assert calls == ["set_queue_count Orders 6", *asked_again]
+    names = ("bitten", "masters_changed", "masters_unheard")
+    assert found == dict(zip(names, evidence, strict=True))
 
 
 def test_a_topic_is_made_anew_and_goes_on() -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from staticfire.faults.model.capabilities import QueueCountAnswers
 from staticfire.harness.accounts import GuestRights
 from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.clients.port import Outcome, Request
@@ -72,16 +73,26 @@ def carried_out(cluster: Cluster, act: Callable[[ClusterThroughAdmin], Any]) -> 
 
 def test_queues_are_never_taken_away() -> None:
     cluster = Cluster()
-    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 6)) == 2
-    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 5)) == 2
+    all_accept = QueueCountAnswers(accepted=2, unheard=())
+    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 6)) == all_accept
+    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 5)) == all_accept
     assert cluster.counts == [6, 6, 6, 6]
     assert cluster.queues_max == 6
 
 
 def test_a_master_that_does_not_answer_may_have_made_the_queues() -> None:
     cluster = Cluster(*BROKERS)
-    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 6)) == 0
+    answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6))
+    assert answers == QueueCountAnswers(accepted=0, unheard=("broker-a-0", "broker-b-0"))
     assert cluster.queues_max == 6
+
+
+def test_only_the_masters_named_are_asked() -> None:
+    cluster = Cluster()
+    node = CAMPAIGN.shape().masters[1].node
+    answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6, [node]))
+    assert answers == QueueCountAnswers(accepted=1, unheard=())
+    assert cluster.counts == [6]
 
 
 def test_an_option_changes_on_all_brokers_and_back() -> None:
