@@ -11,7 +11,7 @@ from pathlib import Path
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.resources import Resource
-from staticfire.harness.environments.state import state_folder
+from staticfire.harness.state import state_folder
 
 
 class TemporaryFolder:

@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "spark_analysis": (("checkers",), ("pyspark", "numpy", "pyarrow", "orjson", "matplotlib")),
     "harness": (
         ("system_under_test", "faults", "checkers", "spark_analysis"),
-        # pytest: for harness/pytest_plugin.py; rocketmq: for harness/clients/cpp
+        # pytest: for harness/plugin/pytest_plugin.py; rocketmq: for harness/clients/cpp
         (
             "click",
             "numpy",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.harness.simulation.lint import check_folder
+from staticfire.harness.simulation.lint.lint import check_folder
 
 ROOT = Path(__file__).parents[1]
 ANYTHING = frozenset({"*"})
@@ -21,13 +21,13 @@ NODES = {
 }
 # The event loop treats BaseException as asyncio does; the guard and the lint look at the real world.
 SIMULATION = {
-    "disk_namespace.py": frozenset({"real-world"}),  # os.strerror
-    "executor.py": frozenset({"swallowed-cancel"}),
-    "guard.py": frozenset({"real-world"}),
-    "lint.py": frozenset({"real-world"}),
-    "process.py": frozenset({"swallowed-cancel"}),
-    "run_queue.py": frozenset({"swallowed-cancel"}),
-    "tasks.py": frozenset({"swallowed-cancel"}),
+    "disk/namespace.py": frozenset({"real-world"}),  # os.strerror
+    "scheduling/executor.py": frozenset({"swallowed-cancel"}),
+    "hosts/guard.py": frozenset({"real-world"}),
+    "lint/lint.py": frozenset({"real-world"}),
+    "hosts/process.py": frozenset({"swallowed-cancel"}),
+    "scheduling/run_queue.py": frozenset({"swallowed-cancel"}),
+    "scheduling/tasks.py": frozenset({"swallowed-cancel"}),
 }
 STORE_CRASH = {
     "cycles.py": frozenset({"real-world"}),  # its workers and its clock are outside of any cycle

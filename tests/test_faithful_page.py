@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.harness.campaign_file import campaign_names, load_options
+from staticfire.harness.campaign.file import campaign_names, load_options
 from staticfire.harness.store_crash.cycles import store_policy
 from staticfire.harness.targets.own_cluster import known_policies
 

@@ -33,7 +33,7 @@ COMMANDS = {
     "synthesize": "staticfire.harness.cli.synthesize:synthesize_command",
     "run": "staticfire.harness.cli.run:run",
     "replay": "staticfire.harness.cli.replay:replay",
-    "check": "staticfire.harness.cli.check:check",
+    "check": "staticfire.harness.cli.check.command:check",
     "history": "staticfire.harness.cli.history:history",
     "conform": "staticfire.harness.cli.conform.command:conform",
     "hunt": "staticfire.harness.cli.hunt.command:hunt",

@@ -16,9 +16,9 @@ from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
 from staticfire.harness.report.analysis_lines import analysis_lines
-from staticfire.harness.run_facts_file import facts_of_run
-from staticfire.harness.run_folder import RunFolderError
-from staticfire.harness.shown import printable
+from staticfire.harness.run_folder.facts_file import facts_of_run
+from staticfire.harness.run_folder.run_folder import RunFolderError
+from staticfire.harness.truncated_repr import printable
 from staticfire.spark_analysis.engine.engines import Engine, InProcess, OnSpark, Report
 from staticfire.spark_analysis.engine.java import SparkError
 from staticfire.spark_analysis.engine.session import Settings, spark_session

@@ -20,8 +20,8 @@ from staticfire.faults.linux.inventory import Journal, Removal, journals, read_j
 from staticfire.faults.linux.inventory import clean as clean_journal
 from staticfire.faults.linux.resources import removal_order
 from staticfire.harness.cli.status import EXIT_HARNESS_ERROR, BadInput
-from staticfire.harness.environments.fleet_options import FleetOptionError, FleetOptions, SshHost
-from staticfire.harness.environments.state import VARIABLE, state_folder
+from staticfire.harness.machines.options import FleetOptionError, FleetOptions, SshHost
+from staticfire.harness.state import VARIABLE, state_folder
 
 
 @click.command(short_help="Remove what killed runs have left on this machine.")
@@ -125,7 +125,7 @@ def _executor_of(host: str, hosts: FleetOptions) -> Executor:
     """Of this machine (""), or of a host as the fleet wrote it down. Raises FaultError for what is none."""
     if not host:
         return LocalExecutor()
-    from staticfire.harness.environments.ssh_connection import SshExecutor
+    from staticfire.harness.machines.ssh.connection import SshExecutor
 
     try:
         return SshExecutor(SshHost.parse(host), hosts)

@@ -9,7 +9,7 @@ import click
 
 from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput
-from staticfire.harness.defective import use_defect
+from staticfire.harness.defect_loader import use_defect
 
 if TYPE_CHECKING:
     from staticfire.harness.store_crash.cycles import CrashSummary

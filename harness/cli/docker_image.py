@@ -38,10 +38,10 @@ def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
     Exit status: 0 built, 254 bad arguments, 255 it could not be built.
     """
     need_extra("docker", "docker-image")
-    from staticfire.harness.environments.docker_engine import connect
-    from staticfire.harness.environments.docker_image import BASE, NODE, SPARK, build_image
-    from staticfire.harness.environments.errors import EnvironmentFailed
-    from staticfire.harness.environments.fleet_options import FleetOptionError, check_image
+    from staticfire.harness.machines.docker.engine import connect
+    from staticfire.harness.machines.docker.image import BASE, NODE, SPARK, build_image
+    from staticfire.harness.machines.errors import EnvironmentFailed
+    from staticfire.harness.machines.options import FleetOptionError, check_image
 
     kind = SPARK if spark else NODE
     name = tag or kind.tag

@@ -18,10 +18,10 @@ from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.machine import Machine
 from staticfire.faults.plans.catalogue import FAULTS
-from staticfire.harness.campaign import ENVIRONMENTS
+from staticfire.harness.campaign.campaign import ENVIRONMENTS
 from staticfire.harness.cli.status import HarnessError
-from staticfire.harness.environments.machine_needs import Diagnosis, diagnose
-from staticfire.harness.environments.state import state_folder
+from staticfire.harness.environments.real.machine_needs import Diagnosis, diagnose
+from staticfire.harness.state import state_folder
 
 WIDTH_MAX = 1000  # of the table, which is never cut to the terminal
 

@@ -6,7 +6,7 @@ import click
 
 from staticfire.faults.defects import DEFECTS
 from staticfire.faults.plans.catalogue import FAULTS
-from staticfire.harness.campaign_file import CAMPAIGNS, campaign_names
+from staticfire.harness.campaign.file import CAMPAIGNS, campaign_names
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 

@@ -13,7 +13,7 @@ from staticfire.faults.defects import DefectError, defect_named
 from staticfire.faults.errors import FaultError
 from staticfire.faults.model.capabilities import OWN_BROKERS, OWN_NEED
 from staticfire.faults.plans.catalogue import FAULTS
-from staticfire.harness.campaign import (
+from staticfire.harness.campaign.campaign import (
     ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
@@ -24,14 +24,14 @@ from staticfire.harness.campaign import (
     CampaignError,
     OneOf,
 )
-from staticfire.harness.campaign_draw import draw_faults
-from staticfire.harness.campaign_file import load_options, typed_options
+from staticfire.harness.campaign.file import load_options, typed_options
 from staticfire.harness.cli.client_command import check_command
 from staticfire.harness.cli.extras import need_environment, need_extra
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.clients.client_command import is_command
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS
-from staticfire.harness.environments.fleet_options import (
+from staticfire.harness.draws.campaign import draw_faults
+from staticfire.harness.machines.options import (
     FleetOptionError,
     FleetOptions,
     check_hosts,
@@ -256,8 +256,12 @@ def missing_in(environment: Any, fleet: FleetOptions, *, has_tls: bool = False) 
     if environment == "simulation" or environment not in ENVIRONMENTS:
         return {}
     need_environment(environment)
-    from staticfire.harness.environments.catalogue import lacks_with_tls, make_fleet, missing_faults
-    from staticfire.harness.environments.errors import EnvironmentFailed
+    from staticfire.harness.environments.real.catalogue import (
+        lacks_with_tls,
+        make_fleet,
+        missing_faults,
+    )
+    from staticfire.harness.machines.errors import EnvironmentFailed
 
     try:
         lacks = make_fleet(environment, fleet).lacks
@@ -270,7 +274,7 @@ def missing_in(environment: Any, fleet: FleetOptions, *, has_tls: bool = False) 
 
 def _lacks_on_hosts(fleet: FleetOptions) -> dict[str, str]:
     """Raises BadInput for a host that is named twice, EnvironmentFailed for one that does not let us in."""
-    from staticfire.harness.environments.ssh_survey import lacks_on
+    from staticfire.harness.environments.real.ssh.survey import lacks_on
 
     try:
         check_hosts(fleet.hosts, 0)
@@ -307,8 +311,8 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
         check_properties(campaign)
         _check_certificate(campaign)
         return
-    from staticfire.harness.environments.errors import EnvironmentFailed
-    from staticfire.harness.targets.catalogue import check_target
+    from staticfire.harness.machines.errors import EnvironmentFailed
+    from staticfire.harness.runs.target_choice import check_target
 
     try:
         check_target(campaign, fleet)
@@ -333,8 +337,8 @@ def _check_certificate(campaign: Campaign) -> None:
 
 
 def _check_client(campaign: Campaign) -> None:
-    from staticfire.harness.environments import cpp_library
-    from staticfire.harness.environments.errors import EnvironmentFailed
+    from staticfire.harness.machines import cpp_library
+    from staticfire.harness.machines.errors import EnvironmentFailed
 
     if is_command(campaign.client):
         check_command(campaign.client)

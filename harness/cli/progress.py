@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from staticfire.harness.campaign import Campaign
-from staticfire.harness.run_status import RunStatus
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.results.run_status import RunStatus
 
 LOG_EVERY_S = 30.0  # of the wall clock
 

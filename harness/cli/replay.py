@@ -8,8 +8,8 @@ import click
 
 from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
-from staticfire.harness.defective import use_defect
-from staticfire.harness.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
+from staticfire.harness.defect_loader import use_defect
+from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
 from staticfire.harness.version import version_line
 
 
@@ -38,8 +38,8 @@ def replay(run: Path) -> int:
             f"replayed; `staticfire run --campaign {folder.path}/{CAMPAIGN_FILE}` does its plan again"
         )
 
-    from staticfire.harness.report.console import print_result
-    from staticfire.harness.runner import run_simulated
+    from staticfire.harness.console.console import print_result
+    from staticfire.harness.runs.runner import run_simulated
 
     result = run_simulated(campaign)
     print_result(result, folder.path, None)

@@ -13,9 +13,9 @@ import click
 
 from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
-from staticfire.harness.campaign import Campaign, CampaignError
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.cli.fleet_options import fleet_options
+from staticfire.harness.campaign.campaign import Campaign, CampaignError
+from staticfire.harness.cli.external_cluster import take_cluster
+from staticfire.harness.cli.machine_options import fleet_options
 from staticfire.harness.cli.options import (
     campaign_options,
     check_nodes,
@@ -25,14 +25,14 @@ from staticfire.harness.cli.options import (
     said_options,
 )
 from staticfire.harness.cli.progress import show_progress
-from staticfire.harness.cli.somebodys_cluster import take_cluster
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, status_of_validity
-from staticfire.harness.defective import use_defect
-from staticfire.harness.environments.fleet_options import FleetOptions
-from staticfire.harness.run_folder import RunFolder, RunFolderError
+from staticfire.harness.defect_loader import use_defect
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
 
 if TYPE_CHECKING:
-    from staticfire.harness.run_result import RunResult
+    from staticfire.harness.results.run_result import RunResult
 
 
 @click.command(short_help="Run one fault campaign and judge it.")
@@ -70,7 +70,7 @@ def run(seed: int | None, runs: Path, is_dry_run: bool, fleet: FleetOptions, **o
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     if is_dry_run:
-        from staticfire.harness.report.console import print_campaign, print_missing
+        from staticfire.harness.console.console import print_campaign, print_missing
 
         print_campaign(campaign, fleet.name_servers)
         print_missing(missing)
@@ -83,7 +83,7 @@ def run_and_report(
     campaign: Campaign, runs: Path, missing: Mapping[str, str], fleet: FleetOptions
 ) -> int:
     """Run, keep and print. The system under test is imported only now: a defect may have replaced it."""
-    from staticfire.harness.report.console import print_campaign, print_missing, print_result
+    from staticfire.harness.console.console import print_campaign, print_missing, print_result
 
     folder = make_folder(campaign, runs)
     print_campaign(campaign, fleet.name_servers)
@@ -104,9 +104,9 @@ def make_folder(campaign: Campaign, runs: Path) -> RunFolder:
 
 def run_in(folder: RunFolder, campaign: Campaign, fleet: FleetOptions) -> RunResult:
     """Run and keep; a run that never began leaves no folder. Raises HarnessError."""
-    from staticfire.harness.any_runner import runner_of
-    from staticfire.harness.environments.errors import EnvironmentFailed
-    from staticfire.harness.runner import RunError
+    from staticfire.harness.machines.errors import EnvironmentFailed
+    from staticfire.harness.runs.any_runner import runner_of
+    from staticfire.harness.runs.runner import RunError
 
     is_simulated = campaign.environment == "simulation"  # its columns are written when it is over
     try:

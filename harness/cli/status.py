@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 
 EXIT_VALID = 0
 EXIT_INVALID = 1

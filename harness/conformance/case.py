@@ -75,8 +75,8 @@ def case(
 def cases() -> Mapping[str, Case]:
     """All cases by the id of their clause, in the order of the contract."""
     package = importlib.import_module("staticfire.harness.conformance.cases")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
     return MappingProxyType({name: _CASES[name] for name in contract() if name in _CASES})
 
 

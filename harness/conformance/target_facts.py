@@ -14,7 +14,7 @@ from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode
 
 if TYPE_CHECKING:
-    from staticfire.harness.conformance.clients.client import ClientMaker
+    from staticfire.harness.conformance.client import ClientMaker
 
 ReadStore = Callable[[str], Awaitable[Mapping[str, bytes]]]  # node -> files by path
 # Node that does not run, and files by path: what they hold from now on, None to remove one.

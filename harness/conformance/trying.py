@@ -6,7 +6,7 @@ import asyncio
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import Case
-from staticfire.harness.conformance.clients.client import ClientGone, ClientUnusable
+from staticfire.harness.conformance.client import ClientGone, ClientUnusable
 from staticfire.harness.conformance.failures import BadAnswer, ClauseBroken, NotTriable, TargetUnfit
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.target_facts import TargetFacts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.results.run_result import RunResult
 
 
 def atomic_writes(result: RunResult) -> list[str]:

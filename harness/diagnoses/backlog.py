@@ -23,7 +23,7 @@ from staticfire.checkers.model.message_ranges import (
 from staticfire.faults.kinds.client_faults import SlowConsumer
 from staticfire.harness.diagnoses.forwarding import Way, forwardings, sentences, way_of
 from staticfire.harness.diagnoses.new_deliveries import NewDeliveries
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.results.run_result import RunResult
 
 BOTH_ENDS = SENDS | DELIVERIES
 PEAK_MIN = 1000  # messages: less than this is no backlog

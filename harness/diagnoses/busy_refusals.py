@@ -9,7 +9,7 @@ from collections import Counter
 
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.history import Op
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.results.run_result import RunResult
 
 BUSY = " with code 2: "
 NS_PER_MS = 1_000_000

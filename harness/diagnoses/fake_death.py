@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import seconds
-from staticfire.harness.nemesis import FaultRecord
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.results.run_result import RunResult
 
 TOGETHER_NS = NS_PER_S  # so close two faults are one host's
 

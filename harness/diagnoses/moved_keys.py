@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.history import Op
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.results.run_result import RunResult
 
 Queue = tuple[str, int]
 

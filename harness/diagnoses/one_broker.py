@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.results.run_result import RunResult
 
 ACKS_MIN = 10  # fewer messages may all have gone to one broker by chance
 

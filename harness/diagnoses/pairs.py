@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.faults.kinds.power_cut import ClusterPowerCut, PowerCut, PowerCutInOperation
 from staticfire.faults.kinds.process_faults import Kill
-from staticfire.harness.nemesis import FaultRecord
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.results.run_result import RunResult
 
 DISK_LOST = "disk-lost"
 POWER_CUTS = (PowerCut.name, PowerCutInOperation.name)

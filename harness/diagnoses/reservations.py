@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import seconds
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.workloads.reservations import CONFIRMS
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.history import Op
-from staticfire.harness.nemesis import FaultRecord
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.results.run_result import RunResult
 
 
 @dataclass(frozen=True, slots=True)

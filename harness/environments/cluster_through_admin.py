@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from staticfire.faults.model.capabilities import Evidence, ProcessControl, QueueCountAnswers
 from staticfire.harness.accounts import GUEST_KEY
+from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome
-from staticfire.harness.environments.environment import ADMIN, Environment
-from staticfire.harness.facts import groups_of
-from staticfire.harness.side_topics import POLL_S, TRIES, SideTopic, order
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.environments.side_topics import POLL_S, TRIES, SideTopic, order
+from staticfire.harness.results.facts import groups_of
 from staticfire.harness.workloads.membership import BROADCASTING
 from staticfire.system_under_test.java_properties import parse_properties
 from staticfire.system_under_test.protocol.codes import RequestCode

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from staticfire.faults.model.shape import ClusterShape
 from staticfire.harness.accounts import GuestRights
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.environments.resources import Resources
 from staticfire.harness.log_line import LogLine
-from staticfire.harness.recorder import Recorder
-from staticfire.harness.run_result import NodeRecord
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.results.run_result import NodeRecord
 
 if TYPE_CHECKING:
-    from staticfire.harness.side_topics import SideTopic
+    from staticfire.harness.environments.side_topics import SideTopic
 
-ADMIN = "admin"  # the harness's own client: no fault touches it
-PROBE = "probe"  # the producer that asks after the faults whether sends work again
 FIRST_CONSUMER_PROCESS = (
     100_000  # the number under which the first client process emits ops of its own
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from staticfire.faults.model.draws import pick
 from staticfire.harness.accounts import PLAIN, REFUSED
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.illegal_sends import ILLEGAL, SIZE_BYTES
 
 ACCOUNT = "account"  # the field of a send that names the account, if it is not that of the load

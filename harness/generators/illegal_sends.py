@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from staticfire.faults.model.draws import pick
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 
 ILLEGAL = "illegal"  # the field of a send that says why it must be refused
 NO_NEW_TOPICS = ("autoCreateTopicEnable", "false")

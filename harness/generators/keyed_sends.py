@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from staticfire.harness.accounts import GUEST
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.account_sends import ACCOUNT, AccountSends
 from staticfire.harness.generators.illegal_sends import IllegalSends
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.model.message_ranges import SEND_MANY
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 
 
 class ManySends:

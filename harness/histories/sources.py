@@ -18,7 +18,7 @@ from staticfire.checkers.formats.jepsen.reading import JepsenReader
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.model.history_lines import HistoryLines
 from staticfire.checkers.model.plain_files import plain_size
-from staticfire.harness.run_folder import RunFolder
+from staticfire.harness.run_folder.run_folder import RunFolder
 
 LINES = "history.jsonl"
 EDN = ".edn"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from staticfire.harness.node_properties import RESERVED_PROPERTIES
+from staticfire.harness.targets.node_properties import RESERVED_PROPERTIES
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
 from staticfire.system_under_test.config import (
     BROKER_PROPERTIES,

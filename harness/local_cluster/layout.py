@@ -13,8 +13,8 @@ from staticfire.harness.local_cluster.options import (
     ClusterOptions,
 )
 from staticfire.harness.local_cluster.ports import BLOCK, HA_PORT_DISTANCE, HOST
-from staticfire.harness.node_properties import with_properties
-from staticfire.harness.shown import shown
+from staticfire.harness.targets.node_properties import with_properties
+from staticfire.harness.truncated_repr import shown
 from staticfire.system_under_test.broker.config import MASTER_ID, BrokerConfig, BrokerRole
 from staticfire.system_under_test.config import BROKER_PROPERTIES
 from staticfire.system_under_test.mode import Mode

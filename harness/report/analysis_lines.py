@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from staticfire.harness.report.verdict_lines import WIDTH, WORDS, verdict_lines
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 from staticfire.spark_analysis.results.analysis import Analysis, Judged
 from staticfire.spark_analysis.results.latency import Slice
 

@@ -7,7 +7,7 @@ from textwrap import wrap
 from staticfire.checkers.guarantees.verdict import Finding, Verdict, explain
 from staticfire.checkers.measures.recovery_times import NEVER_CAUGHT_UP, NEVER_RECOVERED
 from staticfire.checkers.verdicts.compose import RunVerdict
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 
 WORDS = {True: "VALID", False: "INVALID", "unknown": "UNKNOWN"}
 FINDINGS_MAX = 5

@@ -4,13 +4,13 @@ The nodes of a `World` are unmodified asyncio programs. They share one interpret
 seed decides everything that happens to them: two runs of a seed are equal, byte for byte.
 """
 
-from staticfire.harness.simulation.disk import DiskOptions, PowerCut, PowerCutReport, SimDisk
-from staticfire.harness.simulation.guard import Escape
-from staticfire.harness.simulation.host import Host
-from staticfire.harness.simulation.process import ExitStatus, SimProcess
-from staticfire.harness.simulation.scheduler import SimulationError
-from staticfire.harness.simulation.timing import Timing
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.disk.disk import DiskOptions, PowerCut, PowerCutReport, SimDisk
+from staticfire.harness.simulation.hosts.guard import Escape
+from staticfire.harness.simulation.hosts.host import Host
+from staticfire.harness.simulation.hosts.process import ExitStatus, SimProcess
+from staticfire.harness.simulation.hosts.world import World
+from staticfire.harness.simulation.scheduling.scheduler import SimulationError
+from staticfire.harness.simulation.scheduling.timing import Timing
 
 __all__ = [
     "DiskOptions",

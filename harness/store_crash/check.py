@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.harness.store_crash.model import LogModel, PromiseBroken, QueueKey
 from staticfire.harness.store_crash.plan import LOG_FOLDERS, QUEUES, ROOT
 from staticfire.system_under_test.store.assembly.message_store import MessageStore

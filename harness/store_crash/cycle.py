@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from staticfire.harness.simulation.disk import DiskOptions, PowerCut, SimDisk
+from staticfire.harness.simulation.disk.disk import DiskOptions, PowerCut, SimDisk
 from staticfire.harness.store_crash.check import StoreComparison
 from staticfire.harness.store_crash.model import LogModel, PromiseBroken
 from staticfire.harness.store_crash.plan import (

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.configuration import Configuration
-from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.machines.machine import Order, Place
 from staticfire.harness.targets import apache_files
 from staticfire.harness.targets.client_processes import ClientProcesses
 from staticfire.harness.targets.interpreter import Interpreter

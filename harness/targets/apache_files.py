@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from staticfire.faults.model.shape import BrokerNode
-from staticfire.harness.campaign import Campaign
-from staticfire.harness.node_properties import in_store
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.targets.node_properties import in_store
 from staticfire.harness.targets.own_cluster import INDEX_NUMBERS, INDEX_SLOTS, QUEUE_FILE_BYTES
 from staticfire.system_under_test import java_properties
 
@@ -15,7 +15,7 @@ FLUSH_TYPES = {"sync": "SYNC_FLUSH", "async": "ASYNC_FLUSH"}
 MASTER_ROLES = {"sync": "SYNC_MASTER", "async": "ASYNC_MASTER", "none": "ASYNC_MASTER"}
 SYSTEM_PREFIX = "rocketmq."  # these options are system properties of Java, not of the file
 
-# To standard error, which is the log of a node. `staticfire.harness.environments.node_log` reads these lines.
+# To standard error, which is the log of a node. `staticfire.harness.environments.real.node_log` reads these lines.
 LOGBACK = b"""<configuration>
   <appender name="error" class="ch.qos.logback.core.ConsoleAppender">
     <target>System.err</target>

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from staticfire.harness.accounts import ACCOUNTS, OPERATOR
-from staticfire.harness.campaign import TLS_MODES, Campaign
+from staticfire.harness.campaign.campaign import TLS_MODES, Campaign
 from staticfire.harness.clients.client_command import is_command, split_command
 from staticfire.harness.clients.configuration import Configuration, configuration_of
 from staticfire.harness.clients.consumer_kinds import PUSH
-from staticfire.harness.environments.environment import ADMIN, PROBE
-from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.clients.names import ADMIN, PROBE
+from staticfire.harness.machines.machine import Order, Place
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.own_cluster import OwnCluster
 from staticfire.system_under_test import java_properties
@@ -66,7 +66,7 @@ class ClientProcesses:
         module = "staticfire.harness.clients"
         is_load = node not in (ADMIN, PROBE)
         if self._campaign.client == "cpp" and is_load:
-            module = "staticfire.harness.clients.cpp_client"
+            module = "staticfire.harness.clients.cpp.client"
             first_line["log_folder"] = f"{self._places[node].folder}/librocketmq"
         files: Mapping[str, bytes] = {}
         if self._cluster.speaks_tls(node):

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from staticfire import harness, system_under_test
-from staticfire.harness.environments.place import Order
+from staticfire.harness.machines.machine import Order
 
 # -P: what lies in the current folder must not come before a planted copy.
 PYTHON_OPTIONS = ("-P", "-m")

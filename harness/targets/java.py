@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.machines.errors import EnvironmentFailed
 
 VERSION_MIN = 8
 VERSION_TIMEOUT_S = 20.0

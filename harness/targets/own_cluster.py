@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from staticfire.faults.model.shape import BrokerNode, ClusterShape
 from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.accounts import ACCOUNTS_FILE, CREDENTIALS_FILE, LOAD, OPERATOR
-from staticfire.harness.campaign import Campaign, CampaignError, Properties
-from staticfire.harness.environments.environment import ADMIN, PROBE
-from staticfire.harness.environments.place import Serving
-from staticfire.harness.node_properties import STORE_ROOT, in_store, with_properties
-from staticfire.harness.shown import shown
+from staticfire.harness.campaign.campaign import Campaign, CampaignError, Properties
+from staticfire.harness.clients.names import ADMIN, PROBE
+from staticfire.harness.machines.machine import Serving
 from staticfire.harness.targets.consumer_options import consumer_options
+from staticfire.harness.targets.node_properties import STORE_ROOT, in_store, with_properties
+from staticfire.harness.truncated_repr import shown
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.membership import Membership
 from staticfire.system_under_test import config as node_config

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.configuration import Configuration
-from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.machines.machine import Order, Place
 from staticfire.harness.targets.client_processes import ClientProcesses
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.own_cluster import OwnCluster, Reach, directly

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from staticfire.harness.clients.configuration import Configuration
-from staticfire.harness.environments.place import Order
+from staticfire.harness.machines.machine import Order
 
 
 class Target(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from staticfire.checkers.model.history import Op
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.membership import BROADCASTING, Membership, plain
 from staticfire.harness.workloads.workload import Workload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.many_sends import ManySends
 from staticfire.harness.workloads.membership import Membership, plain
 from staticfire.harness.workloads.workload import Workload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 
 PROPERTY = "messageDelayLevel"
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from staticfire.faults.model.draws import pick
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.membership import SQL92, Membership, plain, tags_of
 from staticfire.harness.workloads.workload import Workload

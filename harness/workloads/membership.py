@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from staticfire.harness.campaign import AVERAGELY, Campaign
+from staticfire.harness.campaign.campaign import AVERAGELY, Campaign
 from staticfire.harness.clients.consumer_kinds import PUSH
 
 CLUSTERING, BROADCASTING = "clustering", "broadcasting"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.delay_levels import delay_levels_ms
 from staticfire.harness.workloads.delayed import awaits

@@ -8,7 +8,7 @@ from typing import Any
 
 from staticfire.checkers.model.history import Op
 from staticfire.faults.model.draws import pick
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.port import TO_BE_ASKED
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.workload import Workload

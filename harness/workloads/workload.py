@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import Op
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.consumer_kinds import LITE_PULL_ASSIGN, PUSH
-from staticfire.harness.interpreter import Generator
+from staticfire.harness.generators.interpreter import Generator
 from staticfire.harness.workloads.membership import Membership, plain, tags_of
 
 Awaits = Callable[[Sequence[Op], int], str | None]

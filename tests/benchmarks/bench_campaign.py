@@ -18,10 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from staticfire.harness.campaign import Campaign
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import load_options
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.campaign.file import load_options
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.runs.runner import run_simulated
 
 ROOT = Path(__file__).parents[2]
 ACKED = 2000

@@ -16,9 +16,9 @@ from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.measures.reportable import reportable, share_of
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.intervals import Span, joined
-from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.cli.options import given_options
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.runs.runner import run_simulated
 
 NEAR_NS = 30 * NS_PER_S
 

@@ -11,8 +11,8 @@ import pytest
 
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.verdicts.compose import RunVerdict
-from staticfire.harness.cli.check import judge
-from staticfire.harness.run_folder import RunFolder
+from staticfire.harness.cli.check.command import judge
+from staticfire.harness.run_folder.run_folder import RunFolder
 
 RUNS = Path(__file__).parent.parent / "data" / "apache-runs"
 TRUTH: dict[str, dict[str, Any]] = tomllib.loads((RUNS / "truth.toml").read_text(encoding="utf-8"))

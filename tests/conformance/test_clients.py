@@ -10,12 +10,12 @@ import pytest
 from staticfire.harness.cli import status_of
 from staticfire.harness.cli.conform.client_option import client_under_test
 from staticfire.harness.cli.status import BadInput
+from staticfire.harness.conformance import client as clients
 from staticfire.harness.conformance.clause import Level, Need, contract
-from staticfire.harness.conformance.clients import client as clients
 from staticfire.harness.conformance.clients.processes import ProcessClients, our_clients
 from staticfire.harness.conformance.result import Outcome
 from staticfire.harness.conformance.sites.loopback import LoopbackSite
-from staticfire.harness.conformance.suite import SuiteResult, choose, run_suite
+from staticfire.harness.conformance.sites.suite import SuiteResult, choose, run_suite
 
 pytestmark = pytest.mark.real
 CHEAP = ("RMQ-FLT-02", "RMQ-LIM-05", "RMQ-ORD-06")

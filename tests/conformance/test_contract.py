@@ -9,7 +9,7 @@ import pytest
 from staticfire.harness.conformance.case import selects
 from staticfire.harness.conformance.clause import ContractError, Level, Need, contract, read_clauses
 from staticfire.harness.conformance.outputs.contract_page import contract_page
-from staticfire.harness.conformance.suite import choose
+from staticfire.harness.conformance.sites.suite import choose
 
 ROOT = Path(__file__).parent.parent.parent
 CLAUSE = """

@@ -20,7 +20,7 @@ from staticfire.harness.conformance.outputs.json_input import ReportError, read_
 from staticfire.harness.conformance.outputs.junit import junit_xml
 from staticfire.harness.conformance.outputs.markdown import markdown
 from staticfire.harness.conformance.result import CaseResult, Outcome
-from staticfire.harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.sites.suite import SuiteResult
 
 NASTY = "<b>&\x00\x1b[31m | `x` \udcff"
 

@@ -15,11 +15,11 @@ from staticfire.harness.conformance.sites.concurrent import run_beside
 from staticfire.harness.conformance.sites.presence import find_brokers
 from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
 from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
-from staticfire.harness.conformance.suite import FLOOR, run_suite
+from staticfire.harness.conformance.sites.suite import FLOOR, run_suite
 from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.conformance.wire import CannotConnect, connect
 from staticfire.harness.conformance.wire_log import WireLog
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.env import Env
 
 SERVER, PORT = "10.1.1.1", 9876

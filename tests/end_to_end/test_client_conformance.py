@@ -11,8 +11,8 @@ import pytest
 from staticfire.harness.conformance.clients.processes import our_clients
 from staticfire.harness.conformance.result import Outcome
 from staticfire.harness.conformance.sites.loopback import LoopbackSite
-from staticfire.harness.conformance.suite import choose, run_suite
-from staticfire.harness.environments.state import VARIABLE
+from staticfire.harness.conformance.sites.suite import choose, run_suite
+from staticfire.harness.state import VARIABLE
 
 pytestmark = [
     pytest.mark.real,

@@ -20,7 +20,7 @@ from staticfire.harness.local_cluster import LocalCluster
 from tests.support.client_processes import ROOT, ClientProcess, client_process
 
 pytestmark = pytest.mark.real
-OURS, CPP = "staticfire.harness.clients", "staticfire.harness.clients.cpp_client"
+OURS, CPP = "staticfire.harness.clients", "staticfire.harness.clients.cpp.client"
 HAS_CPP = pytest.mark.skipif(
     importlib.util.find_spec("rocketmq") is None, reason="needs the extra cpp-client"
 )

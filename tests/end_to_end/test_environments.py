@@ -15,17 +15,17 @@ import pytest
 
 from staticfire.checkers.white_box.resources import TABLE_SLACK
 from staticfire.faults.model.fault import PlannedFault
-from staticfire.harness.campaign import Campaign
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.cli.somebodys_cluster import take_cluster
-from staticfire.harness.environments import cluster_watch
-from staticfire.harness.environments.fleet_options import FleetOptions
-from staticfire.harness.environments.namespaces import tools_for
-from staticfire.harness.environments.state import VARIABLE
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.cli.external_cluster import take_cluster
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.environments.real.external import cluster_watch
+from staticfire.harness.environments.real.namespaces import tools_for
 from staticfire.harness.local_cluster import LocalCluster
-from staticfire.harness.real_runner import carry_out, run_for_real
-from staticfire.harness.run_result import RunResult
-from staticfire.harness.run_status import RunStatus
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.results.run_status import RunStatus
+from staticfire.harness.runs.real_runner import carry_out, run_for_real
+from staticfire.harness.state import VARIABLE
 from staticfire.system_under_test.admin.client import AdminClient
 from staticfire.system_under_test.admin.groups import all_groups
 from staticfire.system_under_test.admin.topics import topic_list

@@ -9,7 +9,7 @@ from typing import Any, cast
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.faults.plans.catalogue import fault_named
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 
 Answer = Callable[..., Any]
 

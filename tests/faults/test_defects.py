@@ -19,8 +19,8 @@ from staticfire.faults.defects import (
     defect_named,
     plant,
 )
-from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.cli.options import given_options
+from staticfire.harness.draws.campaign import draw_campaign
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 12  # of the system, changed by one defect

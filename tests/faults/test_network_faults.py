@@ -9,7 +9,7 @@ import pytest
 
 from staticfire.faults.model.fault import Situation
 from staticfire.faults.plans.catalogue import fault_named
-from staticfire.harness.campaign import cluster_shape
+from staticfire.harness.campaign.campaign import cluster_shape
 from tests.faults.fault_stories import carried_out
 
 SITUATION = Situation(

@@ -9,8 +9,8 @@ import pytest
 
 from staticfire.faults.model.fault import PlannedFault, Situation, Strike
 from staticfire.faults.plans.catalogue import fault_named
-from staticfire.harness.campaign import cluster_shape
-from staticfire.harness.simulation.world import World
+from staticfire.harness.campaign.campaign import cluster_shape
+from staticfire.harness.simulation.hosts.world import World
 from tests.faults.recording_controls import recording_controls
 
 SITUATION = Situation(

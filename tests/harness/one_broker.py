@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.recorder import Recorder
-from staticfire.harness.simulation.world import World
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.simulation.hosts.world import World
 
 
 class OneBroker:

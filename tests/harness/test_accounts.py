@@ -18,9 +18,9 @@ from staticfire.harness.accounts import (
     REFUSED,
     GuestRights,
 )
-from staticfire.harness.campaign import LATER_OPTIONS, CampaignError
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import read_options
+from staticfire.harness.campaign.campaign import LATER_OPTIONS, CampaignError
+from staticfire.harness.campaign.file import read_options
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.targets.own_cluster import OwnCluster, write_missing
 from staticfire.system_under_test.acl.accounts import Accounts
 from staticfire.system_under_test.acl.permissions import Need, Permission

@@ -9,10 +9,10 @@ import pytest
 from staticfire.faults.kinds.rights_change import RightsChange
 from staticfire.faults.model.capabilities import OWN_NEED
 from staticfire.faults.plans.catalogue import FAULTS
-from staticfire.harness.campaign_draw import draw_campaign, draw_faults
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.status import BadInput
-from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.draws.campaign import draw_campaign, draw_faults
+from staticfire.harness.machines.options import FleetOptions
 
 BESIDE = tuple(name for name, fault in FAULTS.items() if fault.beside_share)
 SEEDS = range(40)

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from staticfire.harness.campaign import LATER_OPTIONS, TLS_MODES, CampaignError
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import read_options
+from staticfire.harness.campaign.campaign import LATER_OPTIONS, TLS_MODES, CampaignError
+from staticfire.harness.campaign.file import read_options
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.clients.configuration import tls_of
 from staticfire.harness.clients.lines import LineError
-from staticfire.harness.environments.catalogue import lacks_with_tls, missing_faults
-from staticfire.harness.environments.environment import ADMIN, PROBE
-from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.clients.names import ADMIN, PROBE
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.environments.real.catalogue import lacks_with_tls, missing_faults
+from staticfire.harness.machines.options import FleetOptions
 from staticfire.harness.targets.own_cluster import OwnCluster
 from staticfire.harness.targets.own_processes import OwnProcesses
 from staticfire.system_under_test.env import TlsMode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.facts import run_facts
-from staticfire.harness.report.console import campaign_lines
+from staticfire.harness.console.console import campaign_lines
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.results.facts import run_facts
 
 ADDRESS = {"environment": "address", "brokers": ("b:0",), "slaves": (0,), "faults": ()}
 TARGETS = [

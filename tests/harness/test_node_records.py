@@ -8,11 +8,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import load_options
-from staticfire.harness.run_folder import RunFolder
-from staticfire.harness.run_result import RunResult
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.campaign.file import load_options
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.run_folder.run_folder import RunFolder
+from staticfire.harness.runs.runner import run_simulated
 
 
 @pytest.fixture(scope="module")

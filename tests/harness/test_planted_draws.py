@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from staticfire.faults.defects import DEFECTS
-from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.cli.options import given_options
+from staticfire.harness.draws.campaign import draw_campaign
 
 SEEDS = range(8)
 UNSET: dict[str, Any] = {"slaves": None, "masters": None, "faults": None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.stall_meter import StallMeter
 
 MS = 1_000_000

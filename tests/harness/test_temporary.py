@@ -10,9 +10,9 @@ import pytest
 
 from staticfire.faults.linux.inventory import read_journal
 from staticfire.harness.cli import status_of
-from staticfire.harness.defective import use_defect
-from staticfire.harness.environments.state import VARIABLE
+from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.local_cluster.store_folder import StoreFolder
+from staticfire.harness.state import VARIABLE
 from staticfire.harness.temporary import TemporaryFolder
 from tests.harness.cli.conftest import Said
 

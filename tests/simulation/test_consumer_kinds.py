@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.runs.runner import run_simulated
 
 SHORT = {
     "time_s": 20.0,

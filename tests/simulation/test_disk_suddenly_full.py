@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from staticfire.harness.simulation.host import Host
+from staticfire.harness.simulation.hosts.host import Host
 from staticfire.system_under_test.broker.config import BrokerRole
 from tests.system_under_test.broker.simulated_brokers import (
     FLUSH_SLAVE_TIMEOUT,

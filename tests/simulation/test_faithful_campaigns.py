@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import campaign_names, load_options
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.campaign.file import campaign_names, load_options
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.runs.runner import run_simulated
 
 CHECKERS = {
     "faithful-early-reads": "loss",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import typed_options
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.campaign.file import typed_options
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.runs.runner import run_simulated
 
 GIVEN = {
     "slaves": (1,),

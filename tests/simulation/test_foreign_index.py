@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from staticfire.faults.model.fault import PlannedFault
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.environments.simulation import SimulationEnvironment
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.environments.simulated.environment import SimulationEnvironment
+from staticfire.harness.runs.runner import run_simulated
 from tests.support.disks import replace_folder
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.faults.model.fault import PlannedFault
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import load_options
+from staticfire.harness.campaign.file import load_options
 from staticfire.harness.clients.forwarding import Forwarder
 from staticfire.harness.diagnoses.catalogue import diagnose
-from staticfire.harness.run_result import RunResult
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.runs.runner import run_simulated
 
 pytestmark = pytest.mark.long
 

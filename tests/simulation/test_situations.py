@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import load_options
+from staticfire.harness.campaign.file import load_options
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.report.verdict_lines import diagnosis_lines
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.runs.runner import run_simulated
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from staticfire.harness.simulation.disk import PowerCut, SimDisk
+from staticfire.harness.simulation.disk.disk import PowerCut, SimDisk
 from staticfire.harness.store_crash.plan import CycleClock, SilentLog
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.store.appending.config import StoreConfig

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from staticfire.checkers.verdicts.compose import check_run
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import load_options
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.campaign.file import load_options
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.runs.runner import run_simulated
 
 SEEDS = range(3)
 

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
 from staticfire.system_under_test.env import Env

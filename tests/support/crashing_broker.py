@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from staticfire.harness.simulation.disk import DiskOptions
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.disk.disk import DiskOptions
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.env import Env

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from staticfire.harness.simulation.disk import DiskOptions, SimDisk, SimFile
+from staticfire.harness.simulation.disk.disk import DiskOptions, SimDisk, SimFile
 
 
 class CountedCost:

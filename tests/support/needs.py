@@ -18,7 +18,7 @@ from pathlib import Path
 
 from staticfire.faults.linux.clock import LIBRARY
 from staticfire.faults.linux.executor import SYSTEM_PATHS
-from staticfire.harness.environments.fleet_options import IMAGE
+from staticfire.harness.machines.options import IMAGE
 from staticfire.spark_analysis.engine.java import packaged_java
 
 REQUIRE = "STATICFIRE_REQUIRE"

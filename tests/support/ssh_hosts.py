@@ -20,8 +20,8 @@ from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.machine import Machine
 from staticfire.faults.linux.network.network import Network
-from staticfire.harness.environments.fleet_options import FleetOptions, SshHost
-from staticfire.harness.environments.state import state_folder
+from staticfire.harness.machines.options import FleetOptions, SshHost
+from staticfire.harness.state import state_folder
 
 READY_POLL_S = 0.02
 CONFIG = """\

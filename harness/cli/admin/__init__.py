@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from staticfire.harness.cli.admin import (
+from staticfire.harness.cli.admin.command import AdminGroup
+from staticfire.harness.cli.admin.commands import (
     access,
     brokers,
     exports,
@@ -21,7 +22,6 @@ from staticfire.harness.cli.admin import (
     topics,
     traces,
 )
-from staticfire.harness.cli.admin.command import AdminGroup
 
 
 @click.group(cls=AdminGroup, short_help="Administer a cluster with the commands of mqadmin.")

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from staticfire.harness.cli.status import BadInput
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.admin import AdminClient, AdminError, brokers
 
 MASTER_ID = 0

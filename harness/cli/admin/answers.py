@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 
 WIDTH_MAX = 10_000  # characters
 WRAPPED_MIN = 25  # what is shorter stays on one line

@@ -24,7 +24,7 @@ from staticfire.harness.cli.admin.acting import (
 from staticfire.harness.cli.admin.answers import Answer, Record, print_answer
 from staticfire.harness.cli.admin.identity import IDENTITY, take_credentials, take_tls
 from staticfire.harness.cli.status import BadInput, HarnessError
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.admin import AdminClient, AdminError
 from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, make_env
 from staticfire.system_under_test.remoting import parse_address

@@ -8,8 +8,8 @@ from staticfire.harness.cli.client_command import check_command
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.conformance.clients.processes import MODULES, ProcessClients, our_clients
-from staticfire.harness.environments.cpp_library import check_here
-from staticfire.harness.environments.errors import EnvironmentFailed
+from staticfire.harness.machines.cpp_library import check_here
+from staticfire.harness.machines.errors import EnvironmentFailed
 
 
 def client_under_test(text: str | None) -> ProcessClients | None:

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from staticfire.faults.defects import DefectError
-from staticfire.harness.cli.fleet_options import fleet_options
+from staticfire.harness.cli.machine_options import fleet_options
 from staticfire.harness.cli.status import BadInput
-from staticfire.harness.defective import use_defect
+from staticfire.harness.defect_loader import use_defect
 
 
 @click.command(short_help="Judge a RocketMQ clause by clause.")

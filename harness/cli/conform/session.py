@@ -16,8 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from staticfire.harness.campaign import MODES, CampaignError
-from staticfire.harness.campaign_limits import PLACES
+from staticfire.harness.campaign.campaign import MODES, CampaignError
 from staticfire.harness.cli.conform.client_option import client_under_test
 from staticfire.harness.cli.options import check_nodes
 from staticfire.harness.cli.status import (
@@ -43,10 +42,11 @@ from staticfire.harness.conformance.outputs.json_input import ReportError, read_
 from staticfire.harness.conformance.outputs.markdown import in_words
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.site import Site
-from staticfire.harness.conformance.suite import PROFILES, SuiteResult, choose, run_suite
-from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.conformance.sites.suite import PROFILES, SuiteResult, choose, run_suite
+from staticfire.harness.draws.limits import PLACES
 from staticfire.harness.interrupts import deaf
-from staticfire.harness.shown import printable
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.remoting.address import parse_address
 
 ENVIRONMENTS = (

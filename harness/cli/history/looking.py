@@ -18,7 +18,7 @@ from staticfire.checkers.model.columns import UNKNOWN, QueueKey
 from staticfire.checkers.model.history import OP_TYPES, Op, encode_op
 from staticfire.harness.cli.history.reading import open_source, say_torn, told_errors, watched
 from staticfire.harness.histories.sources import columns_at
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 
 VALUE_MAX = 100  # characters
 TYPES = ("invoke", "ok", "info", "fail")

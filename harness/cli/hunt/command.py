@@ -12,19 +12,19 @@ import click
 
 from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
-from staticfire.harness.campaign import Campaign, CampaignError
-from staticfire.harness.cli.fleet_options import fleet_options
+from staticfire.harness.campaign.campaign import Campaign, CampaignError
+from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt.rows import Rows
 from staticfire.harness.cli.hunt.seed_range import seed_range
 from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
 from staticfire.harness.cli.hunt.summary import print_summary, print_total
+from staticfire.harness.cli.machine_options import fleet_options
 from staticfire.harness.cli.options import (
     campaign_options,
     check_nodes,
     given_options,
     said_options,
 )
-from staticfire.harness.cli.somebodys_cluster import take_cluster
 from staticfire.harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
@@ -33,9 +33,9 @@ from staticfire.harness.cli.status import (
     BadInput,
     HarnessError,
 )
-from staticfire.harness.defective import use_defect
-from staticfire.harness.environments.fleet_options import FleetOptions
-from staticfire.harness.shown import printable
+from staticfire.harness.defect_loader import use_defect
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.truncated_repr import printable
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 
@@ -148,8 +148,8 @@ def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[st
 
 def _announce(campaigns: list[Campaign], fleet: FleetOptions, is_dry_run: bool) -> None:
     """Say what happens in a cluster that is not ours; in a dry run print every campaign."""
-    from staticfire.harness.report.console import print_campaign
-    from staticfire.harness.report.foreign_lines import foreign_hunt_lines
+    from staticfire.harness.console.console import print_campaign
+    from staticfire.harness.console.external_lines import foreign_hunt_lines
 
     if campaigns[0].is_foreign:
         print("\n".join(foreign_hunt_lines(campaigns, fleet.name_servers)), flush=True)

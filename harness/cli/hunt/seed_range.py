@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from staticfire.harness.campaign import SEED_MAX
+from staticfire.harness.campaign.campaign import SEED_MAX
 from staticfire.harness.cli.status import BadInput
 
 SEEDS_MAX = 1_000_000

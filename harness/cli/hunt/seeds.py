@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
-from staticfire.harness.campaign import Campaign
-from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.status import EXIT_HARNESS_ERROR
-from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.machines.options import FleetOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +115,9 @@ def campaign_of(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
 
 def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
     from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, check_run
-    from staticfire.harness.any_runner import runner_of
-    from staticfire.harness.report.console import summary_lines
+    from staticfire.harness.console.console import summary_lines
     from staticfire.harness.report.verdict_lines import verdict_lines
+    from staticfire.harness.runs.any_runner import runner_of
 
     started = time.process_time()
     campaign = campaign_of(seed, given, judging)

@@ -10,7 +10,7 @@ from typing import Any
 
 from staticfire.checkers.measures.coverage import missed
 from staticfire.harness.cli.hunt.seeds import SeedResult
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 
 
 def _as_given(options: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from staticfire.harness.cli.proxy.requests import answer
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.clients.line_port import feed_from
 from staticfire.harness.clients.lines import LineError, LineSplitter, encode_line
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 
 STANDARD_INPUT = 0
 REFRESH_S = 0.5

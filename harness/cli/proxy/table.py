@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from staticfire.faults.proxy import LinkFault, LinkStatus, Proxy
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 
 __all__ = ["links_table"]
 

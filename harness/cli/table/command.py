@@ -12,12 +12,11 @@ from typing import Any
 import click
 
 from staticfire.faults.errors import FaultError
-from staticfire.harness.campaign import Campaign, CampaignError, OneOf
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import campaign_names
-from staticfire.harness.campaign_limits import PLACES
-from staticfire.harness.cli.fleet_options import fleet_options
+from staticfire.harness.campaign.campaign import Campaign, CampaignError, OneOf
+from staticfire.harness.campaign.file import campaign_names
+from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt.seed_range import seed_range
+from staticfire.harness.cli.machine_options import fleet_options
 from staticfire.harness.cli.options import (
     check_nodes,
     choose_faults,
@@ -26,7 +25,6 @@ from staticfire.harness.cli.options import (
     runs_option,
 )
 from staticfire.harness.cli.run import make_folder, run_in
-from staticfire.harness.cli.somebodys_cluster import take_cluster
 from staticfire.harness.cli.status import (
     EXIT_INVALID,
     EXIT_UNKNOWN,
@@ -37,7 +35,9 @@ from staticfire.harness.cli.status import (
 )
 from staticfire.harness.cli.table.markdown import markdown_lines, outcome
 from staticfire.harness.cli.table.rows import NOT_HERE, SIMULATION_ONLY, Cell, Row, Table
-from staticfire.harness.environments.fleet_options import FleetOptions
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.draws.limits import PLACES
+from staticfire.harness.machines.options import FleetOptions
 from staticfire.harness.report.verdict_lines import WORDS
 
 TARGETS = ("own", "apache")
@@ -186,8 +186,8 @@ def _campaign_of(cell: Cell, fleet: FleetOptions) -> Campaign | Row:
 
 def _is_for_simulation(given: dict[str, Any]) -> bool:
     """Whether the campaign names a fault that no real machine has."""
-    from staticfire.harness.environments.broken_machines import SIMULATED_ONLY
-    from staticfire.harness.environments.catalogue import missing_faults
+    from staticfire.harness.environments.real.broken_machines import SIMULATED_ONLY
+    from staticfire.harness.environments.real.catalogue import missing_faults
 
     named = {*_each(given.get("faults")), *(planned.kind for planned in _each(given.get("plan")))}
     return not named.isdisjoint(missing_faults(SIMULATED_ONLY))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from staticfire.harness.cli.table.rows import NOT_HERE, SIMULATION_ONLY, Row
 from staticfire.harness.report.verdict_lines import rank
-from staticfire.harness.shown import printable
+from staticfire.harness.truncated_repr import printable
 
 
 def markdown_lines(rows: Sequence[Row]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import orjson
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.model.plain_files import read_plain
 from staticfire.harness.cli.status import BadInput, HarnessError
-from staticfire.harness.shown import shown
+from staticfire.harness.truncated_repr import shown
 
 NOT_HERE = "not here"  # the environment lacks a fault of the campaign
 SIMULATION_ONLY = "simulation only"  # every real environment lacks it

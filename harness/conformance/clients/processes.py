@@ -12,15 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from staticfire.harness.clients.cpp_client import LOG_FOLDER
+from staticfire.harness.clients.cpp.client import LOG_FOLDER
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.clients.process_port import ClientBroken, ProcessPort
-from staticfire.harness.conformance.clients.client import ClientUnusable, Emit
+from staticfire.harness.conformance.client import ClientUnusable, Emit
 from staticfire.harness.targets.interpreter import PYTHON_OPTIONS, code_folders
 
 STOP_S = 15.0
 SHOWN_MAX = 300  # characters of the last line that a client wrote on standard error
-MODULES = {"own": "staticfire.harness.clients", "cpp": "staticfire.harness.clients.cpp_client"}
+MODULES = {"own": "staticfire.harness.clients", "cpp": "staticfire.harness.clients.cpp.client"}
 
 
 class ProcessClients:

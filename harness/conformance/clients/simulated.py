@@ -11,9 +11,9 @@ from staticfire.harness.clients import configuration as configurations
 from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
 from staticfire.harness.clients.port import ClientPort, Outcome, Request
 from staticfire.harness.clients.producer import serve_producer
-from staticfire.harness.conformance.clients.client import Emit
-from staticfire.harness.simulation.process import Main, SimProcess
-from staticfire.harness.simulation.world import World
+from staticfire.harness.conformance.client import Emit
+from staticfire.harness.simulation.hosts.process import Main, SimProcess
+from staticfire.harness.simulation.hosts.world import World
 
 STOP_S = 30.0
 

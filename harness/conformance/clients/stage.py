@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from staticfire.harness.conformance.bench import Bench
-from staticfire.harness.conformance.clients.client import POLL_S, Client
-from staticfire.harness.conformance.clients.door import Door
+from staticfire.harness.conformance.client import POLL_S, Client
+from staticfire.harness.conformance.door import Door
 
 
 class Stage:

@@ -6,7 +6,7 @@ import orjson
 
 from staticfire.harness.conformance.clause import Level
 from staticfire.harness.conformance.result import Outcome
-from staticfire.harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.sites.suite import SuiteResult
 
 
 def badge(result: SuiteResult, *, profile: str) -> bytes:

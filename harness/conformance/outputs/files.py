@@ -10,7 +10,7 @@ from staticfire.harness.conformance.outputs.html_matrix import html_matrix
 from staticfire.harness.conformance.outputs.json_output import to_json
 from staticfire.harness.conformance.outputs.junit import junit_xml
 from staticfire.harness.conformance.outputs.markdown import markdown
-from staticfire.harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.sites.suite import SuiteResult
 
 
 def write_outputs(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from staticfire.harness.conformance.result import Outcome
-from staticfire.harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.sites.suite import SuiteResult
 
 _SIGNS = {
     Outcome.PASSED: "✓",

@@ -10,7 +10,7 @@ import orjson
 from staticfire.harness.conformance.clause import contract
 from staticfire.harness.conformance.outputs.json_output import SCHEMA_VERSION
 from staticfire.harness.conformance.result import CaseResult, Outcome
-from staticfire.harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.sites.suite import SuiteResult
 
 NAME = "conformance.json"
 

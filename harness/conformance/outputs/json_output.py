@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from staticfire.harness.conformance.result import CaseResult
-from staticfire.harness.conformance.suite import SuiteResult
+from staticfire.harness.conformance.sites.suite import SuiteResult
 
 SCHEMA_VERSION = 1
 

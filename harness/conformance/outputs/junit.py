@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from staticfire.harness.conformance.result import CaseResult, Outcome
-from staticfire.harness.conformance.suite import SuiteResult
-from staticfire.harness.shown import printable
+from staticfire.harness.conformance.sites.suite import SuiteResult
+from staticfire.harness.truncated_repr import printable
 
 _TAGS = {
     Outcome.FAILED: "failure",

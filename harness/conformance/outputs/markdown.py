@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from staticfire.harness.conformance.result import CaseResult, Outcome
-from staticfire.harness.conformance.suite import SuiteResult
-from staticfire.harness.shown import printable
+from staticfire.harness.conformance.sites.suite import SuiteResult
+from staticfire.harness.truncated_repr import printable
 
 NOT_RUN_MAX = 40  # lines
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import Case
 from staticfire.harness.conformance.clause import Need
-from staticfire.harness.conformance.clients.client import ClientMaker, ClientUnusable
+from staticfire.harness.conformance.client import ClientMaker, ClientUnusable
 from staticfire.harness.conformance.clients.stage import Stage
 from staticfire.harness.conformance.failures import NotTriable, TargetUnfit
 from staticfire.harness.conformance.result import CaseResult, Outcome

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from staticfire.faults.model.capabilities import Controls
-from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.conformance.case import Case
 from staticfire.harness.conformance.clause import Need
 from staticfire.harness.conformance.sites.concurrent import run_beside
@@ -17,14 +16,15 @@ from staticfire.harness.conformance.sites.readiness import until_serving
 from staticfire.harness.conformance.sites.simulated import SHAPE
 from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
 from staticfire.harness.conformance.target_facts import TargetFacts
-from staticfire.harness.environments.catalogue import DEFAULTS, make_fleet
-from staticfire.harness.environments.errors import EnvironmentFailed
-from staticfire.harness.environments.fleet_options import FleetOptions
-from staticfire.harness.environments.real import RealEnvironment
-from staticfire.harness.environments.real_controls import real_controls
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.environments.real.catalogue import DEFAULTS, make_fleet
+from staticfire.harness.environments.real.controls import real_controls
+from staticfire.harness.environments.real.environment import RealEnvironment
 from staticfire.harness.interrupts import left_whole, run_interruptibly
-from staticfire.harness.recorder import Recorder
-from staticfire.harness.targets.catalogue import make_target
+from staticfire.harness.machines.errors import EnvironmentFailed
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.runs.target_choice import make_target
 from staticfire.system_under_test.real_env import RealStorage
 
 POWER_NEEDS = ("disk", "disk.power_cut", "disk.slow", "disk.wipe")

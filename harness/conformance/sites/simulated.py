@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from staticfire.harness.campaign import Campaign
-from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.conformance.case import Case
 from staticfire.harness.conformance.clause import Need
 from staticfire.harness.conformance.clients.simulated import SimulatedClients
@@ -18,10 +17,11 @@ from staticfire.harness.conformance.sites.readiness import until_serving
 from staticfire.harness.conformance.sites.site import OnResult
 from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.conformance.trying import try_case
-from staticfire.harness.environments.simulated_controls import simulated_controls
-from staticfire.harness.environments.simulation import SimulationEnvironment
-from staticfire.harness.recorder import Recorder
-from staticfire.harness.simulation.world import World
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.environments.simulated.controls import simulated_controls
+from staticfire.harness.environments.simulated.environment import SimulationEnvironment
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.env import Env
 
 TESTER = "tester"

@@ -13,9 +13,9 @@ from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.run_result import RunResult
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.runs.runner import run_simulated
 
 
 @pytest.fixture(scope="module")

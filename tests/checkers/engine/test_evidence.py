@@ -10,9 +10,9 @@ from staticfire.checkers.engine.evidence import CONTENTS, NEEDS
 from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.run_result import RunResult
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.runs.runner import run_simulated
 
 # The checkers that read observations, by kind of what they read.
 OBSERVED = {

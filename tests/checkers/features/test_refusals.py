@@ -17,7 +17,7 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.accounts import REFUSED
-from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.generators.illegal_sends import IllegalSends
 from tests.support import reference_endings
 from tests.support.history_language import facts, fault

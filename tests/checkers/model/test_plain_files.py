@@ -31,7 +31,7 @@ from staticfire.checkers.model.history_lines import HistoryLines
 from staticfire.checkers.model.plain_files import plain_size, read_plain
 from staticfire.harness.histories import sources
 from staticfire.harness.histories.sources import EdnSource, LineSource
-from staticfire.harness.run_folder import RunFolder, RunFolderError
+from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
 
 
 def make_pipe(path: Path) -> None:

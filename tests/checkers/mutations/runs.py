@@ -13,9 +13,9 @@ from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import HistoryError, encode_op, read_history
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS, check_columns
-from staticfire.harness.campaign import AVERAGELY
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.campaign.campaign import AVERAGELY
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.runs.runner import run_simulated
 from tests.checkers.mutations.model import Run
 
 CLEAN = "clean"

@@ -12,10 +12,10 @@ from staticfire.faults.errors import CapabilityMissing
 from staticfire.faults.model.capabilities import NEEDS_OF_NODES, Controls
 from staticfire.faults.model.fault import Fault, PlannedFault, Situation
 from staticfire.faults.plans.catalogue import FAULTS, fault_named
-from staticfire.harness.campaign import cluster_shape
-from staticfire.harness.nemesis import Nemesis
-from staticfire.harness.recorder import Recorder
-from staticfire.harness.simulation.world import World
+from staticfire.harness.campaign.campaign import cluster_shape
+from staticfire.harness.recording.nemesis import Nemesis
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.simulation.hosts.world import World
 
 CAPABILITIES = ("process", "network", "disk", "clock", "client", "cluster")
 SITUATION = Situation(

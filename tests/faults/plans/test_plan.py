@@ -10,7 +10,7 @@ from staticfire.faults.errors import FaultError
 from staticfire.faults.model.fault import PlannedFault, Situation
 from staticfire.faults.plans.catalogue import FAULTS, fault_named
 from staticfire.faults.plans.plan import RESYNC_S, draw_plan, from_data, to_data, touched
-from staticfire.harness.campaign import cluster_shape
+from staticfire.harness.campaign.campaign import cluster_shape
 
 SHAPE = cluster_shape(2, (1, 1), 3, 2)
 SITUATION = Situation(shape=SHAPE, topic="T", sync_flush=True, replication="sync")

@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Validity
-from staticfire.harness.cli.check import judge
-from staticfire.harness.run_facts_file import facts_of_run
-from staticfire.harness.run_folder import RunFolder
+from staticfire.harness.cli.check.command import judge
+from staticfire.harness.run_folder.facts_file import facts_of_run
+from staticfire.harness.run_folder.run_folder import RunFolder
 from staticfire.spark_analysis.engine.engines import InProcess
 from staticfire.spark_analysis.results import verdicts
 from staticfire.spark_analysis.results.verdicts import judge_runs

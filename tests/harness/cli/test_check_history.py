@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.formats.columnar.manifest import read_manifest, write_manifest
-from staticfire.harness.run_history import read_run_history
+from staticfire.harness.recording.history import read_run_history
 from tests.harness.cli.conftest import SHORT, Said, without_checksums
 
 Staticfire = Callable[..., Said]

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.harness.environments.state import VARIABLE
 from staticfire.harness.local_cluster.ports import first_busy, free_ports
 from staticfire.harness.local_cluster.running import STOP_TIMEOUT_S
+from staticfire.harness.state import VARIABLE
 from tests.harness.cli.conftest import Said
 from tests.support.sending import send
 

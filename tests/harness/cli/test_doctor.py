@@ -13,7 +13,7 @@ from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.abilities.survey import Capability
 from staticfire.faults.linux.machine import Machine
 from staticfire.faults.plans.catalogue import FAULTS
-from staticfire.harness.campaign import ENVIRONMENTS
+from staticfire.harness.campaign.campaign import ENVIRONMENTS
 from staticfire.harness.cli import doctor
 from tests.harness.cli.conftest import Said
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness import runner
 from staticfire.harness.cli.hunt import seeds
 from staticfire.harness.cli.hunt.seeds import SeedResult
+from staticfire.harness.runs import runner
 from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]

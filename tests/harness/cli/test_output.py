@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from staticfire.harness.cli import lists
-from staticfire.harness.run_folder import RunFolder
+from staticfire.harness.run_folder.run_folder import RunFolder
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staticfire.harness.cli.progress import LOG_EVERY_S, line_now_and_then
-from staticfire.harness.run_status import RunStatus
+from staticfire.harness.results.run_status import RunStatus
 
 
 def status(at_s: float, phase: str = "load") -> RunStatus:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness import runner
+from staticfire.harness.runs import runner
 from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]

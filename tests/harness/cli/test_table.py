@@ -13,10 +13,10 @@ import pytest
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Finding, Validity, Verdict
 from staticfire.checkers.verdicts.compose import RunVerdict
-from staticfire.harness import runner
 from staticfire.harness.cli.table import command
 from staticfire.harness.cli.table.markdown import markdown_lines
 from staticfire.harness.cli.table.rows import NOT_HERE, Row
+from staticfire.harness.runs import runner
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from staticfire.harness import version
-from staticfire.harness.run_folder import RunFolder
+from staticfire.harness.run_folder.run_folder import RunFolder
 from staticfire.harness.version import ROOT, commit_of, version_line, versions
 from tests.harness.cli.conftest import Said
 

@@ -8,7 +8,7 @@ import pytest
 
 from staticfire.harness.clients import producer
 from staticfire.harness.clients.producer import OtherAccounts
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.client.producer.producer import ProducerConfig
 from staticfire.system_under_test.env import Env
 

@@ -12,7 +12,7 @@ from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients import forwarding
 from staticfire.harness.clients.forwarding import Forwarder
 from staticfire.harness.clients.port import ClientPort
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.client.producer.producer import Producer
 from staticfire.system_under_test.client.producer.send_result import SendFailed, SendResult
 from staticfire.system_under_test.protocol.bodies import MessageQueue

@@ -15,7 +15,7 @@ from staticfire.harness.clients.line_port import LinePort, feed_from, read_first
 from staticfire.harness.clients.line_requests import CONSUMER, PRODUCER, checker
 from staticfire.harness.clients.lines import LineError
 from staticfire.harness.clients.port import Outcome, PortClosed
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 
 T = TypeVar("T")
 SEND = b'{"id":7,"f":"send","topic":"T","key":"k","size":10}\n'

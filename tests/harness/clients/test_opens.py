@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from staticfire.faults.model.fault import PlannedFault
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.runner import run_simulated
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.runs.runner import run_simulated
 
 
 def test_each_client_process_opens_once() -> None:

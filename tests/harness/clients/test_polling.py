@@ -12,7 +12,7 @@ from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
 from staticfire.harness.clients.consumer_kinds import CHOOSING, CONSUMER_KINDS, PUSH
 from staticfire.harness.clients.polling import QueueReader, share_of
 from staticfire.harness.clients.port import ClientPort
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
     PullAnswer,
     PullConsumer,

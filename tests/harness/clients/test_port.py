@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from staticfire.harness.clients.port import ClientPort, Outcome
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from staticfire.harness.clients import lines
 from staticfire.harness.clients.client_clock import ClientClock
 from staticfire.harness.clients.port import CLOCK, Outcome, Request
 from staticfire.harness.clients.process_port import ClientBroken, ProcessPort
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 
 SEND: Request = {"f": "send", "topic": "T", "key": "k", "size": 10}
 BATCH: Request = {"f": "send_batch", "topic": "T", "messages": [{"key": "k", "size": 1}]}

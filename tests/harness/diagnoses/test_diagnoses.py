@@ -19,7 +19,7 @@ from staticfire.harness.diagnoses.one_broker import one_broker
 from staticfire.harness.diagnoses.pairs import pairs
 from staticfire.harness.diagnoses.reservations import reservations
 from staticfire.harness.diagnoses.slave_takeover import slave_takeover
-from staticfire.harness.run_result import RunResult
+from staticfire.harness.results.run_result import RunResult
 
 NS_PER_S = 1_000_000_000
 

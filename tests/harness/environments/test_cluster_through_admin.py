@@ -10,11 +10,11 @@ import pytest
 
 from staticfire.faults.model.capabilities import QueueCountAnswers
 from staticfire.harness.accounts import GuestRights
-from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
-from staticfire.harness.side_topics import TRIES
-from staticfire.harness.simulation.world import World
+from staticfire.harness.environments.side_topics import TRIES
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.protocol.codes import RequestCode
 
 CAMPAIGN = draw_campaign(1, {"slaves": (1, 0), "replication": "sync", "name_servers": 1})

@@ -11,16 +11,16 @@ from typing import Any, cast
 
 import pytest
 
-from staticfire.harness.campaign import Campaign
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.clients.process_port import ProcessPort
-from staticfire.harness.environments import bounded_log
-from staticfire.harness.environments.errors import EnvironmentFailed
-from staticfire.harness.environments.fleet import Fleet
-from staticfire.harness.environments.place import Place, RunningProcess
-from staticfire.harness.environments.real import READY_S, RealEnvironment, RealNode
-from staticfire.harness.recorder import Recorder
-from staticfire.harness.simulation.world import World
+from staticfire.harness.environments.real import bounded_log
+from staticfire.harness.environments.real.environment import READY_S, RealEnvironment, RealNode
+from staticfire.harness.environments.real.machine_provider import Fleet
+from staticfire.harness.machines.errors import EnvironmentFailed
+from staticfire.harness.machines.machine import Place, RunningProcess
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.targets.target import Target
 
 NAME = "producer-1"

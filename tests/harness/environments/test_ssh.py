@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from staticfire.faults.linux.network.firewall import Spared
-from staticfire.harness.environments.errors import EnvironmentFailed
-from staticfire.harness.environments.fleet_options import FleetOptionError, SshHost
-from staticfire.harness.environments.ssh_checks import check_host
-from staticfire.harness.environments.ssh_fleet import PACKAGES, UNPACK, pack, share_out
+from staticfire.harness.environments.real.ssh.checks import check_host
+from staticfire.harness.environments.real.ssh.provider import PACKAGES, UNPACK, pack, share_out
+from staticfire.harness.machines.errors import EnvironmentFailed
+from staticfire.harness.machines.options import FleetOptionError, SshHost
 from tests.support.recording_executor import recording_machine
 
 HOSTS = tuple(SshHost(name=f"10.0.0.{number}") for number in range(1, 6))

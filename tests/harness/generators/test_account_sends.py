@@ -9,7 +9,7 @@ import pytest
 
 from staticfire.harness.accounts import ACCOUNTS, GUEST, REFUSED
 from staticfire.harness.accounts import PLAIN as PLAIN_TEXT
-from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.generators.account_sends import GUEST_SHARE, REFUSED_SHARE
 from staticfire.harness.generators.keyed_sends import KeyedSends
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from random import Random
 
-from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.ordered import OrderedSends
 

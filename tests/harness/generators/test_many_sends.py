@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.generators.many_sends import ManySends
 
 

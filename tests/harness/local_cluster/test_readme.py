@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from staticfire.harness.cli.admin import admin
-from tests.harness.test_pytest_plugin import PLUGIN
+from tests.harness.plugin.test_pytest_plugin import PLUGIN
 
 ROOT = Path(__file__).parents[3]
 PAGES = {

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from staticfire.harness.simulation.disk import DiskOptions, SimDisk
+from staticfire.harness.simulation.disk.disk import DiskOptions, SimDisk
 from tests.support.disks import CountedCost, durable_file, make_disk
 
 BLOCK = 4096

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from staticfire.harness.simulation import DiskOptions, Host, World
-from staticfire.harness.simulation.timing import FREE
+from staticfire.harness.simulation.scheduling.timing import FREE
 from staticfire.system_under_test.env import Env, File, Storage
 
 MS = 1_000_000

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from staticfire.harness.simulation import DiskOptions, World
-from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.env import Env, File
 from tests.harness.simulation.two_hosts import Recorder
 

@@ -9,17 +9,17 @@ from typing import Any, cast
 import pytest
 
 from staticfire.faults.proxy.core.servers import ServerKind
-from staticfire.harness.campaign import CampaignError
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.environments.errors import EnvironmentFailed
-from staticfire.harness.environments.fleet_options import FleetOptionError, FleetOptions
-from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.campaign.campaign import CampaignError
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.machines.errors import EnvironmentFailed
+from staticfire.harness.machines.machine import Order, Place
+from staticfire.harness.machines.options import FleetOptionError, FleetOptions
+from staticfire.harness.runs.target_choice import check_target
 from staticfire.harness.targets.apache import (
     ApacheDistribution,
     DistributionError,
     check_distribution,
 )
-from staticfire.harness.targets.catalogue import check_target
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.java import local_java, version_in
 from staticfire.harness.targets.own_cluster import Reach, directly

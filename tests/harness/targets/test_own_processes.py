@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from staticfire.faults.proxy.core.servers import ServerKind
-from staticfire.harness.campaign_draw import draw_campaign
 from staticfire.harness.clients.configuration import Configuration, consumer_config, producer_config
-from staticfire.harness.environments.place import Order, Place
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.machines.machine import Order, Place
 from staticfire.harness.targets.own_cluster import OwnCluster
 from staticfire.harness.targets.own_processes import OwnProcesses
 from staticfire.system_under_test import config as node_config

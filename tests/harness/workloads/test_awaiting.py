@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.model.history import Op
-from staticfire.harness.campaign import CampaignError
-from staticfire.harness.campaign_draw import draw_campaign
+from staticfire.harness.campaign.campaign import CampaignError
 from staticfire.harness.clients.port import TO_BE_ASKED
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.workloads import broadcast, delayed, retry, transactional
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from tests.checkers.stories import RETRY_TOPIC, Story

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from staticfire.harness.campaign_draw import draw_campaign
-from staticfire.harness.campaign_file import read_options
-from staticfire.harness.facts import run_facts
+from staticfire.harness.campaign.file import read_options
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.results.facts import run_facts
 from staticfire.harness.workloads.bulk import BULK, FORWARDED
 
 WIDE = "StaticfireTopic-forwarded"

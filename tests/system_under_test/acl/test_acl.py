@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.acl.accounts import Accounts, BadAccounts
 from staticfire.system_under_test.acl.addresses import BadPattern, make_matcher
 from staticfire.system_under_test.acl.guard import AccessGuard, AclException, AclPolicy

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.acl.guard import AccessGuard, AclException
 from staticfire.system_under_test.acl.signature import (
     Credentials,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, cast
 
-from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.broker.administration.administration import Administration
 from staticfire.system_under_test.broker.administration.figures import queue_figures
 from staticfire.system_under_test.broker.client_requests import (

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from staticfire.harness.simulation.disk import DiskOptions, SimDisk
-from staticfire.harness.simulation.host import Host
-from staticfire.harness.simulation.process import SimProcess
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.disk.disk import DiskOptions, SimDisk
+from staticfire.harness.simulation.hosts.host import Host
+from staticfire.harness.simulation.hosts.process import SimProcess
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.broker import main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
 from staticfire.system_under_test.env import Env

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from staticfire.harness.simulation.disk import DiskOptions
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.disk.disk import DiskOptions
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.acknowledge import Acknowledger, make_waiting_sends
 from staticfire.system_under_test.broker.broker import main
 from staticfire.system_under_test.broker.config import BrokerConfig

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.broker import consumer_filters
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.consumer_filters import ConsumerFilters, FiltersFile

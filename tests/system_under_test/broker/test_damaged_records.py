@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from staticfire.faults.linux.on_node.bit_rot import stored_records
-from staticfire.harness.simulation.host import Host
+from staticfire.harness.simulation.hosts.host import Host
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.message import decode_records
 from tests.system_under_test.broker.bench import pull_ext

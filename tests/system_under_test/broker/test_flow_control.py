@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from staticfire.harness.simulation.disk import DiskOptions
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.disk.disk import DiskOptions
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.administration.figures import flow_figures
 from staticfire.system_under_test.broker.broker import Broker
 from staticfire.system_under_test.broker.config import BrokerConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.periodic import Schedule
 from staticfire.system_under_test.env import Env
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from staticfire.harness.simulation.process import SimProcess
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.process import SimProcess
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
 from staticfire.system_under_test.client.consumer.push.push_consumer import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness.simulation.clock import EPOCH_MS
+from staticfire.harness.simulation.scheduling.clock import EPOCH_MS
 from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
 from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom
 from staticfire.system_under_test.protocol.message import Message

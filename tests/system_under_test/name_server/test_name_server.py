@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.java_properties import parse_properties
 from staticfire.system_under_test.mode import Mode

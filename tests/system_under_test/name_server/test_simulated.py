@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from staticfire.harness.simulation.disk import DiskOptions, SimDisk
+from staticfire.harness.simulation.disk.disk import DiskOptions, SimDisk
 from staticfire.system_under_test.protocol.message import Message, decode_record
 from staticfire.system_under_test.store.assembly.message_store import (
     Dispatched,

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from staticfire.harness.simulation.disk import PowerCut, SimDisk
+from staticfire.harness.simulation.disk.disk import PowerCut, SimDisk
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from staticfire.harness.simulation.disk import PowerCut
+from staticfire.harness.simulation.disk.disk import PowerCut
 from staticfire.system_under_test.store.assembly.message_store import (
     NoSpace,
     RecordInvalid,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.broker.administration.live_config import (
     BLACK_LIST,
     NEXT_START_FIELDS,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness.simulation.host import Host
-from staticfire.harness.simulation.world import World
+from staticfire.harness.simulation.hosts.host import Host
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.broker import main
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.env import Env

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from staticfire.harness.simulation.disk_options import DiskOptions
+from staticfire.harness.simulation.disk.options import DiskOptions
 from staticfire.system_under_test.mode import Mode
 from staticfire.system_under_test.policies import BROKER_POLICIES
 from staticfire.system_under_test.protocol.message import decode_record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.harness.simulation.disk import DiskOptions
+from staticfire.harness.simulation.disk.disk import DiskOptions
 from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.store.assembly.message_store import PutStatus
 from staticfire.system_under_test.store.index import key_search

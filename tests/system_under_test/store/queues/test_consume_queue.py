@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from staticfire.harness.simulation.disk import SimDisk
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.store.errors import NoSpace
 from staticfire.system_under_test.store.queues.consume_queue import ENTRY, ConsumeQueue
 

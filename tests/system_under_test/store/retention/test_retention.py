@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from staticfire.harness.simulation.disk import DiskOptions, PowerCut, SimDisk
+from staticfire.harness.simulation.disk.disk import DiskOptions, PowerCut, SimDisk
 from staticfire.system_under_test.store.assembly.message_store import GetStatus, PutStatus
 from staticfire.system_under_test.store.retention.retention import only_consumed, regardless
 from staticfire.system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig

@@ -1,0 +1,1 @@
+"""Campaigns: their fields, their fault plans, their TOML files. `campaigns/` holds the named ones."""

@@ -1,0 +1,1 @@
+"""The commands of `staticfire admin`, one module an area."""

@@ -1,0 +1,1 @@
+"""`staticfire check`: judges histories and folders of runs again."""

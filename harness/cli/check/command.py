@@ -1,0 +1,154 @@
+"""`staticfire check`: judge a recorded history again. A pure function of the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from staticfire.checkers.guarantees.facts import Mode, RunFacts
+from staticfire.checkers.model.history import HistoryError, Observations, Op, read_observations
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict
+from staticfire.harness.campaign.campaign import MODES, Campaign
+from staticfire.harness.cli.check.edn import edn_options, is_edn, judge_edn, refuse_facts
+from staticfire.harness.cli.status import BadInput, status_of_validity
+from staticfire.harness.recording.history import read_run_history
+from staticfire.harness.recording.nemesis import records_of
+from staticfire.harness.report.verdict_lines import verdict_lines
+from staticfire.harness.results.facts import run_facts
+from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
+
+COUNTED = ("acked", "weak", "unknown", "failed", "deliveries")  # in every recorded verdict
+
+
+@click.command(short_help="Judge a recorded run again.")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--client-only", is_flag=True, help="Use only what clients saw, no observations of nodes."
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes that judge columns.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    help="Judge by the promises of this mode. Default: that of the run.",
+)
+@edn_options
+def check(run: Path, client_only: bool, jobs: int, mode: str | None, **of_edn: Any) -> int:
+    """Judge the history kept in folder RUN again; the verdict depends on its files alone.
+
+    Every file is compared with the checksum that the run wrote. A torn history is judged up to the tear, and so is the
+    history of a run that did not finish; neither is ever valid. The history may be there as JSON lines (history.jsonl)
+    or as columns (history.parquet/); the verdict is the same. Columns may be larger than memory: they are judged queue
+    by queue.
+
+    RUN may be a history of Jepsen's workload for Kafka, too (.edn): docs/jepsen.md.
+
+    \b
+    Example:
+      staticfire check runs/20261120-101500-queue-1
+      staticfire check history.edn --flush sync --replication sync
+
+    Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
+    """
+    try:
+        if is_edn(run):
+            verdict = judge_edn(run, mode, **of_edn)
+        else:
+            refuse_facts(run, **of_edn)
+            verdict = judge(RunFolder(run), client_only=client_only, jobs=jobs, mode=mode)
+    except (RunFolderError, HistoryError) as error:
+        raise BadInput(str(error)) from error
+    except OSError as error:
+        raise BadInput(f"{error.filename} cannot be read: {error.strerror}") from error
+    print("\n".join(verdict_lines(verdict)))
+    return status_of_validity(verdict.valid)
+
+
+def judge(
+    folder: RunFolder, *, client_only: bool, jobs: int = 1, mode: str | None = None
+) -> RunVerdict:
+    """The verdict over a recorded run, by the promises of `mode` or of the run's own.
+
+    Raises RunFolderError, HistoryError, or OSError for a file that is not there.
+    """
+    campaign = folder.read_campaign()
+    finished = folder.is_finished
+    unchecked = finished and not folder.verify()
+    history = read_run_history(folder.history, folder.columns, jobs=jobs)
+    observed = (
+        Observations(records=[], torn=False)
+        if client_only
+        else read_observations(folder.observations)
+    )
+    facts = _facts(folder) if finished else facts_so_far(campaign, history.events)
+    checkers = CLIENT_CHECKERS if client_only else ALL_CHECKERS
+    facts = replace(
+        facts,
+        torn=history.torn,
+        unread=observed.unread,
+        unfinished=not finished,
+        unchecked=unchecked,
+    )
+    judged_in = cast(Mode, mode or facts.mode)
+    verdict = history.check(observed.records, replace(facts, mode=judged_in), checkers)
+    if unchecked:
+        verdict = _held_against(folder.read_verdict()["verdict"], verdict)
+    if judged_in == facts.mode:
+        return verdict
+    note = f"the run was made in {facts.mode} mode, and is judged in {mode} mode"
+    return replace(verdict, caveats=(*verdict.caveats, note))
+
+
+def _held_against(recorded: Any, verdict: RunVerdict) -> RunVerdict:
+    """The verdict; not valid where the one that the run wrote down counted other messages, or rests on what is gone.
+
+    For runs without checksums: what was cut off a history behind the drain is missed by nothing else.
+    """
+    try:
+        counted = {name: recorded["counts"][name] for name in COUNTED}
+        rested_on = {of["checker"] for of in recorded["verdicts"] if any(of["counts"].values())}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RunFolderError(f"the verdict in verdict.json is damaged: {error!r}") from error
+    differences = [
+        f"the recorded verdict counts {times} {name}, the history has {verdict.counts.get(name, 0)}: it is not whole, "
+        "or of another run"
+        for name, times in counted.items()
+        if times != verdict.counts.get(name, 0)
+    ]
+    differences += [
+        f"the recorded verdict rests on {name}, of which this history has nothing: it is not whole, or of another run"
+        for name in verdict.not_applicable
+        if name in rested_on
+    ]
+    if not differences:
+        return verdict
+    return replace(
+        verdict,
+        valid=False if verdict.valid is False else "unknown",
+        below_floors=(*verdict.below_floors, *differences),
+    )
+
+
+def facts_so_far(campaign: Campaign, ops: Sequence[Op]) -> RunFacts:
+    """The facts of a run that broke off before it could write them down."""
+    return run_facts(campaign, records_of(campaign.plan, ops), ops)
+
+
+def _facts(folder: RunFolder) -> RunFacts:
+    """What the run wrote down about itself. Raises RunFolderError."""
+    try:
+        return RunFacts.from_json(folder.read_verdict()["facts"])
+    except (KeyError, TypeError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise RunFolderError(
+            f"the facts in {folder.path}/verdict.json are damaged: {reason}"
+        ) from error

@@ -1,0 +1,140 @@
+"""The options that say which machines a run gets, shared by the commands that run campaigns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from staticfire.faults.linux.disks.loop_disk import FILE_SYSTEMS, FileSystem
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.machines.options import (
+    FILE_SYSTEM,
+    IMAGE,
+    PYTHON,
+    FleetOptionError,
+    FleetOptions,
+    SshHost,
+    check_image,
+)
+
+Command = Callable[..., Any]
+
+_OPTIONS = (
+    click.option(
+        "--image", default=IMAGE, show_default=True, help="With --environment docker: nodes' image."
+    ),
+    click.option(
+        "--ssh-hosts",
+        metavar="HOST[,HOST...]",
+        help="With --environment ssh: user@host:port; one for each server, and one or more for clients.",
+    ),
+    click.option("--ssh-key", metavar="FILE", help="Private key; default: agent and usual files."),
+    click.option("--ssh-known-hosts", metavar="FILE", help="Besides those of the user."),
+    click.option(
+        "--ssh-python", default=PYTHON, show_default=True, help="Interpreter on the hosts."
+    ),
+    click.option(
+        "--name-server",
+        metavar="HOST:PORT[,HOST:PORT...]",
+        help="With --environment address: the name servers of the cluster that runs already.",
+    ),
+    click.option(
+        "--home",
+        metavar="DIR",
+        help="With --target apache: folder of the distribution, on the servers' machines.",
+    ),
+    click.option(
+        "--file-system",
+        type=click.Choice(FILE_SYSTEMS),
+        default=FILE_SYSTEM,
+        show_default=True,
+        help="With --environment namespaces, docker or ssh: of the servers' disks.",
+    ),
+)
+
+
+# The arguments that they become, and what each is when it is not given.
+FLEET_DEFAULTS: dict[str, Any] = {
+    "image": IMAGE,
+    "ssh_hosts": None,
+    "ssh_key": None,
+    "ssh_known_hosts": None,
+    "ssh_python": PYTHON,
+    "name_server": None,
+    "home": None,
+    "file_system": FILE_SYSTEM,
+}
+
+
+def _check_file(option: str, path: str | None) -> None:
+    """Raises BadInput."""
+    if path is None:
+        return
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise BadInput(
+            f"{option} is {path!r}, which cannot be read: {error.strerror}; allowed: a file"
+        ) from error
+
+
+def fleet_options(command: Command) -> Command:
+    """Gives the command an argument `fleet`."""
+
+    @wraps(command)
+    def with_fleet(*args: Any, **given: Any) -> Any:
+        fleet = read_fleet(**{name: given.pop(name) for name in FLEET_DEFAULTS})
+        return command(*args, fleet=fleet, **given)
+
+    wrapped: Command = with_fleet
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def read_fleet(
+    *,
+    image: str,
+    ssh_hosts: str | None,
+    ssh_key: str | None,
+    ssh_known_hosts: str | None,
+    ssh_python: str,
+    home: str | None,
+    name_server: str | None,
+    file_system: FileSystem,
+) -> FleetOptions:
+    """The machines that these options name. Raises BadInput."""
+    try:
+        check_image("--image", image)
+        hosts = tuple(map(SshHost.parse, ssh_hosts.split(","))) if ssh_hosts else ()
+    except FleetOptionError as error:
+        raise BadInput(str(error)) from error
+    _check_file("--ssh-key", ssh_key)
+    _check_file("--ssh-known-hosts", ssh_known_hosts)
+    return FleetOptions(
+        image=image,
+        hosts=hosts,
+        ssh_key=ssh_key,
+        known_hosts=ssh_known_hosts,
+        ssh_python=ssh_python,
+        home=home,
+        name_servers=_name_servers(name_server),
+        file_system=file_system,
+    )
+
+
+def _name_servers(text: str | None) -> tuple[str, ...]:
+    """Raises BadInput."""
+    if text is None:
+        return ()
+    # Not above: it imports the system under test, in which a defect may have to be planted first.
+    from staticfire.faults.proxy.rocketmq.addresses import Address, AddressError
+
+    try:
+        return tuple(str(Address.parse(part.strip())) for part in text.replace(";", ",").split(","))
+    except AddressError as error:
+        raise BadInput(f"--name-server: {error}") from error

@@ -1,0 +1,6 @@
+"""Names of the harness's own clients, beside those of the load."""
+
+from __future__ import annotations
+
+ADMIN = "admin"  # no fault touches it
+PROBE = "probe"  # the producer that asks after the faults whether sends work again

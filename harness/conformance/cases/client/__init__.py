@@ -1,0 +1,1 @@
+"""Cases about client libraries: sends, consumption, rebalancing."""

@@ -1,0 +1,201 @@
+"""RMQ-FLT, RMQ-RTY and RMQ-ORD, of clients: what consumers pass over, try again, and never do at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count, pairwise
+
+from staticfire.harness.clients.payload import make_body
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.offsets import committed
+from staticfire.harness.conformance.client import Call, Client
+from staticfire.harness.conformance.clients.stage import Stage
+from staticfire.harness.conformance.door import refusal
+from staticfire.harness.conformance.failures import NotTriable
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+
+COMMIT_S = 25.0  # until an offset is with the broker: clients commit every 5 s
+REFUSING_S = 12.0  # longer than two such periods
+AGAIN_S = 45.0  # until what failed comes again: after 5 s, or 10 s by way of the broker, and a retry route to find
+JOIN_S = 8.0
+SHARE_S = 25.0  # until a change of members has led to other owners
+LOCK_S = 60.0  # a broker's lock
+CALL_S = 0.5  # of an orderly listener
+BACKLOG = 220  # calls a queue: more than a lock lasts, so a client that goes on without one is seen
+OVERLAP_S = 0.1  # two pipes are read one after the other
+SIZE = 20
+
+
+async def put(
+    bench: Bench, broker: Wire, topic: str, key: str, *, queue: int = 0, tag: str = ""
+) -> None:
+    """A message as drivers know it: its body proves itself."""
+    properties = {"KEYS": key, **({"TAGS": tag} if tag else {})}
+    await bench.store(broker, topic, make_body(key, SIZE), queue=queue, properties=properties)
+
+
+@case("RMQ-FLT-02", limit_s=90)
+async def equal_hashes(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.await_route(topic)
+    group, stage = bench.fresh_name("g"), Stage(bench)
+    tags = ("AaAa", "BBBB", "AaAa", "BBBB", "BBBB")
+    for number, tag in enumerate(tags):
+        await put(bench, broker, topic, f"{tag}-{number}", tag=tag)
+    consumer = await stage.consumer(topic, group, expression="AaAa")
+    wanted = {"AaAa-0", "AaAa-2"}
+    await stage.until(lambda: wanted <= stage.consumed(), within_s=COMMIT_S)
+    until_s = asyncio.get_running_loop().time() + COMMIT_S
+    while await committed(broker, topic, group) != len(tags):
+        await consumer.require_alive()
+        if asyncio.get_running_loop().time() > until_s:
+            break
+        await asyncio.sleep(0.2)
+    given = [key for call in consumer.calls for key in call.keys]
+    require_equal("what the listener was given", sorted(set(given)), sorted(wanted))
+    found = await committed(broker, topic, group)
+    require_equal("the group's offset behind messages of the other tag", found, len(tags))
+
+
+def refuses_send_backs(client: Client) -> list[RemotingCommand]:
+    """Refuse what would store a message for later, from now on; returns what was refused."""
+    refused: list[RemotingCommand] = []
+
+    def answer(request: RemotingCommand) -> RemotingCommand | None:
+        topic = request.ext_fields.get("topic") or request.ext_fields.get("b") or ""
+        if request.code != RequestCode.CONSUMER_SEND_MSG_BACK and not topic.startswith("%RETRY%"):
+            return None
+        if request.code not in (
+            RequestCode.CONSUMER_SEND_MSG_BACK,
+            RequestCode.SEND_MESSAGE,
+            RequestCode.SEND_MESSAGE_V2,
+        ):
+            return None
+        refused.append(request)
+        return refusal(request, ResponseCode.SYSTEM_ERROR, "the suite refuses send-backs for now")
+
+    client.door.instead.append(answer)
+    return refused
+
+
+@case("RMQ-RTY-08", limit_s=180)
+async def send_backs_that_fail(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.await_route(topic)
+    group, stage = bench.fresh_name("g"), Stage(bench)
+    consumer = await stage.consumer(topic, group, failing_share=1.0)
+    refused = refuses_send_backs(consumer)
+    keys = [f"m{number}" for number in range(3)]
+    for key in keys:
+        await put(bench, broker, topic, key)
+    loop = asyncio.get_running_loop()
+    if not await stage.until(lambda: bool(refused), within_s=COMMIT_S):
+        tried = sum(len(call.keys) for call in consumer.calls)
+        require(tried, f"none of {len(keys)} messages was given to the listener")
+    until_s = loop.time() + REFUSING_S
+    while loop.time() < until_s:
+        await consumer.require_alive()
+        offset = await committed(broker, topic, group)
+        require(
+            not offset,
+            f"the group's offset is {offset} although nothing was consumed and no send-back succeeded",
+        )
+        await asyncio.sleep(0.5)
+    calm = await consumer.request("failing_listener", share=0.0)
+    if calm.type != "ok":
+        raise NotTriable(f"the client cannot let its listener succeed again: {calm.error}")
+    await stage.until(lambda: set(keys) <= stage.consumed(), within_s=AGAIN_S)
+    missing = sorted(set(keys) - stage.consumed())
+    require(not missing, f"{missing} did not come again after their send-backs had failed")
+
+
+class Feeder:
+    """Puts messages into all queues of a topic, one after the other."""
+
+    def __init__(self, bench: Bench, broker: Wire, topic: str, queues: int) -> None:
+        self.keys: list[str] = []
+        self._bench = bench
+        self._broker = broker
+        self._topic = topic
+        self._queues = queues
+        self._numbers = count()
+        self._name = bench.fresh_name("m")
+
+    async def round(self) -> dict[str, int]:
+        """One message a queue; returns the queue of each."""
+        keys: dict[str, int] = {}
+        for queue in range(self._queues):
+            key = f"{self._name}-{next(self._numbers)}"
+            await put(self._bench, self._broker, self._topic, key, queue=queue)
+            keys[key] = queue
+        self.keys += keys
+        return keys
+
+
+@case("RMQ-ORD-07", limit_s=300)
+async def one_queue_one_client(bench: Bench) -> None:
+    queues = 4
+    topic, broker = await bench.topic(queues=queues), await bench.broker()
+    await bench.await_route(topic)
+    group, stage = bench.fresh_name("g"), Stage(bench)
+    feeder = Feeder(bench, broker, topic, queues)
+
+    async def join() -> Client:
+        member = await stage.consumer(topic, group, ordered=True, delay_s=CALL_S, consume_batch=1)
+        for _ in range(6):
+            await feeder.round()
+        # One whose share was with a client that died has to wait for the end of its locks.
+        await stage.until(lambda: bool(member.calls), within_s=JOIN_S)
+        return member
+
+    first = await join()
+    second = await join()
+    require_alone(stage.clients)
+    third = await join()
+    third.kill()
+    fourth = await join()
+    await fourth.stop()
+    require_alone(stage.clients)
+    for _ in range(BACKLOG):
+        await feeder.round()
+    await stage.until(lambda: bool(first.calls and second.calls), within_s=SHARE_S)
+    await asyncio.sleep(5)
+    cut_off = asyncio.get_running_loop().time()
+    first.door.shut()  # the broker drops it; its locks end 60 s later
+    theirs = {(call.broker, call.queue) for call in first.calls}
+
+    def taken_over() -> bool:
+        later = {(c.broker, c.queue) for c in second.calls if c.began_s > cut_off}
+        return len(theirs & later) == len(theirs)
+
+    await stage.until(taken_over, within_s=LOCK_S + SHARE_S + 5)
+    await asyncio.sleep(2)
+    require_alone(stage.clients)
+    require(second.calls, "the second member of the group was never given anything")
+    require_equal(
+        "the end of a queue", await bench.end_of(broker, topic), len(feeder.keys) // queues
+    )
+
+
+def require_alone(clients: list[Client]) -> None:
+    """Require that no queue was ever with two clients at once."""
+    now_s = asyncio.get_running_loop().time()
+    spans: dict[tuple[str, str, int], list[tuple[float, float, str, Call]]] = {}
+    for client in clients:
+        for call in client.calls:
+            end_s = call.ended_s
+            if end_s is None:
+                end_s = now_s if client.killed_s is None else client.killed_s
+            span = call.began_s, end_s, client.name, call
+            spans.setdefault((call.topic, call.broker, call.queue), []).append(span)
+    for (topic, broker, queue), found in spans.items():
+        found.sort(key=lambda span: span[:2])
+        for (_, end_s, one, first), (began_s, _, other, second) in pairwise(found):
+            require(
+                one == other or began_s > end_s - OVERLAP_S,
+                f"{one} and {other} had {topic} of {broker}, queue {queue}, at once for"
+                f" {end_s - began_s:.1f} s: {', '.join(first.keys)} and {', '.join(second.keys)}",
+            )

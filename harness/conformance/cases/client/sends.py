@@ -1,0 +1,119 @@
+"""RMQ-ORD and RMQ-LIM, of clients: where what they send arrives, and what they refuse to send."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from staticfire.harness.clients.payload import key_of
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.client import Client
+from staticfire.harness.conformance.clients.stage import Stage
+from staticfire.harness.conformance.failures import NotTriable
+from staticfire.system_under_test.protocol import json_dialect
+from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
+
+QUEUES = 3
+KEYS = 12
+SENDS = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+)
+
+
+def shuffle_routes(client: Client, seed: int) -> None:
+    """From now on name servers list the brokers and queues of a route in another order."""
+    random = Random(seed)
+
+    def alter(request: RemotingCommand, answer: RemotingCommand) -> None:
+        if request.code != RequestCode.GET_ROUTEINFO_BY_TOPIC or not answer.body:
+            return
+        route = json_dialect.loads(answer.body)
+        for name in ("queueDatas", "brokerDatas"):
+            listed = route.get(name) or []
+            route[name] = listed[::-1] if seed == 1 else random.sample(listed, len(listed))
+        for broker in route.get("brokerDatas") or []:
+            numbers = {int(number): at for number, at in broker["brokerAddrs"].items()}
+            broker["brokerAddrs"] = numbers
+        answer.body = dumps_fastjson(route)
+
+    client.door.alter.append(alter)
+
+
+def require_sent(outcome: Outcome, what: str) -> None:
+    """Raises NotTriable if the client says that it cannot, ClauseBroken if it failed to."""
+    if outcome.type == "fail":
+        raise NotTriable(f"the client cannot send {what}: {outcome.error}")
+    require_equal(f"the outcome of {what} ({outcome.error})", outcome.type, "ok")
+
+
+@case("RMQ-ORD-06", limit_s=90)
+async def one_key_one_queue(bench: Bench) -> None:
+    masters = await bench.masters()
+    if len(masters) < 2:
+        raise NotTriable("the order of a route shows with two masters; the target has one")
+    topic = bench.fresh_name()
+    for master in masters:
+        broker = await bench.connect(master.address)
+        await bench.make_topic(broker, topic, queues=QUEUES)
+        bench.remove_later(topic, master.address)
+    await bench.await_route(topic)
+    stage = Stage(bench)
+    for turn in range(3):
+        producer = await stage.producer(topic)
+        if turn:
+            shuffle_routes(producer, turn)
+        for number in range(KEYS):
+            sent = await producer.request(
+                "send", topic=topic, key=f"s{number}-{turn}", size=20, sharding_key=f"s{number}"
+            )
+            require_sent(sent, "a message with a sharding key")
+    places: dict[str, set[tuple[str, int]]] = {}
+    for master in masters:
+        for queue in range(QUEUES):
+            for body in await bench.read_all(master.address, topic, queue=queue, within_s=1):
+                sharding_key = key_of(body).partition("-")[0]
+                places.setdefault(sharding_key, set()).add((master.name, queue))
+    require_equal("how many sharding keys arrived", len(places), KEYS)
+    for sharding_key, found in sorted(places.items()):
+        require(
+            len(found) == 1,
+            f"messages of sharding key {sharding_key} are in {sorted(found)} when routes list"
+            " their brokers in another order; expected one queue",
+        )
+
+
+@case("RMQ-LIM-05", limit_s=60)
+async def batches_that_are_none(bench: Bench) -> None:
+    topic, other = await bench.topic(queues=1), await bench.topic(queues=1)
+    retry = f"%RETRY%{bench.fresh_name('g')}"
+    broker, master = await bench.broker(), await bench.master()
+    await bench.make_topic(broker, retry, queues=1)
+    bench.remove_later(retry, master.address)
+    for name in (topic, other, retry):
+        await bench.await_route(name)
+    producer = await Stage(bench).producer(topic)
+    batch: list[dict[str, Any]] = [{"key": "b1", "size": 20}, {"key": "b2", "size": 20}]
+    plain = await producer.request("send_batch", topic=topic, messages=batch)
+    require_sent(plain, "a batch")
+    stored = await bench.read_all(broker.address, topic, wanted=2)  # a broker may flush first
+    require_equal("how many messages of a batch are there", len(stored), 2)
+    attempts = {
+        "two topics": (topic, [batch[0], {**batch[1], "topic": other}]),
+        "a delayed message": (topic, [batch[0], {**batch[1], "delay_level": 2}]),
+        "a retry topic": (retry, batch),
+    }
+    passed: list[RemotingCommand] = []
+    producer.door.instead.append(lambda request: passed.append(request))
+    for what, (where, messages) in attempts.items():
+        refused = await producer.request("send_batch", topic=where, messages=messages)
+        require_equal(f"the outcome of a batch with {what}", refused.type, "fail")
+        sends = [request.code for request in passed if request.code in SENDS]
+        require_equal(f"what the client sent of a batch with {what}", sends, [])
+    ends = [await bench.end_of(broker, name) for name in (topic, other, retry)]
+    require_equal("the ends of the queues after batches that were refused", ends, [2, 0, 0])

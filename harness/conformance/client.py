@@ -1,0 +1,162 @@
+"""One client under test: what a case tells it, and what it was seen to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.conformance.failures import NotTriable
+
+if TYPE_CHECKING:
+    from staticfire.checkers.model.history import OpType
+    from staticfire.harness.conformance.door import Door
+
+ANSWER_S = 30.0  # for one request, and for the start
+POLL_S = 0.05
+
+Emit = Callable[["OpType", str, dict[str, Any], str | None], None]
+
+
+class ClientUnusable(Exception):
+    """The client cannot be started, hangs, or does not keep to the line protocol: nothing can be tried with it."""
+
+
+class ClientGone(Exception):
+    """A client ended although it was not told to, or does not answer a request."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a listener. Seconds are of the loop's clock."""
+
+    began_s: float
+    topic: str
+    broker: str
+    queue: int
+    keys: tuple[str, ...]
+    ended_s: float | None = None
+    succeeded: bool = False
+
+
+class RunningClient(Protocol):
+    """A client process."""
+
+    @property
+    def ended(self) -> str:
+        """Why it has ended, in a sentence; empty while it runs."""
+        ...
+
+    async def request(self, request: Request) -> Outcome: ...
+
+    def kill(self) -> None: ...
+
+    async def stop(self) -> None:
+        """End it gracefully, and kill it if that takes too long."""
+        ...
+
+    async def gone(self) -> None:
+        """Wait until a process that was killed has ended."""
+        ...
+
+
+class ClientMaker(Protocol):
+    """The client library under test."""
+
+    name: str
+    broken: str  # why nothing can be tried with it any more, in a sentence
+
+    async def start(self, role: str, configuration: Mapping[str, Any], emit: Emit) -> RunningClient:
+        """Raises ClientUnusable."""
+        ...
+
+
+class Client:
+    """A client that was started for a case. `door` is its way to the target."""
+
+    def __init__(self, name: str, client_id: str, door: Door) -> None:
+        self.name = name
+        self.client_id = client_id
+        self.door = door
+        self.calls: list[Call] = []
+        self.killed_s: float | None = None
+        self._opened: tuple[OpType, str] | None = None
+        self._running: RunningClient | None = None
+
+    # --- what it reports ----------------------------------------------------------------------------
+
+    def emit(self, type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
+        """Take in what the client says by itself."""
+        if f == "open":
+            self._opened = self._opened or (type, error or "no reason given")
+        elif f == "consume":
+            self._consumed(type, value)
+
+    def _consumed(self, type: OpType, value: dict[str, Any]) -> None:
+        now_s = asyncio.get_running_loop().time()
+        keys = tuple(str(row[0]) for row in value["messages"])
+        place = value["topic"], value["broker"], value["queue"], keys
+        if type == "invoke":
+            self.calls.append(Call(now_s, *place))
+            return
+        for call in reversed(self.calls):
+            if call.ended_s is None and (call.topic, call.broker, call.queue, call.keys) == place:
+                call.ended_s, call.succeeded = now_s, type == "ok"
+                return
+
+    def consumed_keys(self) -> list[str]:
+        """Keys of the messages for which its listener succeeded, in that order."""
+        return [key for call in self.calls if call.succeeded for key in call.keys]
+
+    # --- what a case does ---------------------------------------------------------------------------
+
+    async def open(self, running: RunningClient) -> None:
+        """Wait until it says that it has started. Raises NotTriable, ClientUnusable."""
+        self._running = running
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + ANSWER_S
+        while self._opened is None:
+            if running.ended:
+                raise ClientUnusable(f"{running.ended}, before it had started")
+            if loop.time() > until_s:
+                raise ClientUnusable(f"the client did not start within {ANSWER_S:g} s")
+            await asyncio.sleep(POLL_S)
+        type, reason = self._opened
+        if type != "ok":
+            raise NotTriable(f"the client cannot do it: {reason}")
+
+    async def request(self, f: str, **fields: Any) -> Outcome:
+        """Raises ClientGone."""
+        assert self._running is not None, "a case gets its clients started"
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                outcome = await self._running.request({"f": f, **fields})
+        except TimeoutError:
+            raise ClientGone(f"the client did not answer {f} in {ANSWER_S:g} s") from None
+        if self._running.ended:
+            raise ClientGone(self._running.ended)
+        return outcome
+
+    async def require_alive(self) -> None:
+        """Raises ClientGone."""
+        if self._running is not None and self.killed_s is None and self._running.ended:
+            raise ClientGone(self._running.ended)
+
+    def kill(self) -> None:
+        """SIGKILL: what it was doing ends here."""
+        if self._running is not None and self.killed_s is None:
+            self.killed_s = asyncio.get_running_loop().time()
+            self._running.kill()
+
+    async def gone(self) -> None:
+        """Wait until it has ended, after a kill."""
+        if self._running is not None:
+            await self._running.gone()
+
+    async def stop(self) -> None:
+        """End it gracefully."""
+        if self._running is not None and self.killed_s is None:
+            await self._running.stop()
+            self.killed_s = asyncio.get_running_loop().time()

@@ -1,0 +1,1 @@
+"""Verdicts and progress as lines on a terminal."""

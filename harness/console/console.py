@@ -1,0 +1,182 @@
+"""The report on the console: the campaign first, at most 25 lines and the diagnosis at the end, then the command that
+repeats it."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from textwrap import wrap
+
+from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.checkers.model.message_ranges import DELIVERIES, SENDS, messages_in
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.console.external_lines import foreign_lines
+from staticfire.harness.diagnoses.catalogue import diagnose
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.report.verdict_lines import WIDTH, verdict_lines
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE
+from staticfire.harness.truncated_repr import printable
+
+LINES_MAX = 25
+REACHED_LINES_MAX = 3
+NO_FLEET = FleetOptions()
+
+
+def print_campaign(campaign: Campaign, addresses: Sequence[str] = ()) -> None:
+    """`addresses` are those of the name servers of a cluster that is not ours."""
+    print("\n".join(campaign_lines(campaign, addresses)), flush=True)
+
+
+def print_missing(missing: Mapping[str, str]) -> None:
+    """Say which kinds of fault cannot be had here: one line a reason."""
+    kinds: dict[str, list[str]] = {}
+    for kind, reason in missing.items():
+        kinds.setdefault(reason, []).append(kind)
+    for reason, names in kinds.items():
+        text = f"not here  {', '.join(names)}: {reason}"
+        print(
+            "\n".join(wrap(text, WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)),
+            flush=True,
+        )
+
+
+def campaign_lines(campaign: Campaign, addresses: Sequence[str] = ()) -> list[str]:
+    c = campaign
+    lines = [
+        f"seed {c.seed}  workload {c.workload}  {c.load_s:g} {seconds_of(c)}"
+        + (f"  environment {c.environment}" if c.environment != "simulation" else "")
+        + (f"  target {c.target}" if c.target != "own" else "")
+        + (f"  client {c.client}" if c.client != "own" else "")
+        + _mode_text(c)
+        + (f"  DEFECT {c.defect}" if c.defect else ""),
+        *(foreign_lines(c, addresses) if c.is_foreign else _own_lines(c)),
+        f"plan      {len(c.plan)} faults",
+    ]
+    return lines + [_planned_line(planned) for planned in c.plan]
+
+
+def _own_lines(campaign: Campaign) -> list[str]:
+    c = campaign
+    low, high = c.payload_bytes
+    return [
+        f"cluster   {c.name_servers} name servers, {c.masters} masters with {list(c.slaves)} slaves, "
+        f"{c.flush} flush, {c.replication} replication, log files of {c.log_file_bytes} bytes",
+        f"load      {c.producers} producers, think {c.think_ms:g} ms, {low}-{high} bytes, "
+        f"{c.consumers} consumers, {c.queues} queues a broker, latency {c.latency_ms[0]:g}-{c.latency_ms[1]:g} ms",
+        *_property_lines(c),
+    ]
+
+
+def _mode_text(campaign: Campaign) -> str:
+    if campaign.mode == "hardened":
+        return "" if campaign.target == "own" else "  judged in HARDENED mode"
+    only = f" ({', '.join(campaign.policies)})" if campaign.policies else ""
+    return f"  {campaign.mode.upper()} mode{only}"
+
+
+def seconds_of(campaign: Campaign) -> str:
+    """What the seconds of the run's clock are."""
+    return "virtual s" if campaign.environment == "simulation" else "s"
+
+
+def _property_lines(campaign: Campaign) -> list[str]:
+    lines = []
+    for node, properties in (
+        ("broker", campaign.broker_properties),
+        ("namesrv", campaign.name_server_properties),
+    ):
+        if properties:
+            text = " ".join(f"{name}={value}" for name, value in properties)
+            lines += wrap(f"{node:<10}{text}", WIDTH, subsequent_indent=" " * 10)
+    return lines
+
+
+def _planned_line(planned: PlannedFault) -> str:
+    targets = ",".join(planned.targets)
+    return f"  {planned.at_s:7.3f}s  {planned.kind:<22} {planned.duration_s:6.3f}s  {targets}"[
+        :WIDTH
+    ]
+
+
+def print_result(
+    result: RunResult, folder: Path, cpu_s: float | None, fleet: FleetOptions = NO_FLEET
+) -> None:
+    """`fleet` is no part of a campaign, and has to be said again with it."""
+    summary, verdict = summary_lines(result, cpu_s), verdict_lines(result.verdict)
+    verdict = verdict[: LINES_MAX - len(summary) - 1]
+    lines = [*summary, *diagnosis_lines(result), *verdict, _repeat_line(result, folder, fleet)]
+    print("\n".join(map(printable, lines)))
+
+
+def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
+    sends: Counter[str] = Counter()
+    consumed = 0
+    for op in result.ops:
+        if op.f in SENDS:
+            sends[op.type] += messages_in(op)
+        elif op.f in DELIVERIES and op.type == "ok":
+            consumed += messages_in(op)
+    acked, unclear, refused = sends["ok"], sends["info"], sends["fail"]
+    cpu = f"  {cpu_s:.2f} CPU s" if cpu_s is not None else ""
+    return [
+        f"sends     {acked} acknowledged, {unclear} unclear, {refused} refused; {consumed} deliveries  "
+        f"up after {result.up_s:.1f}, end after {result.run_s:.1f} {seconds_of(result.campaign)}{cpu}",
+        *wrap(
+            _faults_line(result.faults), WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
+        ),
+        *_reached_lines(result.verdict.coverage),
+        *[
+            f"exit      {ended.node} at {seconds(ended.time_ns)}: {ended.error}"[:WIDTH]
+            for ended in result.facts.exits[:3]
+        ],
+    ]
+
+
+def _reached_lines(coverage: Mapping[str, int]) -> list[str]:
+    """Mechanisms that the run reached, the rarest last; what has no room is in verdict.json."""
+    reached = [f"{name} {count}" for name, count in coverage.items() if count]
+    text = f"reached   {len(reached)} of {len(coverage)} marks: {', '.join(reached)}"
+    return wrap(
+        text,
+        WIDTH,
+        subsequent_indent=" " * 10,
+        break_on_hyphens=False,
+        max_lines=REACHED_LINES_MAX,
+        placeholder=" ...",
+    )
+
+
+def diagnosis_lines(result: RunResult) -> list[str]:
+    """What the run shows of well-known situations."""
+    return [
+        line
+        for text in diagnose(result)
+        for line in wrap(
+            f"diagnosis {text}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
+        )
+    ]
+
+
+def _faults_line(records: list[FaultRecord]) -> str:
+    bitten = dict.fromkeys(record.planned.kind for record in records if record.bitten)
+    idle = [record for record in records if record.planned.kind not in bitten]
+    missed = dict.fromkeys(record.planned.kind for record in idle if record.fired_ns is not None)
+    unfired = dict.fromkeys(record.planned.kind for record in idle)
+    spared = [kind for kind in unfired if kind not in missed]
+    line = f"faults    {len(bitten)} kinds proven: {', '.join(bitten)}"
+    line += f"; never bit: {', '.join(missed)}" if missed else ""
+    return line + (f"; never fired: {', '.join(spared)}" if spared else "")
+
+
+def _repeat_line(result: RunResult, folder: Path, fleet: FleetOptions) -> str:
+    if result.campaign.environment != "simulation":
+        target = result.campaign.target
+        words = ["staticfire", "run", "--campaign", str(folder / CAMPAIGN_FILE)]
+        words += ["--target", target] if target == "apache" else []
+        return f"repeat    {shlex.join([*words, *fleet.words()])}"
+    return f"repeat    staticfire replay {folder}    digest {result.digest[:16]}"

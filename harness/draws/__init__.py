@@ -1,0 +1,1 @@
+"""Campaigns drawn from a seed, and the limits that every campaign keeps."""

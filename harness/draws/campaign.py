@@ -1,0 +1,349 @@
+"""Draws every option of a campaign that was not given from its seed, then the fault plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from random import Random
+from typing import Any
+
+from staticfire.faults.kinds.rights_change import RightsChange
+from staticfire.faults.model.capabilities import OWN_NEED
+from staticfire.faults.model.draws import between, pick, shuffled
+from staticfire.faults.model.fault import PlannedFault, Situation
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.faults.plans.plan import draw_plan
+from staticfire.harness.campaign.campaign import (
+    AVERAGELY,
+    STRATEGIES,
+    TLS_MODES,
+    Campaign,
+    CampaignError,
+    OneOf,
+    Properties,
+)
+from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
+from staticfire.harness.draws.limits import check_campaign
+from staticfire.harness.draws.properties import draw_broker_properties
+from staticfire.harness.generators.illegal_sends import NO_NEW_TOPICS
+from staticfire.harness.generators.keyed_sends import LARGE_BYTES
+from staticfire.harness.workloads.catalogue import WORKLOADS
+
+LONG_S = 30.0  # of a load in which there is room for more than one fault
+# In so many of the seeds one kind of fault strikes alone, and the load goes on for so long behind it: what a fault
+# leaves dead is not healed by the next one.
+QUIET_SHARE = 0.05
+QUIET_S = 60.0
+PULLING_SHARE = 1 / 6  # of the seeds whose workload needs no listener
+IDLE_SHARE = 0.1  # of the seeds, in which for minutes nothing is sent
+# Longer than brokers keep clients that are silent (120 s), and locks (60 s).
+IDLE_S = (130.0, 190.0)
+IDLE_MARGIN_S = 10.0  # of load before and behind it
+ACL_SHARE = 0.1  # of the seeds have access control
+TLS_SHARE = 0.1  # have TLS
+GROUP_RESTART = "group-and-broker-crash"
+GROUP_RESTART_SHARE = 0.1  # of the seeds draw it in place of another kind
+
+
+def _draw_slaves(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
+    if drawn["replication"] == "none":
+        return (0,) * pick(random, (1, 2, 2, 3))
+    shapes: tuple[tuple[int, ...], ...] = ((1,), (1, 1), (1, 1), (2, 1), (1, 1, 1))
+    return pick(random, shapes)
+
+
+def _draw_replication(random: Random, drawn: Mapping[str, Any]) -> str:
+    if "slaves" in drawn:
+        return "sync" if any(drawn["slaves"]) else "none"
+    return pick(random, ("sync", "sync", "sync", "async", "none"))
+
+
+def _draw_payload(random: Random, drawn: Mapping[str, Any]) -> tuple[int, int]:
+    fixed = random.random() < 0.25  # equal sizes line stale records up with fresh ones
+    low = int(between(random, 64, 400))
+    return (low, low) if fixed else (low, int(between(random, 500, 1500)))
+
+
+def _draw_latency(random: Random, drawn: Mapping[str, Any]) -> tuple[float, float]:
+    low = round(between(random, 0.1, 0.5), 3)
+    return (low, round(low * between(random, 1.5, 8.0), 3))
+
+
+def _draw_think(random: Random, drawn: Mapping[str, Any]) -> float:
+    per_second = between(random, 36.0, 48.0)  # sends a second, all producers together
+    think_ms = 1000.0 * int(drawn["producers"]) / per_second
+    if drawn["quiet_s"] and drawn["time_s"] > 0:
+        think_ms *= 1.0 + drawn["quiet_s"] / drawn["time_s"]  # as many sends as without a quiet end
+    return round(think_ms, 1)
+
+
+def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
+    """A swarm: each seed knows only some of the kinds, so that none drowns the others; and what comes beside it."""
+    random = Random(f"staticfire/{seed}/faults")
+    share = between(random, 0.3, 0.9)
+    swarm = [name for name in available if FAULTS[name].in_swarms]
+    kinds = [name for name in swarm if random.random() < share]
+    left = [name for name in swarm if name not in kinds]
+    while len(kinds) < min(7, len(swarm)):
+        kinds.append(left.pop(int(random.random() * len(left))))
+    kinds = shuffled(random, kinds)
+    together = Random(f"staticfire/{seed}/group and broker")
+    if GROUP_RESTART in available and together.random() < GROUP_RESTART_SHARE:
+        kinds[-1] = GROUP_RESTART
+    return tuple(kinds) + _draw_beside(seed, available)
+
+
+def _draw_beside(seed: int, available: Sequence[str]) -> tuple[str, ...]:
+    """What comes beside the swarm, each kind by itself: it takes no place of another fault in the plan."""
+    return tuple(
+        name
+        for name in available
+        if Random(f"staticfire/{seed}/beside/{name}").random() < FAULTS[name].beside_share
+    )
+
+
+def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
+    """A share of sends that are not plain; none where each single send counts."""
+    if drawn["gap_max_s"]:
+        return 0.0
+    return pick(random, (0.0, 0.0, 0.05, 0.2))
+
+
+def _draw_async_share(random: Random, drawn: Mapping[str, Any]) -> float:
+    """Asynchronous sends wait for a silent broker to the end, so none where gaps are measured."""
+    if drawn["gap_max_s"] or drawn["client"] != "own":
+        return 0.0
+    return pick(random, (0.0, 0.0, 0.2, 1.0))
+
+
+def _draw_illegal_share(random: Random, drawn: Mapping[str, Any]) -> float:
+    """None where brokers keep the options that they have, and of a client that cannot be made to send such things."""
+    if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
+        return 0.0
+    return pick(random, (0.0, 0.0, 0.01, 0.03))
+
+
+def _draw_quiet_s(random: Random, drawn: Mapping[str, Any]) -> float:
+    if not _may_last(drawn) or not drawn["faults"]:
+        return 0.0
+    return QUIET_S if random.random() < QUIET_SHARE else 0.0
+
+
+def _draw_idle(random: Random, drawn: Mapping[str, Any]) -> tuple[float, float]:
+    share = random.random()
+    if not _may_last(drawn) or share >= IDLE_SHARE:
+        return (0.0, 0.0)
+    at_s = between(random, IDLE_MARGIN_S, drawn["time_s"] - IDLE_MARGIN_S)
+    return (round(at_s, 1), round(between(random, *IDLE_S), 1))
+
+
+def _may_last(drawn: Mapping[str, Any]) -> bool:
+    """Whether the load may take longer than it was asked to: only virtual seconds are cheap."""
+    is_swarm = drawn["environment"] == "simulation" and "plan" not in drawn
+    return is_swarm and drawn["time_s"] >= LONG_S and not drawn["gap_max_s"]
+
+
+def _draw_large_share(random: Random, drawn: Mapping[str, Any]) -> float:
+    """None where log files are too small for several such messages."""
+    if drawn["gap_max_s"] or drawn["log_file_bytes"] < 4 * LARGE_BYTES[1]:
+        return 0.0
+    return pick(random, (0.0, 0.0, 0.05, 0.15))
+
+
+def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
+    """An unknown topic is illegal only where brokers do not make it."""
+    properties = draw_broker_properties(random, drawn)
+    if drawn["illegal_share"] and not drawn["auto_topic"]:
+        properties = tuple(sorted((*properties, NO_NEW_TOPICS)))
+    return properties
+
+
+def _draw_acl(random: Random, drawn: Mapping[str, Any]) -> bool:
+    """Off where gaps are measured, and where the brokers or the clients are not ours."""
+    if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
+        return False
+    return random.random() < ACL_SHARE
+
+
+def _draw_tls(random: Random, drawn: Mapping[str, Any]) -> str:
+    """Off where gaps are measured, and on machines: there it costs the proxies, and with them kinds of faults."""
+    if drawn["gap_max_s"] or drawn["environment"] != "simulation":
+        return TLS_MODES[0]
+    return pick(random, TLS_MODES[1:]) if random.random() < TLS_SHARE else TLS_MODES[0]
+
+
+def _draw_strategy(random: Random, drawn: Mapping[str, Any]) -> str:
+    """AVG where a client that is not ours shares out, and where gaps are measured: some members may have no queue."""
+    if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn:
+        return AVERAGELY
+    return pick(random, (AVERAGELY, AVERAGELY, AVERAGELY, *STRATEGIES))
+
+
+def _draw_consumer_kind(random: Random, drawn: Mapping[str, Any]) -> str:
+    """Push where a client that is not ours consumes, and where gaps are measured: those who pull wait between pulls."""
+    share = random.random()
+    if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn or share >= PULLING_SHARE:
+        return PUSH
+    workload = WORKLOADS.get(drawn["workload"])
+    asks = bool(drawn["expressions"])
+    kinds = [
+        kind
+        for kind in CONSUMER_KINDS
+        if kind != PUSH and workload and workload.why_not(kind, has_expressions=asks) is None
+    ]
+    return pick(random, kinds) if kinds else PUSH
+
+
+_Draw = Callable[[Random, Mapping[str, Any]], Any]
+
+# In this order: a later option may look at the earlier ones.
+_DRAWS: dict[str, _Draw] = {
+    "workload": lambda random, drawn: "queue",
+    "time_s": lambda random, drawn: 60.0,
+    "environment": lambda random, drawn: "simulation",
+    "gap_max_s": lambda random, drawn: 0.0,
+    "quiet_s": _draw_quiet_s,
+    "idle": _draw_idle,
+    "flush": lambda random, drawn: pick(random, ("sync", "sync", "sync", "async")),
+    "replication": _draw_replication,
+    "slaves": _draw_slaves,
+    "name_servers": lambda random, drawn: pick(random, (1, 2, 2, 2, 3)),
+    "queues": lambda random, drawn: pick(random, (1, 2, 4, 4)),
+    "producers": lambda random, drawn: pick(random, (3, 4, 5)),
+    "consumers": lambda random, drawn: pick(random, (2, 3)),
+    "think_ms": _draw_think,
+    "payload_bytes": _draw_payload,
+    "latency_ms": _draw_latency,
+    "fsync_us": lambda random, drawn: int(between(random, 100, 3000)),
+    "log_file_bytes": lambda random, drawn: pick(random, (65536, 131072, 262144, 1048576)),
+    "acks_min": lambda random, drawn: 100,
+    "target": lambda random, drawn: "address" if drawn["environment"] == "address" else "own",
+    "client": lambda random, drawn: "own",
+    # A swarm looks for bugs, and faithful mode has them; the product of others is always faithful.
+    "mode": lambda random, drawn: "hardened" if drawn["target"] == "own" else "faithful",
+    "policies": lambda random, drawn: (),
+    "strategy": _draw_strategy,
+    "defect": lambda random, drawn: "",
+    "batch_share": lambda random, drawn: (
+        0.0 if drawn["client"] != "own" else _draw_share(random, drawn)
+    ),
+    "batch_messages": lambda random, drawn: (2, 5),
+    "one_way_share": _draw_share,
+    "async_share": _draw_async_share,
+    "large_share": _draw_large_share,
+    "illegal_share": _draw_illegal_share,
+    "acl": _draw_acl,
+    "tls": _draw_tls,
+    "auto_topic": lambda random, drawn: False,
+    "broker_properties": _draw_broker_properties,
+    "name_server_properties": lambda random, drawn: (),
+    "brokers": lambda random, drawn: (),
+    "consumer_topics": lambda random, drawn: (),
+    "expressions": lambda random, drawn: (),
+    "consumer_kind": _draw_consumer_kind,
+    "sends_max": lambda random, drawn: 0,
+    "forwarding": lambda random, drawn: (0, 0),
+    "hot_share": lambda random, drawn: 0.0,
+    "token": lambda random, drawn: "",
+}
+
+
+def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
+    """Draw every option that is not in `given` from the seed; then the fault plan unless given.
+
+    Of an option that is given as `OneOf` the seed picks a value.
+
+    Raises CampaignError for an unknown option or a value that is not allowed.
+    """
+    unknown = sorted(set(given) - {field.name for field in fields(Campaign)})
+    if unknown:
+        raise CampaignError(
+            f"unknown campaign option {unknown[0]!r}; there are: {', '.join(_DRAWS)}"
+        )
+    drawn: dict[str, Any] = {
+        option: pick(Random(f"staticfire/{seed}/{option}"), value.values)
+        if isinstance(value, OneOf)
+        else value
+        for option, value in given.items()
+    }
+    if "faults" not in drawn:
+        own = drawn.get("target", "own") == "own" and drawn.get("environment") != "address"
+        drawn["faults"] = draw_faults(
+            seed, [name for name in FAULTS if own or OWN_NEED not in FAULTS[name].needs]
+        )
+    workload = WORKLOADS.get(drawn.get("workload", ""))
+    if workload is not None:
+        drawn = {**workload.options, **drawn}
+    for option, draw in _DRAWS.items():
+        if option not in drawn:
+            drawn[option] = draw(Random(f"staticfire/{seed}/{option}"), drawn)
+    if workload is not None and drawn["target"] != "address":
+        properties = {**workload.broker_properties, **dict(drawn["broker_properties"])}
+        drawn["broker_properties"] = tuple(sorted(properties.items()))
+    plan = drawn.pop("plan", None)
+    campaign = Campaign(**{**drawn, "seed": seed, "plan": plan or ()})
+    check_campaign(campaign)
+    if campaign.quiet_s and "quiet_s" not in given:
+        campaign = replace(campaign, faults=_one_kind(campaign))
+    return campaign if plan is not None else replace(campaign, plan=_draw_plan(campaign))
+
+
+def _one_kind(campaign: Campaign) -> tuple[str, ...]:
+    """One of the kinds, of those that can strike this cluster; none if there is none."""
+    random = Random(f"staticfire/{campaign.seed}/one kind")
+    for kind in shuffled(random, campaign.faults):
+        if _draw_plan(replace(campaign, faults=(kind,), acl=False)):
+            return (kind,)
+    return ()
+
+
+def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
+    random = Random(f"staticfire/{campaign.seed}/plan")
+    workload = WORKLOADS[campaign.workload]
+    more = tuple(
+        kind
+        for kind in (workload.faults if campaign.faults else ())
+        if Random(f"staticfire/{campaign.seed}/share/{kind}").random() < FAULTS[kind].share
+    )
+    least = max(6, int(campaign.time_s / 10)) if campaign.time_s >= LONG_S else 0
+    has_rights = campaign.acl and campaign.faults and not campaign.quiet_s
+    if has_rights and RightsChange.name not in campaign.faults:
+        more += (RightsChange.name,)
+    named = [kind for kind in campaign.faults + more if kind not in workload.avoids]
+    beside = tuple(kind for kind in named if _is_beside(kind))
+    kinds = tuple(kind for kind in named if kind not in beside)
+    # What comes beside has a stream of its own for each kind: with it and without it everything else is the same.
+    count = max(len(kinds), least)
+    known = situation(campaign)
+    plan = draw_plan(random, kinds, count, campaign.time_s, known)
+    for kind in beside:
+        random = Random(f"staticfire/{campaign.seed}/plan beside/{kind}")
+        more_plan = draw_plan(random, (kind,), FAULTS[kind].beside_count, campaign.time_s, known)
+        first_id = 1 + max((planned.fault_id for planned in plan), default=-1)
+        plan += tuple(replace(one, fault_id=first_id + one.fault_id) for one in more_plan)
+    together = sorted(plan, key=lambda one: (one.at_s, one.fault_id))
+    return tuple(_put_off(planned, *campaign.idle) for planned in together)
+
+
+def _is_beside(kind: str) -> bool:
+    """Whether a kind takes no place of another fault; where there are accounts, a change of their rights does not."""
+    return FAULTS[kind].beside_share > 0 or kind == RightsChange.name
+
+
+def _put_off(planned: PlannedFault, idle_from_s: float, idle_s: float) -> PlannedFault:
+    """What would strike while nothing is sent strikes behind it, and so does what follows."""
+    if planned.at_s < idle_from_s:
+        return planned
+    return replace(planned, at_s=round(planned.at_s + idle_s, 3))
+
+
+def situation(campaign: Campaign) -> Situation:
+    """In a cluster that is not ours only the links of clients can be broken, and those go to masters."""
+    shape = campaign.shape()
+    return Situation(
+        shape=replace(shape, brokers=shape.masters) if campaign.is_foreign else shape,
+        topic=campaign.topic,
+        sync_flush=campaign.flush == "sync",
+        replication=campaign.replication,
+        acl=campaign.acl,
+    )

@@ -1,0 +1,1 @@
+"""Environments of real processes, and their fault controls on Linux."""

@@ -1,0 +1,173 @@
+"""What every fleet on Linux shares: its journal, its folder, and the disk and the packet filter of each node."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Set
+from pathlib import Path
+
+from staticfire.faults.linux.clock import LIBRARY, PACKAGE, FakeClock, library_path, local_library
+from staticfire.faults.linux.disks.disk_speed import THROTTLES
+from staticfire.faults.linux.disks.loop_disk import FileSystem, LoopDisk
+from staticfire.faults.linux.executor import SYSTEM_PATHS, Executor, LocalExecutor
+from staticfire.faults.linux.inventory import Inventory
+from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.network.firewall import Firewall
+from staticfire.faults.linux.network.traffic import TRY_NETEM, NodeTraffic
+from staticfire.faults.linux.resources import removal_order
+from staticfire.harness.environments.real.environment import RealEnvironment
+from staticfire.harness.environments.real.linux_controls import (
+    FakedClocks,
+    FirewalledNetwork,
+    LoopDisks,
+)
+from staticfire.harness.environments.real.machine_provider import MachineControls
+from staticfire.harness.environments.real.run_files import check_room, make_run_folder
+from staticfire.harness.machines.all_ended import all_or_first_error
+from staticfire.harness.state import state_folder
+
+NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
+# What no real machine can do.
+SIMULATED_ONLY = {"disk.power_cut_at": NO_CUT_AT}
+NO_EIO = "on xfs metadata are everywhere, and no fsync can fail alone: --file-system ext4"
+NO_NETEM = "this kernel has no netem, and a proxy, which can delay, sees no packets to lose"
+LOSS_NEED = "network.lose"
+NETEM_NEEDS = frozenset({"network.delay", LOSS_NEED})
+CLOCK_NEED = "clock.step"
+
+
+def lacks_on_disks(file_system: FileSystem) -> dict[str, str]:
+    """What no real machine can do, and what none can on a disk with this file system."""
+    return SIMULATED_ONLY if file_system == "ext4" else {**SIMULATED_ONLY, "disk.fail": NO_EIO}
+
+
+def lacks_here(file_system: FileSystem = "ext4") -> dict[str, str]:
+    """What this host cannot do, by need, each with the reason and the cure."""
+    lacks = dict(lacks_on_disks(file_system))
+    if not netem_is_here():
+        lacks[LOSS_NEED] = NO_NETEM
+    if local_library() is None:
+        lacks["clock"] = f"there is no {LIBRARY} on this machine; install the package {PACKAGE}"
+    if not any(Path(file).exists() for file in THROTTLES):
+        lacks["disk.slow"] = "no cgroup of this machine can throttle a disk"
+    return lacks
+
+
+@functools.cache
+def netem_is_here() -> bool:
+    """Tried once, which takes some milliseconds. Without root nothing can be tried, nor done: true."""
+    if os.geteuid() != 0:
+        return True
+    variables = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}"}
+    try:
+        tried = subprocess.run(TRY_NETEM, env=variables, capture_output=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return tried.returncode == 0
+
+
+class BreakableMachines:
+    """The journal and a folder on this host are there at once, the rest is made by the fleet's `up`.
+
+    A node's machine is this host, unless `is_on` says otherwise.
+    """
+
+    def __init__(self) -> None:
+        check_room()
+        self.inventory = Inventory.begin(state_folder())
+        self.folder = make_run_folder()
+        self.host = Machine(
+            executor=LocalExecutor(), inventory=self.inventory, python=sys.executable
+        )
+        self._executors: dict[str, Executor] = {"": self.host.executor}
+        self.host.will_make("folder", str(self.folder))
+        self._elsewhere: dict[str, tuple[Machine, str]] = {}
+        self.addresses: dict[str, str] = {}
+        self._disks: dict[str, LoopDisk] = {}
+        self._firewalls: dict[str, Firewall] = {}
+        self._traffic: dict[str, NodeTraffic] = {}
+        self.clocks: dict[str, FakeClock] = {}
+
+    def has_host(self, machine: Machine) -> None:
+        """There is another machine; what is made there is removed there."""
+        self._executors[machine.host] = machine.executor
+
+    def is_on(self, node: str, machine: Machine, folder: str) -> None:
+        """The node is on another machine, with this folder for it there."""
+        self.has_host(machine)
+        self._elsewhere[node] = (machine, folder)
+
+    def _where(self, node: str) -> tuple[Machine, str]:
+        return self._elsewhere.get(node) or (self.host, str(self.own_folder(node)))
+
+    async def make_clocks(self, nodes: Iterable[str], needs: Set[str]) -> None:
+        """A clock of its own for each node, if a fault of the plan is to change one: they are slow to look at."""
+        if CLOCK_NEED not in needs:
+            return
+        for node in nodes:
+            machine, folder = self._where(node)
+            await machine.run(["mkdir", "-p", f"{folder}/clock"])
+            library = await library_path(machine)
+            self.clocks[node] = FakeClock(machine, f"{folder}/clock/offset", library)
+            await self.clocks[node].create()
+
+    def variables(self, node: str) -> dict[str, str]:
+        """What every process of the node has in its environment."""
+        clock = self.clocks[node].environment if node in self.clocks else {}
+        return {**self.inventory.mark, **clock}
+
+    def will_have_disks(self, nodes: Iterable[str], file_system: FileSystem) -> None:
+        """Each of these nodes gets a disk of its own, by `make_disks`; `data_folder` knows already where."""
+        for node in nodes:
+            machine, folder = self._where(node)
+            self._disks[node] = LoopDisk(machine, f"{folder}/disk", file_system=file_system)
+
+    async def make_disks(self) -> None:
+        """Those that nodes will have. Raises CommandFailed."""
+        await all_or_first_error(disk.create() for disk in self._disks.values())
+
+    def own_folder(self, node: str) -> Path:
+        """On this host, for what is no business of the node's disk, such as its log."""
+        own = self.folder / node
+        own.mkdir(exist_ok=True)
+        return own
+
+    def data_folder(self, node: str) -> str:
+        """For the node's files, on its machine: on its disk, if it has one."""
+        disk = self._disks.get(node)
+        return self._where(node)[1] if disk is None else disk.data_folder
+
+    def has_network(self, node: str, address: str, firewall: Firewall) -> None:
+        """The node is reached at this address, through this packet filter, which it may share."""
+        self.addresses[node] = address
+        self._firewalls[node] = firewall
+        self._traffic[node] = NodeTraffic(firewall.machine, address)
+
+    def controls(self, environment: RealEnvironment) -> MachineControls:
+        return MachineControls(
+            network=FirewalledNetwork(self._firewalls, self.addresses, self._traffic),
+            disk=LoopDisks(environment, self._disks, self._firewalls, self._stores()),
+            clock=FakedClocks(self.clocks),
+        )
+
+    def _stores(self) -> dict[str, tuple[Machine, str]]:
+        return {node: (self._where(node)[0], self.data_folder(node)) for node in self._disks}
+
+    async def remove_disks_and_filters(self) -> None:
+        """The processes of the nodes have ended; their network namespaces are still there."""
+        for disk in self._disks.values():
+            await disk.remove()
+        for traffic in self._traffic.values():
+            await traffic.heal()
+        for firewall in self._firewalls.values():
+            await firewall.heal()
+
+    async def remove_rest(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for resource in removal_order(self.inventory.made):
+            await self.inventory.remove(resource, self._executors[resource.host])
+        self.inventory.close()

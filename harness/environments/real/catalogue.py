@@ -1,0 +1,63 @@
+"""The environments of real machines by name, and which faults each can carry out."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from staticfire.faults.model.fault import Fault
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.environments.real.machine_provider import Fleet
+from staticfire.harness.machines.errors import EnvironmentFailed
+from staticfire.harness.machines.options import FleetOptions
+
+DEFAULTS = FleetOptions()
+# Where each fleet is. It is imported when it is used: some need half a second of libraries.
+FLEETS = {
+    "processes": "staticfire.harness.environments.real.processes:ProcessFleet",
+    "namespaces": "staticfire.harness.environments.real.namespaces:NamespaceFleet",
+    "docker": "staticfire.harness.environments.real.docker:DockerFleet",
+    "ssh": "staticfire.harness.environments.real.ssh.provider:SshFleet",
+    "address": "staticfire.harness.environments.real.external.address:AddressFleet",
+}
+
+
+NO_PROXY = "a proxy between nodes cannot read addresses that are encrypted"
+DELAY_NEED, LOSS_NEED = "network.delay", "network.lose"
+
+
+def make_fleet(environment: str, options: FleetOptions = DEFAULTS) -> Fleet:
+    """The machines of an environment, not yet made. Raises EnvironmentFailed where its library is not installed."""
+    module, _, name = FLEETS[environment].partition(":")
+    try:
+        fleet: Fleet = getattr(importlib.import_module(module), name)(options)
+    except ModuleNotFoundError as error:
+        raise EnvironmentFailed(
+            f"--environment {environment} needs the Python package {error.name}; "
+            f"pip install 'staticfire[{environment}]'"
+        ) from error
+    return fleet
+
+
+def why_missing(fault: Fault, lacks: Mapping[str, str]) -> str | None:
+    """Why an environment that lacks this cannot carry out the fault; None if it can."""
+    for need in fault.needs:
+        for name in (need.partition(".")[0], need):
+            if name in lacks:
+                return lacks[name]
+    return None
+
+
+def lacks_with_tls(environment: str, lacks: Mapping[str, str]) -> dict[str, str]:
+    """What an environment lacks where connections are encrypted: whatever a proxy would do between its nodes."""
+    if environment == "processes":
+        return {**lacks, "network": f"{NO_PROXY}; --environment namespaces parts nodes without one"}
+    if LOSS_NEED in lacks:
+        return {**lacks, DELAY_NEED: f"{NO_PROXY}, and the kernel has no netem"}
+    return dict(lacks)
+
+
+def missing_faults(lacks: Mapping[str, str]) -> dict[str, str]:
+    """The kinds that cannot be carried out, each with the reason."""
+    reasons = {name: why_missing(fault, lacks) for name, fault in FAULTS.items()}
+    return {name: reason for name, reason in reasons.items() if reason is not None}

@@ -1,0 +1,75 @@
+"""Implements the capabilities of faults for real nodes; what needs the kernel comes from the fleet."""
+
+from __future__ import annotations
+
+import signal
+
+from staticfire.faults.model.capabilities import Controls
+from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
+from staticfire.harness.environments.real.environment import RealEnvironment
+from staticfire.harness.environments.real.machine_provider import Fleet
+
+
+class RealProcesses:
+    """Signals. SIGSTOP leaves the kernel's side of a node at work: connections stay open, and nothing is answered."""
+
+    def __init__(self, environment: RealEnvironment) -> None:
+        self._environment = environment
+
+    def is_alive(self, node: str) -> bool:
+        return self._environment.nodes[node].running is not None
+
+    async def kill(self, node: str) -> bool:
+        return await self._environment.kill(node)
+
+    async def stop(self, node: str) -> bool:
+        await self.resume(node)  # a stopped process would never hear of it
+        return await self._environment.kill(node, signal.SIGTERM)
+
+    async def start(self, node: str) -> None:
+        await self._environment.start(node)
+
+    async def pause(self, node: str) -> bool:
+        return await self._environment.pause(node)
+
+    async def resume(self, node: str) -> None:
+        await self._environment.resume(node)
+
+
+class RealClients:
+    """Asks the client processes themselves."""
+
+    def __init__(self, environment: RealEnvironment) -> None:
+        self._environment = environment
+
+    async def slow_listener(self, node: str, delay_s: float) -> None:
+        await self._set(node, "slow_listener", "delay_s", delay_s)
+
+    async def failing_listener(self, node: str, share: float) -> None:
+        await self._set(node, "failing_listener", "failing_share", share)
+
+    async def _set(self, node: str, f: str, strength: str, value: float) -> None:
+        """Of this life of the client, and of later ones."""
+        self._environment.nodes[node].listener[strength] = value
+        parameter = "share" if f == "failing_listener" else strength
+        await self._environment.request(node, {"f": f, parameter: value})
+
+    async def listener_counters(self, node: str) -> dict[str, int]:
+        """Of the node's present life; zeros while it has none."""
+        outcome = await self._environment.request(node, {"f": "listener_counters"})
+        return {name: int(outcome.value.get(name, 0)) for name in ("delayed", "failed")}
+
+
+def real_controls(environment: RealEnvironment, fleet: Fleet) -> Controls:
+    """For an environment whose machines are up."""
+    processes = RealProcesses(environment)
+    machines = fleet.controls(environment)
+    return Controls(
+        process=processes,
+        client=RealClients(environment),
+        cluster=ClusterThroughAdmin(environment, processes),
+        network=machines.network,
+        disk=machines.disk,
+        clock=machines.clock,
+        lacks=fleet.lacks,
+    )

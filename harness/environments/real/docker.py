@@ -1,0 +1,258 @@
+"""The environment `docker`: nodes in containers, servers on disks of their own. Needs a local engine and root.
+
+The machinery that breaks disks and networks is this host's own; the engine starts, stops and signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+import docker.models.networks
+import docker.types
+
+from staticfire.faults.linux.network.firewall import Firewall
+from staticfire.faults.linux.resources import Resource
+from staticfire.faults.proxy.core.servers import ServerKind
+from staticfire.harness.clients.names import ADMIN, PROBE
+from staticfire.harness.environments.real.broken_machines import (
+    BreakableMachines,
+    lacks_here,
+    netem_is_here,
+)
+from staticfire.harness.environments.real.environment import RealEnvironment
+from staticfire.harness.environments.real.machine_provider import MachineControls
+from staticfire.harness.environments.real.namespaces import check_root, tools_for
+from staticfire.harness.environments.real.proxied import DELAY_NEED, NodeProxy
+from staticfire.harness.machines import cpp_library
+from staticfire.harness.machines.docker.engine import connect
+from staticfire.harness.machines.docker.machine import FOLDER, DockerPlace, Engine
+from staticfire.harness.machines.docker.network import PodNetwork, make_network
+from staticfire.harness.machines.errors import EnvironmentFailed
+from staticfire.harness.machines.machine import Place
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.targets.interpreter import code_folders
+
+PYTHON = "/opt/staticfire/bin/python"  # in the image
+LABEL = (
+    "staticfire.run"  # of every container and network of ours; its value is the identity of the run
+)
+CLOCK = "/clock"  # the folder of a node's clock, in its container
+OUR_KINDS = ("containers", "container networks")  # in the order of their removal
+WITHOUT_POD = (ADMIN, PROBE)
+MEMORY = "512m"  # of a node
+PIDS = 256
+
+
+class DockerFleet:
+    """Implements `staticfire.harness.environments.real.machine_provider.Fleet`."""
+
+    def __init__(self, options: FleetOptions) -> None:
+        self.lacks: Mapping[str, str] = lacks_here(options.file_system)
+        self._file_system = options.file_system
+        self._machines: BreakableMachines | None = None
+        self._engine: Engine | None = None
+        self._image = options.image
+        self._ours: list[Resource] = []
+        self._pods: dict[str, asyncio.Task[None]] = {}
+        self._proxy = NodeProxy()
+        self._disks: asyncio.Task[None] | None = None
+
+    @property
+    def python(self) -> str:
+        return PYTHON
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Where the folders of our code are in each container."""
+        return tuple(f"/code/{number}" for number, _ in enumerate(code_folders()))
+
+    async def up(
+        self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
+    ) -> dict[str, Place]:
+        """Pods and disks are made behind it, in the order in which nodes are launched: a container waits for its own.
+
+        Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses.
+        """
+        check_root("docker", {**tools_for(self._file_system), "docker": "docker.io"})
+        engine = self._engine = connect()
+        await engine.ask(lambda: self._check_image(engine))
+        machines = self._machines = BreakableMachines()
+        identity = machines.inventory.identity
+        label = f"{LABEL}={identity}"
+        self._ours = [machines.host.will_make(kind, label) for kind in OUR_KINDS]
+        if cpp_library.NEED in needs:
+            await engine.ask(lambda: self._check_cpp(engine, identity))
+        machines.will_have_disks(servers, self._file_system)
+        self._disks = asyncio.create_task(machines.make_disks())
+        network = await engine.ask(
+            lambda: make_network(engine, f"staticfire-{identity}", {LABEL: identity})
+        )
+        if DELAY_NEED in needs and not netem_is_here():
+            found = {node: network.address(nodes.index(node)) for node in servers}
+            await self._proxy.start(network.host_address, found)
+        await machines.make_clocks(nodes, needs)
+        return {
+            node: self._place(node, network, network.address(number), machines, engine)
+            for number, node in enumerate(nodes)
+        }
+
+    async def _ready(self, node: str, making: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """When the disks and the node's pod are there, which is made now if it was not asked for before."""
+        assert self._disks is not None
+        if node in WITHOUT_POD:
+            return
+        if node not in self._pods:
+            self._pods[node] = asyncio.create_task(making())
+        await asyncio.gather(asyncio.shield(self._pods[node]), asyncio.shield(self._disks))
+
+    def _check_image(self, engine: Engine) -> None:
+        try:
+            engine.client.images.get(self._image)
+        except docker.errors.ImageNotFound as error:
+            raise EnvironmentFailed(
+                f"there is no image {self._image}; `staticfire docker-image` builds it"
+            ) from error
+        except docker.errors.APIError as error:
+            raise EnvironmentFailed(
+                f"--image is {self._image!r}, and the engine says: {error.explanation or error}"
+            ) from error
+
+    def _check_cpp(self, engine: Engine, identity: str) -> None:
+        try:
+            engine.client.containers.run(
+                self._image,
+                [PYTHON, "-c", cpp_library.CHECK],
+                labels={LABEL: identity},
+                network_mode="none",
+                remove=True,
+            )
+        except docker.errors.ContainerError as error:
+            said = error.stderr.decode() if isinstance(error.stderr, bytes) else str(error.stderr)
+            raise self._without_cpp(said.strip().rpartition("\n")[2]) from error
+        except docker.errors.APIError as error:  # it has not even our Python
+            raise self._without_cpp(str(error.explanation)) from error
+
+    def _without_cpp(self, said: str) -> EnvironmentFailed:
+        cure = "`staticfire docker-image` builds one that has it"
+        return cpp_library.failure(f"the image {self._image}", said, cure)
+
+    async def _make_pod(
+        self,
+        node: str,
+        address: str,
+        network: PodNetwork,
+        machines: BreakableMachines,
+        engine: Engine,
+    ) -> None:
+        """The container that holds a node's network namespace."""
+        identity = machines.inventory.identity
+
+        def make() -> int:
+            client = engine.client
+            endpoints: Any = {network.name: client.api.create_endpoint_config(ipv4_address=address)}
+            pod = client.api.create_container(
+                self._image,
+                ["sleep", "infinity"],
+                name=pod_name(identity, node),
+                hostname=node,
+                labels={LABEL: identity},
+                host_config=client.api.create_host_config(mem_limit="32m", pids_limit=8),
+                networking_config=client.api.create_networking_config(endpoints),
+                stop_signal="SIGKILL",
+            )
+            client.api.start(pod["Id"])
+            return int(client.api.inspect_container(pod["Id"])["State"]["Pid"])
+
+        try:
+            pid = await engine.ask(make)
+        except docker.errors.APIError as error:
+            reason = error.explanation or error
+            raise EnvironmentFailed(f"the container of {node} was not made: {reason}") from error
+        inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "--")
+        machines.has_network(node, address, Firewall(machines.host.behind(inside)))
+
+    def _place(
+        self,
+        node: str,
+        network: PodNetwork,
+        address: str,
+        machines: BreakableMachines,
+        engine: Engine,
+    ) -> Place:
+        data = Path(machines.data_folder(node))
+        volumes = {str(data): {"bind": FOLDER, "mode": "rw"}}
+        for path, place in zip(code_folders(), self.code, strict=True):
+            volumes[path] = {"bind": place, "mode": "ro"}
+        identity = machines.inventory.identity
+        options: dict[str, Any] = {
+            "image": self._image,
+            "name": container_name(identity, node),
+            "labels": {LABEL: identity},
+            **self._network_of(node, network, address, machines, engine),
+            "volumes": volumes,
+            "stdin_open": True,
+            "mem_limit": MEMORY,
+            "pids_limit": PIDS,
+        }
+        clock = machines.clocks.get(node)
+        variables = machines.variables(node)
+        if clock is not None:
+            volumes[clock.library] = {"bind": clock.library, "mode": "ro"}
+            volumes[str(Path(clock.file).parent)] = {"bind": CLOCK, "mode": "ro"}
+            variables |= clock.environment_for(f"{CLOCK}/{Path(clock.file).name}")
+        log = machines.own_folder(node) / "log.jsonl"
+        making = partial(self._make_pod, node, address, network, machines, engine)
+        ready = partial(self._ready, node, making)
+        return DockerPlace(node, address, data, log, engine, options, variables, PYTHON, ready)
+
+    def _network_of(
+        self,
+        node: str,
+        network: PodNetwork,
+        address: str,
+        machines: BreakableMachines,
+        engine: Engine,
+    ) -> dict[str, Any]:
+        """The options of a container. No fault touches the harness's own clients: they need no pod."""
+        if node in WITHOUT_POD:
+            endpoint: Any = engine.client.api.create_endpoint_config(ipv4_address=address)
+            return {"network": network.name, "networking_config": {network.name: endpoint}}
+        return {"network_mode": f"container:{pod_name(machines.inventory.identity, node)}"}
+
+    def controls(self, environment: RealEnvironment) -> MachineControls:
+        assert self._machines is not None, "the machines are up"
+        controls = self._machines.controls(environment)
+        return replace(controls, network=self._proxy.over(controls.network))
+
+    def reach(self, node: str, address: str, kind: ServerKind) -> str:
+        """Implements `staticfire.harness.environments.real.machine_provider.Rerouting`."""
+        return self._proxy.reach(node, address, kind)
+
+    async def down(self) -> None:
+        """Everything that was made, also half of it; the processes have ended."""
+        await self._proxy.stop()
+        machines, self._machines = self._machines, None
+        engine, self._engine = self._engine, None
+        making = [*self._pods.values(), *([] if self._disks is None else [self._disks])]
+        await asyncio.gather(*making, return_exceptions=True)  # or they would make more behind us
+        if machines is not None and engine is not None:
+            await machines.remove_disks_and_filters()
+            for resource in self._ours:
+                await machines.host.remove(resource)
+            await machines.remove_rest()
+        if engine is not None:
+            engine.close()
+
+
+def container_name(identity: str, node: str) -> str:
+    return f"staticfire-{identity}-{node}"
+
+
+def pod_name(identity: str, node: str) -> str:
+    return f"{container_name(identity, node)}-pod"

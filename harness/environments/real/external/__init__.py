@@ -1,0 +1,1 @@
+"""An external cluster at an address: the harness starts only clients."""

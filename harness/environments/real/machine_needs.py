@@ -1,0 +1,102 @@
+"""What the environments need of the machine that they run on, and what the faults need in them: for `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticfire.faults.linux.abilities.survey import Capability
+from staticfire.faults.model.fault import Fault
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.environments.real.catalogue import FLEETS, make_fleet, why_missing
+from staticfire.harness.machines.errors import EnvironmentFailed
+
+# Capabilities of `staticfire.faults.linux.abilities.survey` without which an environment cannot be used at all.
+ENVIRONMENT_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "processes": ("processes",),
+    "namespaces": ("root", "processes", "namespaces", "nftables", "loop ext4"),
+    "docker": ("root", "docker", "nftables", "loop ext4"),
+    "address": ("processes",),
+    "ssh": ("root", "namespaces", "nftables", "loop ext4", "sshd"),
+}
+
+# What a need of a fault (`Fault.needs`) takes of the machine, in environments that can do it.
+CAPABILITY_OF: Mapping[str, str] = {
+    "network": "nftables",
+    "network.delay": "netem",
+    "network.lose": "netem",
+    "network.limit": "tbf",
+    "disk.power_cut": "shutdown ext4",
+    "disk.destroy": "shutdown ext4",
+    "disk.fill": "loop ext4",
+    "disk.wipe": "loop ext4",
+    "disk.fail": "failing fsync",
+    "disk.slow": "blkio throttle",
+    "clock": "libfaketime",
+}
+# What an environment can do on any machine: its proxy parts nodes, and holds back what they send.
+UNAIDED: Mapping[str, tuple[str, ...]] = {
+    "processes": ("network", "network.delay", "network.limit"),
+    "namespaces": ("network.delay",),
+    "docker": ("network.delay",),
+    "address": ("network", "network.delay", "network.limit"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Of one environment: the faults that cannot be carried out here, each with the reason."""
+
+    missing: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "available": [fault for fault in FAULTS if fault not in self.missing],
+            "missing": self.missing,
+        }
+
+
+def diagnose(environment: str, capabilities: Sequence[Capability]) -> Diagnosis:
+    """What this machine lacks for an environment. The simulation lacks nothing."""
+    if environment not in FLEETS:
+        return Diagnosis(missing={})
+    found = {capability.name: capability for capability in capabilities}
+    try:
+        lacks = make_fleet(environment).lacks
+    except EnvironmentFailed as error:
+        return Diagnosis(missing=dict.fromkeys(FAULTS, str(error)))
+    if reason := _lacking(found, ENVIRONMENT_NEEDS.get(environment, ())):
+        return Diagnosis(missing=dict.fromkeys(FAULTS, reason))
+    unaided = UNAIDED.get(environment, ())
+    reasons = {name: _why_not(fault, lacks, unaided, found) for name, fault in FAULTS.items()}
+    return Diagnosis(missing={name: reason for name, reason in reasons.items() if reason})
+
+
+def _why_not(
+    fault: Fault,
+    lacks: Mapping[str, str],
+    unaided: Sequence[str],
+    found: Mapping[str, Capability],
+) -> str:
+    """First what the environment never can, then what this machine cannot."""
+    if reason := why_missing(fault, lacks):
+        return reason
+    wanted = (
+        CAPABILITY_OF[name]
+        for need in fault.needs
+        for name in (need, need.partition(".")[0])
+        if name in CAPABILITY_OF and name not in unaided
+    )
+    return _lacking(found, tuple(wanted))
+
+
+def _lacking(found: Mapping[str, Capability], names: Sequence[str]) -> str:
+    """Why the first of these is not available; empty if all are."""
+    for name in names:
+        capability = found.get(name)
+        if capability is None:
+            return f"this machine was not asked for {name}"
+        if not capability.available:
+            return f"{name}: {capability.advice}"
+    return ""

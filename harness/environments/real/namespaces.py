@@ -1,0 +1,120 @@
+"""The environment `namespaces`: nodes in network namespaces, servers on disks of their own. Needs root on Linux."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from pathlib import Path
+
+from staticfire.faults.linux.disks.loop_disk import FileSystem
+from staticfire.faults.linux.executor import SYSTEM_PATHS
+from staticfire.faults.linux.network.firewall import Firewall
+from staticfire.faults.linux.network.network import Network
+from staticfire.faults.proxy.core.servers import ServerKind
+from staticfire.harness.environments.real.broken_machines import (
+    BreakableMachines,
+    lacks_here,
+    netem_is_here,
+)
+from staticfire.harness.environments.real.environment import RealEnvironment
+from staticfire.harness.environments.real.machine_provider import MachineControls
+from staticfire.harness.environments.real.proxied import DELAY_NEED, NodeProxy
+from staticfire.harness.machines.errors import EnvironmentFailed
+from staticfire.harness.machines.local import LocalPlace
+from staticfire.harness.machines.machine import Place
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.targets.interpreter import OurInterpreter
+
+TOOLS = {
+    "ip": "iproute2",
+    "nft": "nftables",
+    "losetup": "mount",
+    "nsenter": "util-linux",
+}
+MKFS_TOOLS: Mapping[FileSystem, dict[str, str]] = {
+    "ext4": {"mkfs.ext4": "e2fsprogs"},
+    "xfs": {"mkfs.xfs": "xfsprogs"},
+}
+
+
+class NamespaceFleet(OurInterpreter):
+    """Implements `staticfire.harness.environments.real.machine_provider.Fleet`."""
+
+    def __init__(self, options: FleetOptions) -> None:
+        self.lacks: Mapping[str, str] = lacks_here(options.file_system)
+        self._file_system = options.file_system
+        self._machines: BreakableMachines | None = None
+        self._network: Network | None = None
+        self._proxy = NodeProxy()
+
+    async def up(
+        self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
+    ) -> dict[str, Place]:
+        """Raises EnvironmentFailed without root or a tool, CommandFailed where the kernel refuses."""
+        check_root("namespaces", tools_for(self._file_system))
+        machines = self._machines = BreakableMachines()
+        machines.inventory.will_make_marked_processes()
+        network = self._network = Network(machines.host)
+        await network.create()
+        for node in nodes:
+            found = await network.add(node)
+            machines.has_network(node, found.address, Firewall(machines.host.behind(found.prefix)))
+        if DELAY_NEED in needs and not netem_is_here():
+            addresses = {node: machines.addresses[node] for node in servers}
+            await self._proxy.start(network.host_address, addresses)
+        machines.will_have_disks(servers, self._file_system)
+        await machines.make_disks()
+        await machines.make_clocks(nodes, needs)
+        return {node: self._place(node, machines, network) for node in nodes}
+
+    def _place(self, node: str, machines: BreakableMachines, network: Network) -> Place:
+        return LocalPlace(
+            node,
+            machines.addresses[node],
+            Path(machines.data_folder(node)),
+            machines.own_folder(node) / "log.jsonl",
+            prefix=network.nodes[node].prefix,
+            variables=machines.variables(node),
+        )
+
+    def controls(self, environment: RealEnvironment) -> MachineControls:
+        assert self._machines is not None, "the machines are up"
+        controls = self._machines.controls(environment)
+        return replace(controls, network=self._proxy.over(controls.network))
+
+    def reach(self, node: str, address: str, kind: ServerKind) -> str:
+        """Implements `staticfire.harness.environments.real.machine_provider.Rerouting`."""
+        return self._proxy.reach(node, address, kind)
+
+    async def down(self) -> None:
+        """Everything that was made, also half of it; the processes have ended."""
+        await self._proxy.stop()
+        machines, self._machines = self._machines, None
+        if machines is None:
+            return
+        await machines.remove_disks_and_filters()
+        if self._network is not None:
+            await self._network.remove()
+        await machines.remove_rest()
+
+
+def tools_for(file_system: FileSystem) -> dict[str, str]:
+    """What machines with such disks need: packages by command."""
+    return {**TOOLS, **MKFS_TOOLS[file_system]}
+
+
+def check_root(environment: str, tools: Mapping[str, str]) -> None:
+    """Raises EnvironmentFailed, with what is to be done, without root or one of the tools (command: package)."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        raise EnvironmentFailed(
+            f"--environment {environment} needs root on Linux; run it with sudo"
+        )
+    path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}"
+    for tool, package in tools.items():
+        if shutil.which(tool, path=path) is None:
+            raise EnvironmentFailed(
+                f"--environment {environment} needs the command {tool}; install the package {package}"
+            )

@@ -1,0 +1,29 @@
+"""The folder on this machine that holds the files of one run while it goes on."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from staticfire.harness.machines.errors import EnvironmentFailed
+
+FREE_MIN_BYTES = (
+    64 << 20
+)  # stores and logs of a minute; nodes on a full disk only look as if they hung
+
+
+def check_room() -> None:
+    """Before anything is made. Raises EnvironmentFailed where there is too little room for a run."""
+    parent = tempfile.gettempdir()
+    free_bytes = shutil.disk_usage(parent).free
+    if free_bytes < FREE_MIN_BYTES:
+        raise EnvironmentFailed(
+            f"{parent} has {free_bytes >> 20} MiB left; a run needs {FREE_MIN_BYTES >> 20} MiB there, "
+            "or another folder in TMPDIR"
+        )
+
+
+def make_run_folder() -> Path:
+    """Raises OSError where nothing can be made."""
+    return Path(tempfile.mkdtemp(prefix="staticfire-"))

@@ -1,0 +1,1 @@
+"""Servers on hosts behind SSH."""

@@ -1,0 +1,322 @@
+"""Topics and groups beside the load: what administrators do to them, and readers whose deliveries are in the history.
+
+The main topic is not touched. A side topic is filled through the producer that no fault touches and read with the
+harness's own client, so that the checkers judge it like any other topic: what was acknowledged must come, and what
+was not sent since it was made must not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from staticfire.faults.kinds.offsets_cloned import OffsetsCloned
+from staticfire.faults.kinds.topic_anew import TopicAnew
+from staticfire.faults.model.capabilities import Evidence
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.clients.names import ADMIN, PROBE
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import Environment
+from staticfire.system_under_test.protocol.codes import RequestCode
+
+FIRST_PROCESS = 98_000  # a side topic is one process of the history
+QUEUES = 2
+MESSAGES = 6  # sent to each broker at a time
+MESSAGE_BYTES = 64
+TRIES, POLL_S = 16, 0.5
+CLONE = "-clone"  # the end of the name of a group that gets the offsets of another one
+FORMER_OFFSET = 1  # where the group of the former topic stood
+
+Row = list[Any]  # broker, queue, min, max and position of a reader
+Scope = tuple[str, str]  # group and topic
+Place = tuple[str, int]  # broker name and queue
+
+
+@dataclass(slots=True, kw_only=True)
+class Reader:
+    """The one member of a group, which is a name of the history: a group that was made anew is another one there."""
+
+    group: str
+    positions: dict[Place, int] = field(default_factory=dict)
+
+
+def side_scopes(campaign: Campaign, planned: PlannedFault) -> list[tuple[str, str]]:
+    """Topics and groups that a fault of a plan makes on brokers; none for most kinds."""
+    if planned.kind not in (TopicAnew.name, OffsetsCloned.name):
+        return []
+    topic, group = _side_names(campaign, planned.fault_id)
+    return [(topic, group), (topic, group + CLONE)]
+
+
+def _side_names(campaign: Campaign, number: int) -> tuple[str, str]:
+    return f"{campaign.topic}-side-{number}", f"{campaign.group}-side-{number}"
+
+
+class SideTopic:
+    """A topic of its own on every broker that answers, and its group."""
+
+    def __init__(self, environment: Environment, number: int) -> None:
+        campaign = environment.campaign
+        self.number = number
+        self.topic, self.group = _side_names(campaign, number)
+        self._environment = environment
+        self._process = FIRST_PROCESS + len(environment.side_topics)
+        self._sent = 0
+        self._begins: dict[Place, int] = {}  # of the new topic, on the brokers that take part
+        self._first = Reader(group=self.group)
+        self._again = Reader(group=f"{self.group}-again")
+
+    @property
+    def brokers(self) -> list[str]:
+        """The names of the brokers that take part."""
+        return _brokers(self._begins)
+
+    async def make_anew(self) -> Evidence:
+        """Use a topic and a group, delete both and make them again; then send. Answers what came of it.
+
+        A broker that leaves a request unanswered takes no further part: what it holds then is not known.
+        """
+        made = [name for name in self._living_masters() if await self._make(name)]
+        await self._wait_for_route()
+        former = {name: await self._send_former(name) for name in made}
+        for name in made:
+            if former[name]:
+                self._begins |= await self._remake(name)
+        self._first.positions = dict(self._begins)
+        await self._send()
+        return {
+            "topic": self.topic,
+            "groups": [self._first.group, self._again.group],
+            "former": sum(former[name] for name in self.brokers),
+            "brokers": self.brokers,
+            "bitten": bool(self.brokers),
+        }
+
+    async def clone_offsets(self) -> Evidence:
+        """Let the group read, and then another one in its place, which is given its offsets.
+
+        For the history the two are one group: each message must come to it, and none again.
+        """
+        made = [name for name in self._living_masters() if await self._make(name)]
+        await self._wait_for_route()
+        for name in made:
+            self._begins |= await self._stands(name, self.group)
+        self._first.positions = dict(self._begins)
+        await self._send()
+        await self._read(self._first)
+        cloned: dict[Place, int] = {}
+        for name in self.brokers:
+            cloned |= await self._clone(name)
+        consumed = [place for place in cloned if self._first.positions[place] > self._begins[place]]
+        self._first.positions |= cloned
+        await self._send()
+        return {
+            "topic": self.topic,
+            "groups": [self._first.group, self._again.group],
+            "brokers": self.brokers,
+            "cloned": len(consumed),
+            "bitten": bool(consumed),
+        }
+
+    async def _clone(self, name: str) -> dict[Place, int]:
+        """Clone the group's offsets on a broker, each request once: where the clone stands, empty if one failed."""
+        for queue in range(QUEUES):
+            if not await self._commit(name, queue, self._first.positions[name, queue], tries=1):
+                return {}
+        clone = self.group + CLONE
+        ext = {"srcGroup": self.group, "destGroup": clone, "topic": self.topic, "offline": "true"}
+        outcome = await self._ask(self._master(name), order(RequestCode.CLONE_GROUP_OFFSET, ext))
+        return await self._stands(name, clone) if outcome.type == "ok" else {}
+
+    async def go_on(self) -> None:
+        """Let the group catch up, and send more."""
+        await self._read(self._first)
+        await self._send()
+
+    async def drain(self) -> tuple[dict[Scope, list[Row]], bool]:
+        """Let the group read what is left, and once it is made anew, everything; and whether all brokers answered."""
+        first, complete = await self._read(self._first)
+        if complete and not self._again.positions:
+            complete = await self._make_group_anew()
+        again, is_whole = await self._read(self._again)
+        rows = {(self._first.group, self.topic): first, (self._again.group, self.topic): again}
+        return rows, complete and is_whole
+
+    # What administrators do
+
+    def _living_masters(self) -> list[str]:
+        shape, is_lost = self._environment.shape, self._environment.is_lost
+        return [master.broker_name for master in shape.masters if not is_lost(master.node)]
+
+    async def _make(self, name: str) -> bool:
+        request = {"f": "create_topic", "topic": self.topic, "queues": QUEUES}
+        return await self._until_ok(name, request) and await self._make_group(name)
+
+    async def _make_group(self, name: str) -> bool:
+        group = json.dumps({"groupName": self.group, "consumeEnable": True, "retryQueueNums": 1})
+        return await self._order(name, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, group)
+
+    async def _delete_group(self, name: str) -> bool:
+        ext = {"groupName": self.group, "removeOffset": "true"}
+        return await self._order(name, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext)
+
+    async def _remake(self, name: str) -> dict[Place, int]:
+        """Delete topic and group on a broker and make them again; where the group begins, empty: no answer."""
+        ext = {"topic": self.topic}
+        if not (
+            await self._commit(name, 0, FORMER_OFFSET)
+            and await self._order(name, RequestCode.DELETE_TOPIC_IN_BROKER, ext)
+            and await self._delete_group(name)
+        ):
+            return {}
+        for server in self._environment.shape.name_servers:
+            await self._ask(server, order(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext))
+        return await self._stands(name, self.group) if await self._make(name) else {}
+
+    async def _make_group_anew(self) -> bool:
+        """Delete the group where it stands and make it again, to begin at the beginning; whether that is done."""
+        begins = dict(self._begins)
+        for name in filter(self._is_served_by_master, self.brokers):
+            for queue in range(QUEUES):
+                if not await self._commit(name, queue, self._first.positions[name, queue]):
+                    return False
+            if not (await self._delete_group(name) and await self._make_group(name)):
+                return False
+            if not (stands := await self._stands(name, self.group)):
+                return False
+            begins |= stands
+        # A slave that is left of a broker was never asked to delete anything: it is read from where the master began.
+        self._again.positions = begins
+        return True
+
+    async def _stands(self, name: str, group: str) -> dict[Place, int]:
+        """Where a group stands on a broker, without an offset at the beginning of the queue; empty: no answer."""
+        outcome = await self._queue_state(name, group)
+        return {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
+
+    async def _commit(self, name: str, queue: int, offset: int, *, tries: int = TRIES) -> bool:
+        where = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(queue)}
+        ext = {**where, "commitOffset": str(offset)}
+        request = order(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+        return await self._until_ok(name, request, tries=tries)
+
+    async def _order(
+        self, name: str, code: RequestCode, ext: dict[str, str], body: str = ""
+    ) -> bool:
+        return await self._until_ok(name, order(code, ext, body))
+
+    async def _until_ok(self, name: str, request: dict[str, Any], *, tries: int = TRIES) -> bool:
+        for tried in range(tries):
+            if tried:
+                await asyncio.sleep(POLL_S)
+            outcome = await self._ask(self._master(name), request)
+            if outcome.type == "ok":
+                return True
+        return False
+
+    async def _ask(self, node: str, request: dict[str, Any]) -> Outcome:
+        address = self._environment.server_address(node)
+        return await self._environment.request(ADMIN, {**request, "address": address})
+
+    def _master(self, name: str) -> str:
+        return self._environment.shape.replicas(name)[0].node
+
+    def _living(self, name: str) -> str:
+        """The master, or the first slave if that is gone for good."""
+        environment = self._environment
+        replicas = [replica.node for replica in environment.shape.replicas(name)]
+        return next((node for node in replicas if not environment.is_lost(node)), replicas[0])
+
+    def _is_served_by_master(self, name: str) -> bool:
+        return self._living(name) == self._master(name)
+
+    # Messages
+
+    async def _wait_for_route(self) -> None:
+        """A producer that finds no route looks again only 30 s later."""
+        for _ in range(TRIES):
+            for server in self._environment.shape.name_servers:
+                outcome = await self._ask(server, {"f": "route", "topic": self.topic})
+                if outcome.value.get("brokers"):
+                    return
+            await asyncio.sleep(POLL_S)
+
+    async def _send_former(self, name: str) -> int:
+        """Send what is deleted with the topic, and is in no history: how many were stored; 0 if that is not known."""
+        stored = 0
+        for number in range(MESSAGES):
+            outcome = await self._send_one(self._message(name, number, "former"))
+            is_stored = outcome.type == "ok" or "status" in outcome.value
+            if outcome.type == "info" and not is_stored:
+                return 0
+            stored += is_stored
+        return stored
+
+    async def _send(self) -> None:
+        """Send to each of the brokers, as the history says."""
+        record = self._environment.recorder.record
+        for name in self.brokers:
+            for number in range(MESSAGES):
+                value = self._message(name, number, "side")
+                record(self._process, "invoke", "send", value, node=PROBE)
+                outcome = await self._send_one(value)
+                done = {**value, **outcome.value}
+                record(self._process, outcome.type, "send", done, outcome.error, node=PROBE)
+
+    def _message(self, name: str, number: int, kind: str) -> dict[str, Any]:
+        self._sent += 1
+        return {
+            "topic": self.topic,
+            "key": f"{kind}-{self.number}-{self._sent}",
+            "size": MESSAGE_BYTES,
+            "broker": name,
+            "queue": number % QUEUES,
+        }
+
+    async def _send_one(self, value: dict[str, Any]) -> Outcome:
+        await self._environment.ready(PROBE)
+        return await self._environment.request(PROBE, {"f": "send", **value})
+
+    async def _queue_state(self, name: str, group: str) -> Outcome:
+        scope = {"topic": self.topic, "group": group, "queues": QUEUES}
+        return await self._ask(self._living(name), {"f": "queue_state", **scope})
+
+    async def _read(self, reader: Reader) -> tuple[list[Row], bool]:
+        """Give a reader what there is: its queues as far as brokers answered, and whether all did."""
+        rows: list[Row] = []
+        complete = True
+        for name in _brokers(reader.positions):
+            outcome = await self._queue_state(name, self.group)
+            complete = complete and outcome.type == "ok"
+            for queue, low, high, _ in outcome.value.get("queues", []):
+                complete = await self._read_queue(reader, name, queue, high) and complete
+                rows.append([name, queue, low, high, reader.positions[name, queue]])
+        return rows, complete
+
+    async def _read_queue(self, reader: Reader, name: str, queue: int, high: int) -> bool:
+        """Deliver what lies behind the reader's position; whether the broker gave all up to `high`."""
+        # A power cut may have taken what the reader had, and what comes next has its places.
+        position = min(reader.positions[name, queue], high)
+        where = {"topic": self.topic, "broker": name, "queue": queue}
+        request = {"f": "read_queue", **where, "offset": position}
+        outcome = await self._ask(self._living(name), request)
+        messages = outcome.value.get("messages", [])
+        if messages:
+            value = {**where, "group": reader.group, "messages": messages}
+            for type in ("invoke", "ok"):
+                self._environment.recorder.record(self._process, type, "consume", value, node=ADMIN)
+            position = messages[-1][1] + 1
+        reader.positions[name, queue] = position
+        return position >= high
+
+
+def _brokers(places: dict[Place, int]) -> list[str]:
+    return list(dict.fromkeys(name for name, _ in places))
+
+
+def order(code: RequestCode, ext: dict[str, str], body: str = "") -> dict[str, Any]:
+    """What the harness's own client is asked to have a server do."""
+    return {"f": "order", "code": int(code), "ext": ext, "body": body}

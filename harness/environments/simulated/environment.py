@@ -1,0 +1,249 @@
+"""All nodes in one process, on virtual time, simulated TCP and simulated disks.
+
+The nodes run the very code that runs on real machines; what they get instead is the event loop and the `Env`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from random import Random
+from typing import Any
+
+from staticfire.checkers.model.history import NEMESIS, OpType
+from staticfire.harness.accounts import ACCOUNTS, GuestRights
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.clients.admin import serve_admin
+from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
+from staticfire.harness.clients.names import ADMIN, PROBE
+from staticfire.harness.clients.port import ClientPort, Outcome, Request
+from staticfire.harness.clients.producer import serve_producer
+from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS, RESTART_DELAY_S
+from staticfire.harness.environments.resources import Resources, surplus
+from staticfire.harness.environments.side_topics import SideTopic
+from staticfire.harness.environments.simulated.ack_observer import AckObserver
+from staticfire.harness.log_line import LogLine
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.results.run_result import NodeRecord
+from staticfire.harness.simulation.disk.disk import DiskOptions
+from staticfire.harness.simulation.hosts.host import Host
+from staticfire.harness.simulation.hosts.process import SimProcess
+from staticfire.harness.simulation.hosts.world import World
+from staticfire.harness.simulation.network.tls import SimTls
+from staticfire.harness.targets.own_cluster import Main, OwnCluster
+from staticfire.system_under_test.env import TlsMode
+
+DISK_BYTES = 256 << 20
+
+
+class SimulatedNode:
+    """One node: its host, and what is to run there."""
+
+    def __init__(self, name: str, host: Host) -> None:
+        self.name = name
+        self.host = host
+        self.name_servers: tuple[str, ...] = ()
+        self.process: SimProcess | None = None
+        self.incarnations: list[SimProcess] = []
+        self.port: ClientPort | None = None  # of clients only
+        self.listener = ListenerControl()
+        self.lost = False  # its disk is gone for good
+        self.wanted = False  # whether it should run: if it ends by itself it is started again
+
+    @property
+    def running(self) -> SimProcess | None:
+        """Its process, if that lives."""
+        return self.process if self.process is not None and self.process.alive else None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.running is not None
+
+
+class SimulationEnvironment:
+    """Builds the world of a campaign and runs its nodes."""
+
+    def __init__(self, campaign: Campaign, world: World, recorder: Recorder) -> None:
+        self.campaign = campaign
+        self.world = world
+        self.recorder = recorder
+        self.shape = campaign.shape()
+        self.queues_max = campaign.queues  # grows with the fault topic-change
+        self.guest_rights = GuestRights()
+        self.side_topics: list[SideTopic] = []
+        self._consumer_processes = FIRST_CONSUMER_PROCESS
+        low_ms, high_ms = campaign.latency_ms
+        world.network.latency_ns = (int(low_ms * 1e6), int(high_ms * 1e6))
+        addresses = _addresses((*self.shape.servers, *self.shape.clients, ADMIN, PROBE))
+        disk = DiskOptions(total_bytes=DISK_BYTES, fsync_ns=campaign.fsync_us * 1000)
+        self.nodes = {
+            name: SimulatedNode(name, world.add_host(name, address, disk=disk))
+            for name, address in addresses.items()
+        }
+        self.target = OwnCluster(campaign, addresses)
+        for node in self.nodes.values():
+            node.name_servers = self.shape.name_servers
+        recorder.on_stored_send = AckObserver(self).acknowledged
+
+    def now_ns(self) -> int:
+        return self.world.now_ns
+
+    def stream(self, purpose: str) -> Random:
+        return self.world.stream(purpose)
+
+    def server_address(self, node: str) -> str:
+        return self.target.server_address(node)
+
+    def is_lost(self, node: str) -> bool:
+        return self.nodes[node].lost
+
+    def is_dead(self, node: str) -> bool:
+        """Virtual time is cheap: every node is waited for to the end."""
+        return False
+
+    def booting_ns(self) -> int:
+        return 0
+
+    def is_foreign(self, node: str) -> bool:
+        return False
+
+    # --- nodes --------------------------------------------------------------------------------------
+
+    def ask_anew(self, node: str) -> None:
+        self.target.asks_anew[node] = None
+
+    def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
+        self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
+
+    def states(self) -> dict[str, str]:
+        names = (*self.shape.servers, *self.shape.clients)
+        return {name: "up" if self.nodes[name].is_alive else "down" for name in names}
+
+    async def start(self, node: str) -> None:
+        """Start the node unless it runs, has no power or is lost."""
+        self.start_now(node)
+
+    def start_now(self, name: str) -> None:
+        """The same, for who cannot wait."""
+        node = self.nodes[name]
+        node.wanted = True
+        if node.is_alive or node.lost or not node.host.powered:
+            return
+        process = node.process = node.host.start(name, self._with_tls(name, self._main(node)))
+        node.incarnations.append(process)
+        process.exit.add_done_callback(lambda _: self._ended(node, process))
+
+    def _main(self, node: SimulatedNode) -> Main:
+        if node.name in self.shape.servers:
+            return self.target.server_main(node.name, node.name_servers)
+        return self._client_main(node)
+
+    def _with_tls(self, name: str, main: Main) -> Main:
+        mode = TlsMode(self.campaign.tls)
+        if mode is TlsMode.DISABLED:
+            return main
+        tls = SimTls(mode, self.world.scheduler.charge, speaks=self.target.speaks_tls(name))
+        return lambda env: main(replace(env, tls=tls))
+
+    def _client_main(self, node: SimulatedNode) -> Main:
+        number = self._consumer_processes
+        self._consumer_processes += 1
+        port = node.port = ClientPort(self._emitter(node, number))
+        if node.name == ADMIN:
+            operator = self.target.operator
+            return lambda env: serve_admin(env, port, operator)
+        if node.name in self.shape.consumers:
+            consumer = self.target.consumer_config(node.name, node.name_servers)
+            told = self.target.told(node.name)
+            node.listener.condensed = told.condensed
+            node.listener.forward_to, node.listener.process = told.forward_to, number
+            node.listener.kind, node.listener.share = told.kind, told.share
+            return lambda env: serve_consumer(env, consumer, port, node.listener)
+        producer = self.target.producer_config(node.name, node.name_servers)
+        return lambda env: serve_producer(env, producer, port, ACCOUNTS)
+
+    def _emitter(self, node: SimulatedNode, process: int) -> Callable[..., None]:
+        def emit(type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
+            self.recorder.record(process, type, f, value, error, node.name)
+
+        return emit
+
+    def _ended(self, node: SimulatedNode, process: SimProcess) -> None:
+        if node.port is not None:
+            node.port.abandon(f"{node.name} ended")
+        status = process.exit.result()
+        if status.kind != "raised":
+            return
+        error = f"{type(status.error).__name__}: {status.error}"
+        value = {"targets": [node.name], "phase": "exited"}
+        self.recorder.record(NEMESIS, "info", "node_exit", value, error, node.name)
+        asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._start_again, node)
+
+    def _start_again(self, node: SimulatedNode) -> None:
+        if node.wanted:
+            self.start_now(node.name)
+
+    # --- clients ------------------------------------------------------------------------------------
+
+    async def ready(self, node: str) -> None:
+        while not self.nodes[node].is_alive:
+            await asyncio.sleep(0.05)
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        port = self.nodes[node].port
+        assert port is not None
+        return await port.request(request)
+
+    async def end_client(self, node: str) -> None:
+        """Kill the process of a client, if it runs; it stays down."""
+        self.nodes[node].wanted = False
+        process = self.nodes[node].running
+        if process is not None:
+            process.kill()
+
+    # --- for checkers -------------------------------------------------------------------------------
+
+    def log_lines(self, node: str) -> Iterator[LogLine]:
+        for process in self.nodes[node].incarnations:
+            yield from process.log.lines
+
+    async def store_files(self, node: str) -> Mapping[str, bytes]:
+        return self.nodes[node].host.disk.snapshot()
+
+    async def resources(self, node: str) -> Resources | None:
+        """What the process of a server holds; None if it does not run."""
+        process, host = self.nodes[node].running, self.nodes[node].host
+        if process is None:
+            return None
+        return Resources(
+            life=process.incarnation,
+            tasks=sum(not task.done() for task in process.queue.tasks),
+            threads=None,
+            sockets=len(host.kernel.sockets),
+            surplus_files=surplus(host.disk.open_paths()),
+            memory_bytes=None,
+        )
+
+    def digest(self) -> str:
+        return self.world.trace.digest()
+
+    def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
+        """What is kept of a server after the run."""
+        log = [asdict(line) for line in self.log_lines(name)]
+        store = (
+            self.nodes[name].host.disk.snapshot() if keeps_store and not self.is_lost(name) else {}
+        )
+        return NodeRecord(name=name, log=log, store=store)
+
+    def log_paths(self, physical_offset: int) -> tuple[list[str], int]:
+        """Where the commit-log file that holds a physical offset may be, and the position in it."""
+        size = self.campaign.log_file_bytes
+        start = physical_offset // size * size
+        properties = dict(self.campaign.broker_properties)
+        folders = properties.get("storePathCommitLog", "/store/commitlog").split(",")
+        return [f"{folder}/{start:020d}" for folder in folders], physical_offset - start
+
+
+def _addresses(names: tuple[str, ...]) -> dict[str, str]:
+    return {name: f"10.0.{number // 200}.{number % 200 + 1}" for number, name in enumerate(names)}

@@ -1,0 +1,201 @@
+"""The loop of a run: asks the generator for ops, has clients apply them, writes the history.
+
+A process does one op at a time. If an op ends as `info`, it may still happen, so its process retires:
+the client is opened anew under a process number that was never used (Jepsen: generator/interpreter.clj). A client that
+sent one way is well, and goes on under a new number. A batch is one request, and in the history a send a message; so is
+whatever else puts a message in (docs/history.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from staticfire.checkers.model.history import OpType
+from staticfire.harness.accounts import GUEST, GuestRights
+from staticfire.harness.clients.port import ONE_WAY, TO_BE_ASKED, Outcome, Request
+from staticfire.harness.generators.account_sends import ACCOUNT
+from staticfire.harness.generators.illegal_sends import ILLEGAL
+from staticfire.harness.recording.recorder import Recorder
+
+TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that was not
+ACL_REFUSED = "AclException"  # in the remark of a broker whose accounts refuse a request
+WITHDRAWN = "the right was withdrawn"  # begins the error of a send that was refused for that
+REFUSED = "refused"  # the op that says with which code a broker refused an illegal send
+SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they are sends
+
+
+class Generator(Protocol):
+    def next_op(self, process: int) -> tuple[str, dict[str, Any]] | None:
+        """The next op of a process as (f, value); None when there is nothing left to do."""
+        ...
+
+
+class Think(Protocol):
+    def next_s(self) -> float: ...
+
+
+class Clients(Protocol):
+    """The client processes of the environment, by node."""
+
+    async def ready(self, node: str) -> None:
+        """Wait until the client process of this node runs."""
+        ...
+
+    async def request(self, node: str, request: Request) -> Outcome: ...
+
+
+class Interpreter:
+    """`idle_ns`: from when to when, by the clock of the run, no process begins an op. `rights`: of the guest.
+
+    `late_ns`: by how much the end of the load is put off, so far.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        clients: Clients,
+        generator: Generator,
+        think: Think,
+        now_ns: Callable[[], int],
+        *,
+        idle_ns: tuple[int, int] = (0, 0),
+        rights: GuestRights | None = None,
+        late_ns: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._recorder = recorder
+        self._clients = clients
+        self._generator = generator
+        self._think = think
+        self._now_ns = now_ns
+        self._idle_ns = idle_ns
+        self._rights = rights or GuestRights()
+        self._late_ns = late_ns
+        self._until_ns = 0
+        self._is_cut_short = asyncio.Event()
+
+    async def run(self, nodes: Sequence[str], until_ns: int) -> None:
+        """One worker for each client node, until the clock of the run reaches `until_ns`, or later if it is put off."""
+        self._until_ns = until_ns
+        workers = (self._work(node, number, len(nodes)) for number, node in enumerate(nodes))
+        await asyncio.gather(*workers)
+
+    def cut_short(self) -> None:
+        """Ask for nothing more."""
+        self._until_ns = 0
+        self._is_cut_short.set()
+
+    async def _work(self, node: str, process: int, step: int) -> None:
+        while True:
+            await asyncio.sleep(self._think.next_s())
+            if self._idle_ns[0] <= self._now_ns() < self._idle_ns[1]:
+                await self._wait_until(self._idle_ns[1])
+            await self._clients.ready(node)
+            if self._now_ns() >= self._until_ns + self._late_ns():
+                return
+            outcome = await self._apply(node, process)
+            if outcome is None:
+                await self._wait_until(self._until_ns)
+                return
+            if outcome.type != "info":
+                continue
+            process += step
+            if outcome.error != ONE_WAY:
+                await self._clients.ready(node)
+                await self._clients.request(node, {"f": "open"})
+
+    async def _wait_until(self, time_ns: int) -> None:
+        """Do nothing until then, or until the run is cut short."""
+        try:
+            async with asyncio.timeout(max(time_ns - self._now_ns(), 0) / 1e9):
+                await self._is_cut_short.wait()
+        except TimeoutError:
+            pass
+
+    async def _apply(self, node: str, process: int) -> Outcome | None:
+        """Do one op; if it ends as `info` the process must retire. None: there is none left."""
+        op = self._generator.next_op(process)
+        if op is None:
+            return None
+        f, value = op
+        sends = _sends_of_batch(value) if f == "send_batch" else [value]
+        name = "send" if f in SENDS else f
+        for send in sends:
+            self._recorder.record(process, "invoke", name, send, node=node)
+        were_withdrawn = self._rights.are_withdrawn
+        outcome = await self._clients.request(node, {"f": f, **value})
+        if value.get(ACCOUNT) == GUEST and were_withdrawn and self._rights.are_withdrawn:
+            outcome = _without_right(outcome)
+        ends = outcome.value.get("messages", [outcome.value] * len(sends))
+        for send, end in zip(sends, ends, strict=True):
+            refusal = _refusal(send, outcome) if ILLEGAL in send else None
+            if ILLEGAL in send:
+                end = {}
+            completed = {**send, **(_stored_elsewhere(end) if _is_kept_back(send) else end)}
+            type, error = _end_of_send(send, outcome)
+            self._recorder.record(process, type, name, completed, error, node, outcome.stamp)
+            if "reply" in end:
+                value = {"topic": send["topic"], "key": send["key"], "reply": end["reply"]}
+                self._recorder.record(process, "ok", "answer", value, None, node, outcome.stamp)
+            if refusal is not None:
+                self._recorder.record(process, "ok", REFUSED, refusal, None, node, outcome.stamp)
+        return outcome
+
+
+def _without_right(outcome: Outcome) -> Outcome:
+    """The end of a send for which its account had no right from its beginning to its end, as every master knew.
+
+    It must not be delivered, whatever its client was told; only one that no broker has answered may still be stored,
+    when the account has its right again.
+    """
+    if outcome.type == "ok" or "status" in outcome.value:
+        error = f"{TO_BE_REFUSED}; it ended as {outcome.type}: {outcome.error}"
+    elif ACL_REFUSED in (outcome.error or ""):
+        error = f"{WITHDRAWN}: {outcome.error}"
+    else:
+        return outcome
+    return outcome._replace(type="fail", value={}, error=error)
+
+
+def _sends_of_batch(value: dict[str, Any]) -> list[dict[str, Any]]:
+    messages = value["messages"]
+    return [{**message, "topic": value["topic"], "batch": len(messages)} for message in messages]
+
+
+def _refusal(send: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
+    """What a broker answered to an illegal send; None if the client refused it, or does not say."""
+    if "code" not in outcome.value:
+        return None
+    told = {"code": outcome.value["code"], "broker": outcome.value.get("refused_by")}
+    return {"topic": send["topic"], "key": send["key"], ILLEGAL: send[ILLEGAL], **told}
+
+
+def _is_kept_back(send: dict[str, Any]) -> bool:
+    """Whether brokers store the message elsewhere first, before consumers may have it."""
+    return "delay_level" in send or "transaction" in send
+
+
+def _stored_elsewhere(end: dict[str, Any]) -> dict[str, Any]:
+    """The answer says where the message is kept, and nothing about the place where consumers will find it."""
+    kept = {**end, "queue_offset": -1} if "broker" in end else dict(end)
+    for place in ("physical_offset", "half_physical_offset"):
+        if place in kept:
+            kept["stored_at"] = kept.pop(place)
+    return kept
+
+
+def _end_of_send(send: dict[str, Any], outcome: Outcome) -> tuple[OpType, str | None]:
+    """How a send ended. The outcome of a transaction is that of its half message, and says nothing of its end."""
+    if ILLEGAL in send and outcome.type != "fail":
+        # It must not be delivered, whatever its client was told.
+        return "fail", f"{TO_BE_REFUSED}; it ended as {outcome.type}: {outcome.error}"
+    decision = send.get("transaction")
+    if decision is None or outcome.type == "fail":
+        return outcome.type, outcome.error
+    if decision != "commit":
+        # Whatever is stored of it, no producer will ever commit it.
+        return "fail", "rolled back" if decision == "rollback" else "never decided"
+    if outcome.type == "ok" and send["state"] == "unknown":
+        return "info", TO_BE_ASKED
+    return outcome.type, outcome.error

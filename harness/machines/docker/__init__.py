@@ -1,0 +1,1 @@
+"""Containers as machines, through the Docker SDK."""

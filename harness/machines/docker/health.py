@@ -1,0 +1,47 @@
+"""Docker's health check of a server: whether it answers a request of the remoting protocol, asked inside its container.
+
+`docker ps` shows it. What a run does with a server does not depend on it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from staticfire.harness.machines.machine import Serving
+
+NS = 1_000_000_000
+INTERVAL_NS, TIMEOUT_NS, START_NS = 10 * NS, 3 * NS, 5 * NS
+RETRIES = 3
+# It is run anew each time, so it imports next to nothing.
+CHECK = """\
+import socket, sys
+host, port, request, tls = sys.argv[1:]
+with socket.create_connection((host, int(port)), 2) as server:
+    if tls == "tls":
+        import ssl
+        server = ssl._create_unverified_context().wrap_socket(server)
+    server.sendall(bytes.fromhex(request))
+    sys.exit(not server.recv(4))
+"""
+
+
+def health_check(python: str, serving: Serving) -> dict[str, Any]:
+    """As the engine takes it, for a container that is made."""
+    host, port = serving.address.rsplit(":", 1)
+    asked = (host, port, frame(serving.question).hex(), "tls" if serving.tls else "plain")
+    return {
+        "test": ["CMD", python, "-I", "-S", "-c", CHECK, *asked],
+        "interval": INTERVAL_NS,
+        "timeout": TIMEOUT_NS,
+        "start_period": START_NS,
+        "retries": RETRIES,
+    }
+
+
+def frame(code: int) -> bytes:
+    """A request without fields or body (RocketMQ, RemotingCommand: JSON header)."""
+    fields = {"code": code, "flag": 0, "language": "PYTHON", "opaque": 1, "version": 0}
+    header = json.dumps(fields).encode()
+    return struct.pack(">ii", 4 + len(header), len(header)) + header

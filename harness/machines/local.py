@@ -1,0 +1,120 @@
+"""A node as a process of this machine, with or without a command in front of it that puts it into a namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from staticfire.harness.machines.machine import LINE_MAX, Order
+from staticfire.harness.machines.shielded_launch import launched_wholly
+
+
+class LocalProcess:
+    """A child of ours. It is in a session of its own: Ctrl-C is for us, and we end it in order."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        self._process = process
+        self.output = process.stdout
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None
+
+    def write(self, data: bytes) -> None:
+        if self._process.stdin is not None and not self._process.stdin.is_closing():
+            self._process.stdin.write(data)
+
+    async def wait(self) -> str:
+        status = await self._process.wait()
+        return signal.Signals(-status).name if status < 0 else f"status {status}"
+
+    async def signal(self, number: int) -> bool:
+        if not self.is_alive:
+            return False
+        try:
+            if number == signal.SIGKILL:
+                os.killpg(self.pid, number)  # a command may be a script around a client
+            else:
+                self._process.send_signal(number)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+class LocalPlace:
+    """`prefix` goes in front of a command: what enters a namespace, or nothing. `variables` are of every process."""
+
+    def __init__(
+        self,
+        node: str,
+        address: str,
+        folder: Path,
+        log: Path,
+        *,
+        prefix: Sequence[str] = (),
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.node = node
+        self.address = address
+        self.folder = str(folder)
+        self.log = log
+        self._prefix = tuple(prefix)
+        self._variables = variables
+
+    async def launch(self, order: Order) -> LocalProcess:
+        for path, data in order.files.items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_bytes(data)
+        for path, data in order.kept.items():
+            write_if_missing(Path(path), data)
+        return await launched_wholly(self._start(order))
+
+    async def _start(self, order: Order) -> LocalProcess:
+        with self.log.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *self._prefix,
+                *order.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **order.variables, **self._variables},
+                start_new_session=True,
+                limit=LINE_MAX,
+            )
+        return LocalProcess(process)
+
+    async def read_files(self, folder: str) -> dict[str, bytes]:
+        return await asyncio.to_thread(read_files, Path(folder))
+
+
+def write_if_missing(path: Path, data: bytes) -> None:
+    """The whole file, even after a power cut, or none."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".new").open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    path.with_suffix(".new").rename(path)
+    for folder in (path.parent, path.parent.parent):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder by its path."""
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

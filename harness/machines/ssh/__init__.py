@@ -1,0 +1,1 @@
+"""Hosts behind SSH as machines, through paramiko."""

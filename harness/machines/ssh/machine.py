@@ -1,0 +1,77 @@
+"""A node as a process on a host that lets root in."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import shlex
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from staticfire.harness.machines.machine import Order
+from staticfire.harness.machines.options import FleetOptions, SshHost
+from staticfire.harness.machines.shielded_launch import launched_wholly
+from staticfire.harness.machines.ssh.connection import SshExecutor, SshProcess, connect
+
+READ_TIMEOUT_S = 120.0
+# The whole file, even after a power cut, or none.
+WRITE_IF_MISSING = """\
+[ -e "$1" ] && exit
+mkdir -p "$(dirname "$1")" && cat > "$1.new" && sync "$1.new" && mv "$1.new" "$1" && sync "$(dirname "$1")"
+"""
+
+
+class SshPlace:
+    """Implements `staticfire.harness.machines.machine.Place`."""
+
+    def __init__(
+        self,
+        node: str,
+        address: str,
+        folder: str,
+        log: Path,
+        *,
+        host: SshHost,
+        options: FleetOptions,
+        executor: SshExecutor,
+        variables: Mapping[str, str],
+    ) -> None:
+        self.node = node
+        self.address = address
+        self.folder = folder
+        self.log = log
+        self._host = host
+        self._options = options
+        self._executor = executor
+        self._variables = variables
+
+    async def launch(self, order: Order) -> SshProcess:
+        return await launched_wholly(self._launch(order))
+
+    async def _launch(self, order: Order) -> SshProcess:
+        for path, data in order.files.items():
+            script = 'mkdir -p "$(dirname "$1")" && cat > "$1"'
+            await self._executor.run(["sh", "-c", script, "sh", path], input=data)
+        for path, data in order.kept.items():
+            await self._executor.run(["sh", "-c", WRITE_IF_MISSING, "sh", path], input=data)
+        variables = [
+            f"{name}={value}" for name, value in {**order.variables, **self._variables}.items()
+        ]
+        command = shlex.join(["env", *variables, *order.argv])
+        process = await asyncio.to_thread(self._start, command)
+        process.listen()
+        return process
+
+    def _start(self, command: str) -> SshProcess:
+        return SshProcess(connect(self._host, self._options), command, self.log, self._executor)
+
+    async def read_files(self, folder: str) -> dict[str, bytes]:
+        archive = await self._executor.run(
+            ["tar", "--create", "--directory", folder, "."], timeout_s=READ_TIMEOUT_S
+        )
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            found = (
+                (member.name.removeprefix("./"), files.extractfile(member)) for member in files
+            )
+            return {f"{folder}/{name}": file.read() for name, file in found if file is not None}

@@ -1,0 +1,1 @@
+"""Observations beside the load: probes, drains, queries, routes, resources, coverage counters."""

@@ -1,0 +1,79 @@
+"""Retry and dead-letter topics at the end of a run: what became a dead letter, and whether they can be read at all.
+
+Nobody consumes dead letters by itself; for the checkers the group has got rid of them. A topic that a broker refuses to
+give out would look like an empty one, so each try is written down (`try_read`), and so is where the reading of dead
+letters ended early: a broker gives out nothing behind a message that the disk has changed and no replica has mended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from staticfire.checkers.model.history import OpType
+from staticfire.harness.clients.names import ADMIN
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.observers.probe import PROBE_PROCESS
+from staticfire.harness.workloads.membership import Membership
+
+TRIES = 3
+POLL_S = 2.0
+
+
+class DeadLetters:
+    """Reads the retry and dead-letter topics of groups, each once."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._read: dict[str, None] = {}
+
+    async def read(self, told: Membership) -> None:
+        """Record for each broker a `consume` of the group's dead letters, and whether both topics can be read."""
+        if told.group in self._read:
+            return
+        self._read[told.group] = None
+        for name in self._environment.shape.broker_names:
+            await self._read_queue(told.group, told.retry_topic, name, {"limit": 1})
+            dead = await self._read_queue(told.group, told.dead_letter_topic, name, {})
+            messages = dead.value.get("messages", [])
+            if messages:
+                value = {**_place(told.group, told.dead_letter_topic, name), "messages": messages}
+                self._environment.recorder.record(PROBE_PROCESS, "ok", "consume", value)
+
+    async def _read_queue(
+        self, group: str, topic: str, broker: str, limit: dict[str, int]
+    ) -> Outcome:
+        """Read a queue; how that went is in the history."""
+        environment = self._environment
+        node = next(
+            replica.node
+            for replica in environment.shape.replicas(broker)
+            if not environment.is_lost(replica.node)
+        )
+        request = {"f": "read_queue", "topic": topic, "queue": 0, **limit}
+        for tries in range(TRIES):
+            if tries:
+                await asyncio.sleep(POLL_S)
+            address = environment.server_address(node)
+            outcome = await environment.request(ADMIN, {**request, "address": address})
+            if outcome.type == "ok" and not outcome.value.get("refusal"):
+                break
+        type, error = _end_of(outcome, is_whole="limit" not in limit)
+        value = _place(group, topic, broker)
+        environment.recorder.record(PROBE_PROCESS, type, "try_read", value, error)
+        return outcome
+
+
+def _place(group: str, topic: str, broker: str) -> dict[str, Any]:
+    return {"group": group, "topic": topic, "broker": broker, "queue": 0}
+
+
+def _end_of(outcome: Outcome, *, is_whole: bool) -> tuple[OpType, str | None]:
+    """How a try to read ended: a refusal is known to have been one. `is_whole`: all messages were asked for."""
+    if outcome.type != "ok":
+        return "info", outcome.error or "no answer"
+    if refusal := outcome.value.get("refusal"):
+        return "fail", refusal
+    incomplete = outcome.value.get("incomplete") if is_whole else None
+    return ("ok", None) if incomplete is None else ("info", incomplete)

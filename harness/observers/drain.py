@@ -1,0 +1,209 @@
+"""The end of a run: wait until every group has consumed and committed everything that is left.
+
+What is left is what lies in queues, and what brokers still keep back: messages that are not due, halves of
+transactions, what a listener failed for. The workload knows of the latter (`Workload.awaits`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import Any
+
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import DELIVERIES, SEND_MANY, delivered_keys, of_send
+from staticfire.harness.clients.names import ADMIN
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.observers.dead_letters import DeadLetters
+from staticfire.harness.observers.probe import PROBE_PROCESS
+from staticfire.harness.results.facts import groups_of
+from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.workloads.membership import BROADCASTING, Membership
+
+# For what was acknowledged to show in its queue. A slave believes for 20 s that a master whose power is gone is only
+# silent (haHousekeepingInterval), and asks the other slaves then.
+VISIBLE_BOUND_S = 40.0
+# For what a listener failed for to come again. A client that sends it back gets it from a retry topic, 10 s later the
+# first time and 30 s later the second (RocketMQ: messageDelayLevel from level 3 on).
+RETRY_BOUND_S = 60.0
+POLL_S = 1.0
+
+QueueRow = list[Any]  # broker, queue, min, max and committed offset
+Scope = tuple[str, str]  # group and topic
+
+
+class Drain:
+    """Asks the brokers how far the groups are behind, and writes the answers down as `drain`.
+
+    Args:
+        still_s: once no offset has moved for so long, what is left is not waited for; None: it is, until the bound.
+    """
+
+    def __init__(self, environment: Environment, still_s: int | None = None) -> None:
+        self._environment = environment
+        self._still_s = still_s
+        self._recorder = environment.recorder
+        self._workload = WORKLOADS[environment.campaign.workload]
+        self._dead_letters = DeadLetters(environment)
+        groups = groups_of(environment.campaign)
+        self._members = [told for members in groups.values() for told in members]
+        self._failed: set[tuple[str, str | None]] = set()  # see _awaits_retries
+        self._ops_seen = 0
+        self._silent: dict[str, None] = {}  # nodes that did not answer the last round
+
+    async def run(self, bound_s: float) -> None:
+        """Return when nothing is left to consume, or the bound is over."""
+        start_ns = self._environment.now_ns()
+        bound_s = max(bound_s, self._workload.settle_s + VISIBLE_BOUND_S)
+        ends: dict[tuple[Scope, str, int], list[int]] = {}  # of queues, as they were seen last
+        moved_ns = start_ns
+        while True:
+            rows, complete = await self._rows_of_all()
+            before = dict(ends)
+            for scope, found in rows.items():  # a broker that does not answer moves nothing
+                ends |= {(scope, row[0], row[1]): row[2:] for row in found}
+            if ends != before:
+                moved_ns = self._environment.now_ns()
+            lag = {scope: _lag(found) for scope, found in rows.items()}
+            waited_s = (self._environment.now_ns() - start_ns) / 1e9
+            answered = complete or self._only_dead_are_silent()
+            is_settled = self._is_settled(rows, waited_s)
+            is_still = is_settled and self._is_still_since(moved_ns)
+            if (answered and is_settled and not any(lag.values())) or (
+                waited_s > bound_s or is_still
+            ):
+                break
+            await asyncio.sleep(POLL_S)
+        for told in self._members:
+            if told.sends_back:
+                await self._dead_letters.read(told)
+        for (group, topic), found in rows.items():
+            left = lag[group, topic]
+            error = None if complete and not left else f"lag is {left} after {bound_s:g} s"
+            if not complete and self._only_dead_are_silent():
+                error = f"lag is {left}; {', '.join(self._silent)} ends again and again"
+            value: dict[str, Any] = {"group": group, "topic": topic, "queues": found, "lag": left}
+            if error is not None and is_still:
+                value["still_s"] = self._still_s
+                error = f"lag is {left}; nothing has moved for {self._still_s} s"
+            self._recorder.record(PROBE_PROCESS, "info" if error else "ok", "drain", value, error)
+
+    def _is_still_since(self, moved_ns: int) -> bool:
+        still_s = (self._environment.now_ns() - moved_ns) / 1e9
+        return self._still_s is not None and still_s > self._still_s
+
+    def _is_settled(self, rows: dict[Scope, list[QueueRow]], waited_s: float) -> bool:
+        """Whether nothing is on its way into the queues, or it has had its time."""
+        if waited_s <= VISIBLE_BOUND_S and not self._shows_acknowledged(rows):
+            return False
+        if waited_s <= RETRY_BOUND_S and self._awaits_retries():
+            return False
+        ops, now_ns = self._recorder.ops, self._environment.now_ns()
+        return waited_s > self._workload.settle_s or self._workload.awaits(ops, now_ns) is None
+
+    def _shows_acknowledged(self, rows: dict[Scope, list[QueueRow]]) -> bool:
+        """Whether every queue is as long as the acknowledgements say; if one never is, that is for the checkers."""
+        ends = {
+            (topic, broker, queue): high
+            for (_, topic), found in rows.items()
+            for broker, queue, _, high, _ in found
+        }
+        dead = {name for name in self._environment.shape.broker_names if self._is_dead(name)}
+        return all(
+            ends.get((op.value["topic"], op.value["broker"], op.value["queue"]), 0) > last
+            for op in self._recorder.ops
+            if op.type == "ok"
+            and (last := _last_offset(op)) is not None
+            and op.value["broker"] not in dead
+        )
+
+    def _is_dead(self, broker_name: str) -> bool:
+        return self._environment.is_dead(self._node_of(broker_name))
+
+    def _only_dead_are_silent(self) -> bool:
+        return bool(self._silent) and all(map(self._environment.is_dead, self._silent))
+
+    def _awaits_retries(self) -> bool:
+        """Whether a listener failed for a message that its group has not consumed since."""
+        drops = {told.group for told in self._members if told.model == BROADCASTING}
+        ops, failed = self._recorder.ops, self._failed
+        for op in islice(ops, self._ops_seen, None):
+            if op.f not in DELIVERIES or op.type == "invoke" or op.value["group"] in drops:
+                continue
+            if failed or op.type != "ok":
+                change = failed.difference_update if op.type == "ok" else failed.update
+                change((op.value["group"], key) for key in delivered_keys(op))
+        self._ops_seen = len(ops)
+        return bool(failed)
+
+    async def _rows_of_all(self) -> tuple[dict[Scope, list[QueueRow]], bool]:
+        """The queues of all groups on all brokers; and whether every broker answered."""
+        rows: dict[Scope, list[QueueRow]] = {}
+        complete = True
+        self._silent.clear()
+        for side in self._environment.side_topics:
+            found_beside, answered = await side.drain()
+            rows |= found_beside
+            complete = complete and answered
+        for told in self._members:
+            scopes = [(told.topic, max(told.queues, self._environment.queues_max))]
+            if told.sends_back:
+                scopes.append((told.retry_topic, 1))
+            for topic, queues in scopes:
+                if (told.group, topic) in rows:
+                    continue
+                found, answered = await self._queue_rows(told, topic, queues)
+                rows[told.group, topic] = found
+                complete = complete and answered
+        return rows, complete
+
+    async def _queue_rows(
+        self, told: Membership, topic: str, queues: int
+    ) -> tuple[list[QueueRow], bool]:
+        """The queues of a topic on all brokers; and whether every broker answered."""
+        rows: list[QueueRow] = []
+        complete = True
+        for name in self._environment.shape.broker_names:
+            outcome = await self._environment.request(
+                ADMIN,
+                {
+                    "f": "queue_state",
+                    "topic": topic,
+                    "group": told.group,
+                    "queues": queues,
+                    "address": self._environment.server_address(self._node_of(name)),
+                },
+            )
+            complete = complete and outcome.type == "ok"
+            if outcome.type != "ok":
+                self._silent[self._node_of(name)] = None
+            rows += [[name, *row] for row in outcome.value.get("queues", [])]
+        if (
+            told.model == BROADCASTING
+        ):  # members keep their offsets themselves; Workload.awaits counts
+            rows = [[name, queue, low, high, high] for name, queue, low, high, _ in rows]
+        return rows, complete
+
+    def _node_of(self, broker_name: str) -> str:
+        """The replica that is asked for a broker's queues."""
+        environment = self._environment
+        living = [
+            replica.node
+            for replica in environment.shape.replicas(broker_name)
+            if not environment.is_lost(replica.node)
+        ]
+        return living[0]
+
+
+def _last_offset(op: Op) -> int | None:
+    """The queue offset of the last message of a send; None for another op."""
+    if op.f == "send":
+        return int(op.value["queue_offset"])
+    if op.f == SEND_MANY:
+        last = of_send(op.value["stretches"][-1])
+        return last.queue_offset + last.length - 1
+    return None
+
+
+def _lag(rows: list[QueueRow]) -> int:
+    return sum(max(high - committed, 0) for _, _, _, high, committed in rows)

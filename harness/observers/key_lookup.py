@@ -1,0 +1,131 @@
+"""After the drain: acknowledged messages are asked for by key and by id, some by time; and what slaves have served.
+
+Of those that were sent many at once the first of each stretch is: one of a thousand or so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from staticfire.checkers.model.columns import UNKNOWN
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import SEND_MANY, SENDS, of_send
+from staticfire.harness.clients.names import ADMIN
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.observers.probe import PROBE_PROCESS
+
+TRIES = 5
+SEARCHED_OF_QUEUE = 2  # messages whose store times are searched for
+POLL_S = 2.0
+
+
+def _wanted(op: Op) -> list[list[Any]]:
+    """[key, queue, queue offset, physical offset] of what a send put into a queue; of many, the first of a stretch.
+
+    A client need not say the physical offset; then it is UNKNOWN, and the message cannot be asked for by id.
+    """
+    value = op.value
+    if op.f == SEND_MANY:
+        first = (of_send(row) for row in value["stretches"])
+        return [[one.key, value["queue"], one.queue_offset, one.physical_offset] for one in first]
+    if value["queue_offset"] < 0:
+        return []
+    position = value.get("physical_offset", UNKNOWN)
+    return [[value["key"], value["queue"], value["queue_offset"], position]]
+
+
+def _lacking(wanted: list[list[Any]], answer: dict[str, Any]) -> list[list[Any]]:
+    """What was looked for, and is not in its queue or cannot be read there."""
+    missing = {tuple(row[:3]) for row in answer["messages"] if not row[5]}
+    missing |= {tuple(row[:3]) for row in answer.get("torn", ())}
+    return [message for message in wanted if tuple(message[:3]) in missing]
+
+
+def _some_places(acknowledged: list[list[Any]]) -> list[list[Any]]:
+    """[key, queue, queue offset] of SEARCHED_OF_QUEUE messages of each queue: the last one, and one half way."""
+    of_queue: dict[int, list[tuple[int, str]]] = {}
+    for key, queue, offset, _ in acknowledged:
+        of_queue.setdefault(queue, []).append((offset, key))
+    found = []
+    for queue, held in sorted(of_queue.items()):
+        held.sort()
+        for part in range(1, SEARCHED_OF_QUEUE + 1):
+            offset, key = held[(len(held) - 1) * part // SEARCHED_OF_QUEUE]
+            found.append([key, queue, offset])
+    return found
+
+
+class LookUps:
+    """Asks the master of each broker name, or the first slave that is left; and the others for what it lacks."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._recorder = environment.recorder
+
+    async def run(self) -> None:
+        for name in self._environment.shape.broker_names:
+            for topic, acknowledged in self._acknowledged(name).items():
+                await self._look_up(name, topic, acknowledged)
+        for broker in self._environment.shape.brokers:
+            if not broker.is_master and self._counts_for_us(broker.node):
+                outcome = await self._ask("messages_served", broker.node)
+                served = outcome.value.get("served", 0)
+                self._recorder.observe("slave_reads", node=broker.node, messages=served)
+
+    def _counts_for_us(self, node: str) -> bool:
+        """Whether what the node has served was served to this run."""
+        return not self._environment.is_lost(node) and not self._environment.is_foreign(node)
+
+    def _acknowledged(self, broker_name: str) -> dict[str, list[list[Any]]]:
+        """What to look for, by topic."""
+        found: dict[str, list[list[Any]]] = {self._environment.campaign.topic: []}
+        for op in self._recorder.ops:
+            if op.type == "ok" and op.f in SENDS and op.value["broker"] == broker_name:
+                found.setdefault(op.value["topic"], []).extend(_wanted(op))
+        return found
+
+    async def _look_up(self, broker_name: str, topic: str, acknowledged: list[list[Any]]) -> None:
+        environment = self._environment
+        living = [
+            replica.node
+            for replica in environment.shape.replicas(broker_name)
+            if not environment.is_lost(replica.node)
+        ]
+        properties = dict(environment.campaign.broker_properties)
+        wanted = acknowledged
+        for node in living:
+            value: dict[str, Any] = {
+                "topic": topic,
+                "broker": broker_name,
+                "node": node,
+                "indexed": properties.get("messageIndexEnable", "true").lower() == "true",
+                "messages": [],
+                "asked": len(wanted),
+            }
+            outcome = await self._ask("look_up", node, {**value, "messages": wanted})
+            value.update(outcome.value)
+            if node == living[0] and outcome.type == "ok":
+                places = {"topic": topic, "places": _some_places(acknowledged)}
+                searched = await self._ask("search_times", node, places)
+                value.update(
+                    searched.value if searched.type == "ok" else {"search_error": searched.error}
+                )
+            self._recorder.record(PROBE_PROCESS, outcome.type, "look_up", value, outcome.error)
+            if node == living[0]:
+                wanted = _lacking(acknowledged, value)
+            if not wanted:
+                break
+
+    async def _ask(self, f: str, node: str, value: dict[str, Any] | None = None) -> Outcome:
+        address = self._environment.server_address(node)
+        for tried in range(TRIES):
+            if tried:
+                await asyncio.sleep(POLL_S)
+            outcome = await self._environment.request(
+                ADMIN, {**(value or {}), "f": f, "address": address}
+            )
+            if outcome.type == "ok" and not outcome.value.get("refused"):
+                break
+        return outcome

@@ -1,0 +1,126 @@
+"""Whether each broker takes sends: asked before the load begins and after the last fault has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+from staticfire.checkers.model.history import OpType
+from staticfire.harness.clients.names import PROBE
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.environments.environment import Environment
+
+POLL_S = 0.25
+PROBE_PROCESS = 99_999
+PROBE_BYTES = 64
+NOT_YET = 14  # SERVICE_NOT_AVAILABLE: a broker of ours says so until it has what its replicas have
+SILENCE = -1  # in place of a code: the broker took a send and answered nothing
+SILENT_S = 1.0  # a connection that is lost sooner has been ended by the broker's side: it may be on its way up
+
+
+class Prober:
+    """Sends through the producer that no fault touches, and writes them down like any other send.
+
+    Args:
+        refusing_s: at the end of a run, a broker that has refused sends with one code, or taken them without an answer,
+            for so long will not serve; None: it is asked until the bound is over. Time in which servers boot does not
+            count for silence.
+    """
+
+    def __init__(self, environment: Environment, refusing_s: float | None = None) -> None:
+        self._environment = environment
+        self._recorder = environment.recorder
+        self._refusing_s = refusing_s
+        self.unserved: list[str] = []  # names of brokers that did not serve when they were probed
+
+    async def probe_all(self, bound_s: float) -> None:
+        """Probe every broker whose master is left, and record the answers as `probe`."""
+        for master in self._environment.shape.masters:
+            if self._environment.is_lost(master.node):
+                continue
+            name = master.broker_name
+            outcome = await self.send_until_served(
+                name, "probe", bound_s, refusing_s=self._refusing_s
+            )
+            type_: OpType = "ok" if self._is_served(name, outcome) else "fail"
+            if type_ == "fail":
+                self.unserved.append(name)
+            self._recorder.record(
+                PROBE_PROCESS, type_, "probe", {"broker": name}, outcome.error, node=PROBE
+            )
+
+    async def send_until_served(
+        self, broker_name: str, prefix: str, bound_s: float, *, refusing_s: float | None = None
+    ) -> Outcome:
+        """Send until the broker serves, refuses for good, its master is dead or the bound is over; the last outcome.
+
+        Keys are `<prefix>-<broker>-<n>`.
+        """
+        [master] = [b.node for b in self._environment.shape.masters if b.broker_name == broker_name]
+        deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
+        refusal, refused_ns = None, 0  # the code or SILENCE, and since when
+        for number in itertools.count():
+            began_ns, awake_ns = self._environment.now_ns(), self._awake_ns()
+            outcome = await self._send(broker_name, f"{prefix}-{broker_name}-{number}")
+            code = self._refusal(outcome, began_ns)
+            if code != refusal:
+                refusal = code
+                refused_ns = awake_ns if code == SILENCE else self._environment.now_ns()
+            if self._is_served(broker_name, outcome) or self._environment.now_ns() > deadline_ns:
+                return outcome
+            if self._environment.is_dead(master):
+                return outcome._replace(error=f"{master} ends again and again; {outcome.error}")
+            if self._is_final(refusal, refused_ns, refusing_s):
+                what = "no answer" if refusal == SILENCE else f"code {refusal}"
+                error = f"{what} for {refusing_s:g} s, no longer waited for: {outcome.error}"
+                return outcome._replace(error=error)
+            await asyncio.sleep(POLL_S)
+        raise AssertionError("count() never ends")
+
+    def _refusal(self, outcome: Outcome, began_ns: int) -> int | None:
+        """The code that the broker refused with, SILENCE, or None for anything else."""
+        code: int | None = outcome.value.get("code")
+        if code is not None or outcome.type != "info" or "status" in outcome.value:
+            return code
+        lasted_ns = self._environment.now_ns() - began_ns
+        return SILENCE if lasted_ns >= SILENT_S * 1e9 else None
+
+    def _awake_ns(self) -> int:
+        """The run's clock without the time in which servers booted: one that boots may take what it cannot answer."""
+        return self._environment.now_ns() - self._environment.booting_ns()
+
+    def _is_final(self, refusal: int | None, since_ns: int, refusing_s: float | None) -> bool:
+        """Whether the broker has refused with this code, or been silent, for so long that it will not serve."""
+        if refusing_s is None or refusal in (None, NOT_YET):
+            return False
+        now_ns = self._awake_ns() if refusal == SILENCE else self._environment.now_ns()
+        return now_ns - since_ns > refusing_s * 1e9
+
+    async def _send(self, broker_name: str, key: str) -> Outcome:
+        value: dict[str, Any] = {
+            "key": key,
+            "topic": self._environment.campaign.probe_topic,
+            "size": PROBE_BYTES,
+            "broker": broker_name,
+            "queue": 0,
+        }
+        record = self._recorder.record
+        record(PROBE_PROCESS, "invoke", "send", value, node=PROBE)
+        await self._environment.ready(PROBE)
+        outcome = await self._environment.request(PROBE, {"f": "send", **value})
+        done = {**value, **outcome.value}
+        record(PROBE_PROCESS, outcome.type, "send", done, outcome.error, node=PROBE)
+        return outcome
+
+    def _is_served(self, broker_name: str, outcome: Outcome) -> bool:
+        """SEND_OK; or as good as it gets where every slave is lost for good."""
+        return outcome.type == "ok" or (
+            outcome.value.get("status") == "SLAVE_NOT_AVAILABLE"
+            and self._has_lost_slaves(broker_name)
+        )
+
+    def _has_lost_slaves(self, broker_name: str) -> bool:
+        replicas = self._environment.shape.replicas(broker_name)
+        slaves = [replica for replica in replicas if not replica.is_master]
+        return bool(slaves) and all(self._environment.is_lost(slave.node) for slave in slaves)

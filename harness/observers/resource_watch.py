@@ -1,0 +1,66 @@
+"""Measures what servers hold, before the clients start and after they have ended: observations `resources`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from staticfire.checkers.white_box.resources import BEGIN, END, growth
+from staticfire.harness.clients.names import ADMIN
+from staticfire.harness.environments.environment import Environment
+
+LOOK_AGAIN_S = 2.0
+SETTLE_BOUND_S = 180.0  # a silent connection is closed after 120 s
+
+
+class ResourceWatch:
+    """Writes observations into the run's recorder."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._first: dict[str, dict[str, Any]] = {}
+
+    async def begin(self) -> None:
+        """Measure every server once."""
+        for node in self._environment.shape.servers:
+            seen = await self._seen(node, BEGIN)
+            if seen is not None:
+                self._first[node] = seen
+                self._environment.recorder.observe("resources", **seen)
+
+    async def end(self) -> None:
+        """End the clients, and measure each server until it holds no more than in the beginning, within a bound."""
+        environment = self._environment
+        if not self._first:
+            return
+        await asyncio.gather(*map(environment.end_client, environment.shape.clients))
+        until_ns = environment.now_ns() + int(SETTLE_BOUND_S * 1e9)
+        for node in self._first:
+            if environment.is_lost(node):
+                continue
+            seen = await self._seen(node, END)
+            while self._has_grown(node, seen) and environment.now_ns() < until_ns:
+                await asyncio.sleep(LOOK_AGAIN_S)
+                seen = await self._seen(node, END)
+            if seen is not None:
+                environment.recorder.observe("resources", **seen)
+
+    def _has_grown(self, node: str, seen: dict[str, Any] | None) -> bool:
+        return seen is not None and any(growth(self._first[node], seen))
+
+    async def _seen(self, node: str, when: str) -> dict[str, Any] | None:
+        found = await self._environment.resources(node)
+        if found is None:
+            return None
+        acknowledged = self._environment.recorder.acknowledged
+        seen = {"node": node, "when": when, "acknowledged": acknowledged, **found._asdict()}
+        return {**seen, "tables": await self._tables(node)}
+
+    async def _tables(self, node: str) -> dict[str, int] | None:
+        """How many entries the tables of a broker have; None of a name server, or without an answer."""
+        environment = self._environment
+        if node in environment.shape.name_servers:
+            return None
+        request = {"f": "table_sizes", "address": environment.server_address(node)}
+        outcome = await environment.request(ADMIN, request)
+        return outcome.value["tables"] if outcome.type == "ok" else None

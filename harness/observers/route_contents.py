@@ -1,0 +1,82 @@
+"""Compares, after the drain, what name servers say of a topic's queues with the table of each master.
+
+A broker registers changes at once and everything again every `registerNameServerPeriod`, so the two agree within that
+time. The comparison is repeated until they do, or until the period and ARRIVED_S have passed; then one observation for
+each pair is written down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from staticfire.harness.clients.names import ADMIN
+from staticfire.harness.environments.environment import Environment
+
+ARRIVED_S = 15.0  # for a registration to reach every name server
+PAUSE_S = 3.0
+
+
+class RouteContents:
+    """Asks name servers and masters, through the client that no fault touches."""
+
+    def __init__(self, environment: Environment, register_s: float) -> None:
+        self._environment = environment
+        self._agreed_s = register_s + ARRIVED_S
+
+    async def run(self, topics: Sequence[str]) -> None:
+        """Compare until all agree or the time is over, then record what was seen last."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._agreed_s
+        while True:
+            pairs = [pair for topic in topics for pair in await self._compare(topic)]
+            if loop.time() >= until_s or all(pair["route"] == pair["master"] for pair in pairs):
+                break
+            await asyncio.sleep(PAUSE_S)
+        for pair in pairs:
+            self._environment.recorder.observe("topic_route", **pair)
+
+    async def _compare(self, topic: str) -> list[dict[str, Any]]:
+        environment = self._environment
+        servers = [n for n in environment.shape.name_servers if not environment.is_foreign(n)]
+        masters = [
+            broker
+            for broker in environment.shape.masters
+            if environment.states().get(broker.node) == "up"
+        ]
+        routes = await asyncio.gather(*(self._ask("route", node, topic) for node in servers))
+        tables = await asyncio.gather(*(self._ask("topic_queues", m.node, topic) for m in masters))
+        return [
+            pair
+            for master, table in zip(masters, tables, strict=True)
+            if table is not None
+            for pair in self._pairs(topic, master.broker_name, table, servers, routes)
+        ]
+
+    def _pairs(
+        self,
+        topic: str,
+        broker_name: str,
+        table: dict[str, Any],
+        servers: Sequence[str],
+        routes: Sequence[dict[str, Any] | None],
+    ) -> Iterator[dict[str, Any]]:
+        """Queue numbers and permission by both; null where the topic is not known, or not on this broker."""
+        for node, route in zip(servers, routes, strict=True):
+            if route is not None:
+                yield {
+                    "node": node,
+                    "broker_name": broker_name,
+                    "topic": topic,
+                    "route": route["queues"].get(broker_name),
+                    "master": table["queues"],
+                }
+
+    async def _ask(self, f: str, node: str, topic: str) -> dict[str, Any] | None:
+        """None: no answer."""
+        address = self._environment.server_address(node)
+        outcome = await self._environment.request(
+            ADMIN, {"f": f, "topic": topic, "address": address}
+        )
+        return outcome.value if outcome.type == "ok" else None

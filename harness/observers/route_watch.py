@@ -1,0 +1,59 @@
+"""Asks every name server for the route of the topic, again and again, through the client that no fault touches.
+
+Answers are written down when they change, and once more at the end, with the brokers that ran at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from staticfire.harness.clients.names import ADMIN
+from staticfire.harness.environments.environment import Environment
+
+EVERY_S = 5.0
+
+
+class RouteWatch:
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._last: dict[str, tuple[Any, list[str]]] = {}
+        shape = environment.shape
+        self._nodes = {environment.server_address(b.node): b.node for b in shape.brokers}
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self, *, last: bool = False) -> None:
+        """Ask every name server once; `last` writes down what has not changed, too."""
+        servers = [
+            node
+            for node in self._environment.shape.name_servers
+            if not self._environment.is_foreign(node)
+        ]
+        answers = await asyncio.gather(*map(self._ask, servers))
+        for node, brokers in zip(servers, answers, strict=True):
+            states = self._environment.states()
+            up = [b.node for b in self._environment.shape.brokers if states[b.node] == "up"]
+            if last or self._last.get(node) != (brokers, up):
+                self._last[node] = (brokers, up)
+                self._environment.recorder.observe("route", node=node, brokers=brokers, up=up)
+
+    async def _ask(self, node: str) -> dict[str, dict[str, str]] | None:
+        """Broker name -> number -> node, or the address where no node has it; None: no answer."""
+        environment = self._environment
+        request = {
+            "f": "route",
+            "topic": environment.campaign.topic,
+            "address": environment.server_address(node),
+        }
+        outcome = await environment.request(ADMIN, request)
+        if outcome.type != "ok":
+            return None
+        return {
+            name: {number: self._nodes.get(at, at) for number, at in sorted(addresses.items())}
+            for name, addresses in sorted(outcome.value["brokers"].items())
+        }

@@ -1,0 +1,1 @@
+"""The pytest plugin: fixtures for local clusters, and the campaign marker."""

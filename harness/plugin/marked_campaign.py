@@ -1,0 +1,152 @@
+"""The campaign of a test that has the marker `campaign`: its options, and its run.
+
+The marker takes what `staticfire run` takes (`campaign="default"`, `faults="kill"`, `masters=2`), every option of a
+campaign file as a Python value (`payload_bytes=(100, 200)`), and the options that say which machines there are.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from staticfire.faults.defects import defect_named
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.campaign.file import typed_options
+from staticfire.harness.cli.external_cluster import take_cluster
+from staticfire.harness.cli.machine_options import FLEET_DEFAULTS, read_fleet
+from staticfire.harness.cli.options import check_nodes, choose_faults, given_options
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.defect_loader import use_defect
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.runs.any_runner import runner_of
+from staticfire.harness.truncated_repr import shown
+
+SOURCE = "the marker campaign"
+TIME_S = 20.0  # of the load, unless the marker, the named campaign or the recipe of the defect says
+RENAMED = {"time": "time_s", "broker_property": "broker_properties"}
+SPELLED = ("faults", "policies", "batch_messages")  # may be written as on the command line
+T = TypeVar("T")
+OPTIONS = (
+    "campaign",
+    "masters",
+    *(field.name for field in fields(Campaign)),
+    *RENAMED,
+    *FLEET_DEFAULTS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedCampaign:
+    """What is to be run, and on which machines."""
+
+    campaign: Campaign
+    fleet: FleetOptions
+
+
+def check_names(options: Mapping[str, Any]) -> None:
+    """Raises BadInput for an option that the marker does not have."""
+    for name in options:
+        if name not in OPTIONS:
+            raise BadInput(
+                f"{SOURCE} has an unknown option {name!r}; there are: {', '.join(OPTIONS)}"
+            )
+
+
+def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
+    """The campaign that the options describe; what they leave out is drawn from the seed, which is 0 by default.
+
+    Raises BadInput, CampaignError, FaultError, DefectError, or HarnessError for machines that are not there.
+    """
+    check_names(options)
+    plain = {RENAMED.get(name, name): value for name, value in options.items()}
+    fleet = read_fleet(
+        **{name: plain.pop(name, default) for name, default in FLEET_DEFAULTS.items()}
+    )
+    said = set(plain)
+    if defect := plain.get("defect"):
+        defect_named(str(defect))
+    given = _given(plain)
+    seed = given.pop("seed", 0)
+    given.setdefault("time_s", TIME_S)
+    take_cluster(given, fleet, said)
+    choose_faults(seed, given, fleet)
+    campaign = draw_campaign(seed, given)
+    if not campaign.defect:  # which imports the system, and that of a defect is another one
+        check_nodes(campaign, fleet)
+    return MarkedCampaign(campaign=campaign, fleet=fleet)
+
+
+def _given(plain: dict[str, Any]) -> dict[str, Any]:
+    """The options with the types of Campaign, those of a named campaign included."""
+    texts = {name: plain.pop(name) for name in SPELLED if isinstance(plain.get(name), str)}
+    name, masters = _of_type(plain, "campaign", str), _of_type(plain, "masters", int)
+    slaves = plain.pop("slaves", None)
+    properties = plain.pop("broker_properties", {})
+    typed = typed_options({name: _plain(value) for name, value in plain.items()}, SOURCE)
+    named = {name: typed.pop(name) for name in ("defect", "replication") if name in typed}
+    if "faults" in typed:
+        texts["faults"] = "none"  # a plan of the named campaign goes
+    given = given_options(
+        campaign=name,
+        masters=masters,
+        slaves=None if slaves is None else _joined(slaves),
+        faults=texts.get("faults"),
+        policies=texts.get("policies"),
+        batch_messages=texts.get("batch_messages"),
+        broker_properties=_pairs(properties),
+        **named,
+    )
+    return {**given, **typed}
+
+
+def _of_type(plain: dict[str, Any], name: str, wanted: type[T]) -> T | None:
+    value = plain.pop(name, None)
+    if value is not None and type(value) is not wanted:
+        words = "text" if wanted is str else "a whole number"
+        raise BadInput(f"{SOURCE}: {name} is {shown(value)}; allowed: {words}")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """A value as a TOML file would give it."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _joined(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _pairs(properties: Any) -> tuple[str, ...]:
+    """`NAME=VALUE` of a mapping, of pairs, or of such texts."""
+    if isinstance(properties, str):
+        return (properties,)
+    rows = properties.items() if isinstance(properties, Mapping) else properties
+    return tuple(row if isinstance(row, str) else f"{row[0]}={_text(row[1])}" for row in rows)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def run_marked(marked: MarkedCampaign) -> RunResult:
+    """Run the campaign and judge it; with a planted defect in a process of its own, whose system is the defective one.
+
+    Raises what runs raise: RunError, EnvironmentFailed, CapabilityMissing, DefectError.
+    """
+    if not marked.campaign.defect:
+        return runner_of(marked.campaign, marked.fleet)(marked.campaign)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(_run_defective, marked).result()
+
+
+def _run_defective(marked: MarkedCampaign) -> RunResult:
+    use_defect(marked.campaign.defect)
+    check_nodes(marked.campaign, marked.fleet)
+    return runner_of(marked.campaign, marked.fleet)(marked.campaign)

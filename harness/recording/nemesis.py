@@ -1,0 +1,189 @@
+"""The process that breaks things: carries out a fault plan and writes down what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.faults.plans.catalogue import fault_named
+from staticfire.faults.plans.plan import to_data
+from staticfire.harness.recording.recorder import Recorder
+
+
+@dataclass(slots=True, kw_only=True)
+class FaultRecord:
+    """One fault's life: planned, fired, proven to have bitten (or not), healed. Times by the run's clock.
+
+    It is done by `struck_ns`: firing may take a while, as with disks that stall before the power goes.
+    """
+
+    planned: PlannedFault
+    fired_ns: int | None = None
+    struck_ns: int | None = None
+    healed_ns: int | None = None
+    bitten: bool = False
+    evidence: Evidence = field(default_factory=dict)
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        row = to_data([self.planned])[0]
+        return {
+            **row,
+            "fired_ns": self.fired_ns,
+            "struck_ns": self.struck_ns,
+            "healed_ns": self.healed_ns,
+            "bitten": self.bitten,
+            "evidence": self.evidence,
+            "error": self.error,
+        }
+
+
+PUT_OFF_NS = 50_000_000  # until the nemesis looks again whether the plan may go on
+
+
+class Nemesis:
+    """Raises CapabilityMissing at once if a fault of the plan asks for what `controls` lacks.
+
+    `booting_ns` says for how long servers that were started have booted so far. The times of the plan are put off by
+    that: no fault strikes a cluster that is not yet what its plan takes it for.
+    """
+
+    def __init__(
+        self,
+        plan: Sequence[PlannedFault],
+        controls: Controls,
+        recorder: Recorder,
+        now_ns: Callable[[], int],
+        *,
+        booting_ns: Callable[[], int] = lambda: 0,
+    ) -> None:
+        for planned in plan:
+            controls.require(fault_named(planned.kind).needs)
+        self.records = [FaultRecord(planned=planned) for planned in plan]
+        self._controls = controls
+        self._recorder = recorder
+        self._now_ns = now_ns
+        self._booting_ns = booting_ns
+        self._booted_ns = 0  # before the plan began
+        self._start_ns = 0
+        self._sleepers: dict[asyncio.Future[None], None] = {}
+        self._cut_short = False
+
+    async def run(self) -> None:
+        """Fire and heal every fault of the plan; returns when the last one is healed."""
+        self._start_ns = self._now_ns()
+        self._booted_ns = self._booting_ns()
+        await asyncio.gather(*(self._strike(record) for record in self.records))
+
+    def late_ns(self) -> int:
+        """By how much the plan is put off, so far; call it once the plan has begun."""
+        return self._booting_ns() - self._booted_ns
+
+    def cut_short(self) -> None:
+        """Heal now what is on, and fire nothing more."""
+        self._cut_short = True
+        for sleeper in self._sleepers:
+            if not sleeper.done():
+                sleeper.set_result(None)
+
+    def now_on(self) -> tuple[str, ...]:
+        """The kinds that were fired and are not yet healed."""
+        return tuple(
+            record.planned.kind
+            for record in self.records
+            if record.fired_ns is not None and record.healed_ns is None and record.error is None
+        )
+
+    async def _strike(self, record: FaultRecord) -> None:
+        planned = record.planned
+        fault = fault_named(planned.kind)
+        await self._sleep_until(planned.at_s)
+        if self._cut_short:
+            return
+        try:
+            record.fired_ns = self._now_ns()
+            fired = await fault.fire(self._controls, planned)
+            record.struck_ns = self._now_ns()
+            self._note(record, "start", "fired", fired)
+            await self._sleep_until(planned.until_s)
+            record.evidence = await fault.heal(self._controls, planned, fired)
+            record.bitten = bool(record.evidence["bitten"])
+            record.healed_ns = self._now_ns()
+            self._note(record, "stop", "healed", record.evidence)
+        except Exception as error:
+            record.error = f"{type(error).__name__}: {error}"
+            self._note(record, "stop", "failed", {"error": record.error})
+
+    async def _sleep_until(self, at_s: float) -> None:
+        """Until this time of the plan."""
+        late_ns = self.late_ns()
+        await self._sleep(self._start_ns + int(at_s * 1e9) + late_ns - self._now_ns())
+        while (more_ns := self.late_ns() - late_ns) > 0 and not self._cut_short:
+            late_ns += more_ns
+            await self._sleep(max(more_ns, PUT_OFF_NS))
+
+    async def _sleep(self, delay_ns: int) -> None:
+        if self._cut_short:
+            return
+        loop = asyncio.get_running_loop()
+        sleeper: asyncio.Future[None] = loop.create_future()
+        self._sleepers[sleeper] = None
+        timer = loop.call_later(max(delay_ns, 0) / 1e9, _wake, sleeper)
+        try:
+            await sleeper
+        finally:
+            timer.cancel()
+            del self._sleepers[sleeper]
+
+    def _note(self, record: FaultRecord, verb: str, phase: str, evidence: Evidence) -> None:
+        planned = record.planned
+        value = {
+            "fault_id": planned.fault_id,
+            "kind": planned.kind,
+            "targets": list(planned.targets),
+            "phase": phase,
+            "evidence": evidence,
+        }
+        self._recorder.record(NEMESIS, "info", f"{verb}_{planned.kind}", value)
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
+
+
+def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRecord]:
+    """The faults of a run that broke off, as far as its history tells.
+
+    Raises HistoryError for an op of the nemesis that does not say what became of its fault.
+    """
+    records = {planned.fault_id: FaultRecord(planned=planned) for planned in plan}
+    for op in ops:
+        if op.process != NEMESIS:
+            continue
+        try:
+            record = records.get(op.value.get("fault_id", -1))
+            if record is not None:
+                _take_over(record, op)
+        except (KeyError, TypeError) as error:
+            raise HistoryError(
+                f"op {op.index} ({op.f}) does not say what became of its fault: {error}"
+            ) from error
+    return list(records.values())
+
+
+def _take_over(record: FaultRecord, op: Op) -> None:
+    """Note in the record what this op of the nemesis tells. Raises KeyError or TypeError."""
+    if op.value.get("phase") == "fired":
+        record.fired_ns = record.struck_ns = op.time_ns
+    elif op.value.get("phase") == "healed":
+        record.healed_ns = op.time_ns
+        record.evidence = op.value["evidence"]
+        record.bitten = bool(record.evidence["bitten"])
+    elif op.value.get("phase") == "failed":
+        record.error = str(op.value["evidence"]["error"])

@@ -1,0 +1,28 @@
+"""The verdict over a run that is over: from memory, or of a large one from the columns that it has kept.
+
+Both give the same verdict. Files are judged a few queues at a time, so that a run of millions of messages needs no
+memory for all of them.
+"""
+
+from __future__ import annotations
+
+from staticfire.checkers.formats.chunks.check_files import check_files
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.verdicts.compose import RunVerdict, check_run
+from staticfire.harness.recording.recorder import Recorder
+
+FILES_PAY = 1_000_000  # messages in and out: they take about 500 MB in memory
+
+
+def judge(recorder: Recorder, facts: RunFacts, *, files_pay: int = FILES_PAY) -> RunVerdict:
+    """Judge everything that was recorded; after that nothing more is kept as columns."""
+    if recorder.columns is not None and recorder.acknowledged + recorder.consumed >= files_pay:
+        folder = recorder.columns.finished()
+        if folder is not None:
+            try:
+                return check_files(ColumnarHistory(folder), recorder.observations, facts)
+            except (HistoryError, OSError):
+                pass  # what is wrong with the disk is no verdict: everything is in memory, too
+    return check_run(recorder.ops, recorder.observations, facts)

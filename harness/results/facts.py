@@ -1,0 +1,323 @@
+"""What the harness tells the checkers about a run: profile, nodes, and what each fault came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import reduce
+from typing import Any, cast
+
+from staticfire.checkers.guarantees.facts import (
+    FaultFacts,
+    Floors,
+    Flush,
+    Mode,
+    NodeExit,
+    Replication,
+    RottenRecord,
+    RunFacts,
+    Struck,
+    Timings,
+)
+from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
+from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
+from staticfire.faults.kinds.options_change import OptionsChange, option_of
+from staticfire.faults.plans.catalogue import fault_named
+from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
+from staticfire.harness.clients.consumer_kinds import CHOOSING
+from staticfire.harness.generators.illegal_sends import refused_topics
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.simulation.scheduling.clock import EPOCH_MS
+from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.workloads.delay_levels import delay_levels_ms
+from staticfire.harness.workloads.membership import BROADCASTING, Membership
+
+SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
+METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
+WRITE_BACK_S = 35.0  # Linux: dirty_expire_centisecs, and the next turn of its flusher
+SIDE_STARTS = ("start_topic-anew", "start_offsets-cloned")
+POOL_PROPERTY = "transientStorePoolEnable"
+
+
+def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[Op]) -> RunFacts:
+    """`ops` is the history so far: it says which nodes ended by themselves."""
+    shape = campaign.shape()
+    lost = {
+        target
+        for record in records
+        if _is_permanent(record) and record.fired_ns is not None
+        for target in record.planned.targets
+    }
+    brokers = {
+        name: tuple(replica.node for replica in shape.replicas(name)) for name in shape.broker_names
+    }
+    told, groups = WORKLOADS[campaign.workload].members(campaign), groups_of(campaign)
+    living = tuple(name for name, nodes in brokers.items() if nodes[0] not in lost)
+    return RunFacts(
+        disks_observed=campaign.environment == "simulation",
+        routes_observed=campaign.environment == "simulation",
+        topic_routes_observed=campaign.environment == "simulation",
+        resources_observed=_measures_resources(campaign),
+        topics_everywhere=not campaign.auto_topic,
+        files_observed=not campaign.is_foreign,
+        transient_pool=dict(campaign.broker_properties).get(POOL_PROPERTY) == "true",
+        flush=cast(Flush, campaign.flush),
+        replication=cast(Replication, campaign.replication),
+        mode=cast(Mode, campaign.mode),
+        policies=tuple(campaign.policies),
+        groups={
+            group: tuple(dict.fromkeys(m.topic for m in told)) for group, told in groups.items()
+        }
+        | _side_groups(ops),
+        orderly=tuple(group for group, told in groups.items() if told[0].orderly),
+        broadcasting=tuple(
+            group for group, told in groups.items() if told[0].model == BROADCASTING
+        ),
+        evenly=_evenly(campaign, groups),
+        **_filters(campaign, groups, ops),
+        retries_max={
+            group: told[0].retries_max for group, told in groups.items() if told[0].sends_back
+        },
+        topics=(campaign.topic,),
+        refused_topics=tuple(refused_topics(campaign).values()),
+        **_broker_facts(campaign),
+        brokers=brokers,
+        name_servers=shape.name_servers,
+        living=living,
+        producers=shape.producers,
+        consumers=shape.consumers,
+        forwarders=tuple(
+            node for node, member in zip(shape.consumers, told, strict=True) if member.forward_to
+        ),
+        gap_max_s=campaign.gap_max_s or None,
+        faults=tuple(_fault_facts(record) for record in records),
+        exits=tuple(_exits(ops)),
+        due=tuple(_due(campaign, bool(living), ops)),
+        gone=next((str(op.error) for op in ops if op.f == CLUSTER_GONE), ""),
+        late_groups=tuple(_side_groups(ops, made_anew=True)),
+        reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
+        clock_uncertainty_ns=_clock_uncertainty(ops),
+        wall_epoch_ms=EPOCH_MS if campaign.environment == "simulation" else None,
+        floors=Floors(acked_min=campaign.acks_min),
+    )
+
+
+def _measures_resources(campaign: Campaign) -> bool:
+    """Whether the processes of servers are ours, and run where we can look into them."""
+    return campaign.target == "own" and campaign.environment in (
+        "simulation",
+        "processes",
+        "namespaces",
+    )
+
+
+def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
+    """What a history of this campaign must hold, unless the harness did not look: see checkers/engine/evidence.py."""
+    if lives:  # there is a master to be asked
+        yield "look_up"
+    if campaign.environment == "simulation":  # its nodes keep their logs through every fault
+        yield "recovery"
+    if campaign.client != "own":  # others need not report the rest
+        return
+    yield from ("open", "assign")
+    if any(_has_contents(op) for op in ops if op.f == "consume"):
+        yield "contents"
+    groups = [told[0] for told in groups_of(campaign).values()]
+    if any(told.model != BROADCASTING for told in groups):
+        yield "commit"
+    if any(told.sends_back for told in groups):
+        yield from ("send_back", "try_read")
+    sends = [op for op in ops if op.f == "send" and op.process != NEMESIS]
+    if any(op.type == "ok" and "reply" in op.value for op in sends):
+        yield "answer"
+    undecided = {op.value["key"] for op in sends if op.value.get("state") == "unknown"}
+    if undecided and not undecided.isdisjoint(_delivered(ops)):  # only a broker that asked can know
+        yield "check_back"
+
+
+def _has_contents(op: Op) -> bool:
+    return any(len(row) > TOUCH_WIDTH for row in op.value["messages"])
+
+
+def _delivered(ops: Sequence[Op]) -> Iterator[str]:
+    return (row[0] for op in ops if op.f == "consume" for row in op.value["messages"])
+
+
+def groups_of(campaign: Campaign) -> dict[str, list[Membership]]:
+    """What the members of each group are told; groups in the order of their first members."""
+    groups: dict[str, list[Membership]] = {}
+    for told in WORKLOADS[campaign.workload].members(campaign):
+        groups.setdefault(told.group, []).append(told)
+    return groups
+
+
+def _side_groups(ops: Sequence[Op], *, made_anew: bool = False) -> dict[str, tuple[str, ...]]:
+    """The groups that administrators made beside the load (`harness/environments/side_topics.py`), and their topics.
+
+    `made_anew`: only the group of each topic that was made once the first one had consumed.
+    """
+    made = (op.value["evidence"] for op in ops if op.f in SIDE_STARTS and "evidence" in op.value)
+    return {group: (seen["topic"],) for seen in made for group in seen["groups"][made_anew:]}
+
+
+def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[Membership]]) -> tuple[str, ...]:
+    """The groups whose members share out queues that all of them know, as evenly as can be."""
+    if campaign.auto_topic:
+        return ()
+    return tuple(
+        group
+        for group, told in groups.items()
+        if all(
+            member.strategy in EVEN_STRATEGIES
+            and member.kind not in CHOOSING
+            and member.model != BROADCASTING
+            for member in told
+        )
+    )
+
+
+def _wanted_tags(told: Sequence[Membership]) -> tuple[str, ...] | None:
+    """What a group wants is what all its members want together; None for everything."""
+    if any(member.wanted_tags is None for member in told):
+        return None
+    return tuple(dict.fromkeys(tag for member in told for tag in member.wanted_tags or ()))
+
+
+def _filters(
+    campaign: Campaign, groups: Mapping[str, Sequence[Membership]], ops: Sequence[Op]
+) -> dict[str, Any]:
+    """What each group that filters asks for; of one that changed its filter also what it asked for before, and when
+    the last of its members opened with the new expression."""
+    wanted = {
+        group: tags for group, told in groups.items() if (tags := _wanted_tags(told)) is not None
+    }
+    changed = WORKLOADS[campaign.workload].changed
+    if changed is None or campaign.expressions:
+        return {"wanted_tags": wanted}
+    anew: dict[str, list[Membership]] = {}
+    for number in range(campaign.consumers):
+        told = changed(campaign, number)
+        anew.setdefault(told.group, []).append(told)
+    first: dict[tuple[str, str, str | None], int] = {}  # group, expression, node
+    for op in ops:
+        if op.f == "open" and op.type == "ok" and "expression" in op.value:
+            first.setdefault((op.value["group"], op.value["expression"], op.node), op.time_ns)
+    moments = {
+        group: max(of_group)
+        for group, told in anew.items()
+        if (of_group := [at for key, at in first.items() if key[:2] == (group, told[0].expression)])
+    }
+    return {
+        "wanted_tags": {**wanted, **{group: _wanted_tags(anew[group]) for group in moments}},
+        "wanted_before": {group: wanted[group] for group in moments},
+        "filters_changed_ns": moments,
+    }
+
+
+def _broker_facts(campaign: Campaign) -> dict[str, Any]:
+    properties = dict(campaign.broker_properties)
+    return {
+        "delay_levels_ms": delay_levels_ms(campaign),
+        "check_after_s": int(properties.get("transactionTimeOut", 6000)) / 1000,
+        "check_max": int(properties.get("transactionCheckMax", 15)),
+        "check_every_s": int(properties.get("transactionCheckInterval", 60_000)) / 1000,
+        "slave_behind_max_bytes": int(properties.get("haSlaveFallbehindMax", 256 << 20)),
+        "timings": timings_of(campaign),
+    }
+
+
+def timings_of(campaign: Campaign) -> Timings:
+    """The timings of the run: what the properties of brokers change, and otherwise the defaults of RocketMQ.
+
+    Of an option that changes under load the wider timing counts, for the whole run.
+    """
+    properties = dict(campaign.broker_properties)
+    changes = [option_of(one) for one in campaign.plan if one.kind == OptionsChange.name]
+    later = ({**properties, name: value} for name, value in changes)
+    found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
+    faithful = campaign.mode == "faithful"
+    if faithful and (not campaign.policies or METADATA_POLICY in campaign.policies):
+        return replace(found, write_back_s=WRITE_BACK_S)
+    return found
+
+
+def _wider(one: Timings, other: Timings) -> Timings:
+    longest = {
+        field.name: max(getattr(one, field.name), getattr(other, field.name))
+        for field in fields(Timings)
+    }
+    return Timings(
+        **{**longest, "members_notified": one.members_notified and other.members_notified}
+    )
+
+
+def _timings_under(properties: Mapping[str, str]) -> Timings:
+    usual = Timings()
+    return replace(
+        usual,
+        members_notified=properties.get("notifyConsumerIdsChangedEnable", "true") == "true",
+        offset_persist_s=_seconds(
+            properties, "flushConsumerOffsetInterval", usual.offset_persist_s
+        ),
+        flush_timeout_s=_seconds(properties, "syncFlushTimeout", usual.flush_timeout_s),
+        slave_timeout_s=_seconds(properties, "slaveTimeout", usual.slave_timeout_s),
+        ha_silence_s=_seconds(properties, "haHousekeepingInterval", usual.ha_silence_s),
+        register_s=_seconds(properties, "registerNameServerPeriod", usual.register_s),
+        poll_s=usual.poll_s
+        if properties.get("longPollingEnable", "true") == "true"
+        else _seconds(properties, "shortPollingTimeMills", SHORT_POLLING_S),
+    )
+
+
+def _seconds(properties: Mapping[str, str], name: str, usual_s: float) -> float:
+    return int(properties[name]) / 1000 if name in properties else usual_s
+
+
+def _exits(ops: Sequence[Op]) -> Iterator[NodeExit]:
+    for op in ops:
+        if op.process == NEMESIS and op.f == "node_exit":
+            yield NodeExit(node=str(op.node), time_ns=op.time_ns, error=str(op.error))
+
+
+def _clock_uncertainty(ops: Sequence[Op]) -> dict[str, int]:
+    """Of each client node the most that a stamp of its events may be off."""
+    found: dict[str, int] = {}
+    for op in ops:
+        if op.stamp is not None and op.node is not None:
+            found[op.node] = max(found.get(op.node, 0), op.stamp.within_ns)
+    return found
+
+
+def _is_permanent(record: FaultRecord) -> bool:
+    return fault_named(record.planned.kind).permanent
+
+
+def _fault_facts(record: FaultRecord) -> FaultFacts:
+    kind = record.planned.kind
+    return FaultFacts(
+        fault_id=str(record.planned.fault_id),
+        kind=kind.replace("-", "_"),
+        targets=record.planned.targets,
+        fired_ns=record.fired_ns,
+        bitten_ns=record.struck_ns if record.bitten else None,
+        healed_ns=record.healed_ns,
+        permanent=_is_permanent(record),
+        error=record.error,
+        affects=fault_named(kind).affects,
+        links=fault_named(kind).links(record.planned),
+        records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
+        struck=tuple(_struck(record)),
+    )
+
+
+def _struck(record: FaultRecord) -> Iterator[Struck]:
+    """When each target was struck, of a fault that says how long before its last strike, or its heal, that was."""
+    for name, at_ns in (("struck", record.struck_ns), ("struck_at_heal", record.healed_ns)):
+        for found in record.evidence.get(name, ()) if at_ns is not None else ():
+            ended_ago_ns, affects = found.get("ended_ago_ns"), found.get("affects")
+            yield Struck(
+                node=found["node"],
+                start_ns=at_ns - found["began_ago_ns"],
+                end_ns=None if ended_ago_ns is None else at_ns - ended_ago_ns,
+                affects=None if affects is None else tuple(affects),
+            )

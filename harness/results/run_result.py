@@ -1,0 +1,45 @@
+"""What a run leaves behind: its verdict and everything the verdict rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import SENDS, messages_in
+from staticfire.checkers.verdicts.compose import RunVerdict
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.recording.nemesis import FaultRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """What is kept of a server: its log, and its files by path unless the run was valid."""
+
+    name: str
+    log: list[dict[str, Any]]
+    store: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """Everything that is known at the end of a run."""
+
+    campaign: Campaign
+    verdict: RunVerdict
+    facts: RunFacts
+    ops: list[Op]
+    observations: list[dict[str, Any]]
+    faults: list[FaultRecord]
+    digest: str  # of everything that happened, history included
+    nodes: list[NodeRecord]  # of servers
+    interrupted: bool = False  # the user ended the load early
+    up_s: float  # until every broker served
+    run_s: float
+
+    @property
+    def acknowledged(self) -> int:
+        """Messages of sends that ended well."""
+        return sum(messages_in(op) for op in self.ops if op.f in SENDS and op.type == "ok")

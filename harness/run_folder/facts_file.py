@@ -1,0 +1,24 @@
+"""The facts of a run for `staticfire analyze`: what it wrote down, or what can be told of one that broke off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.schema import FOLDER
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.harness.recording.nemesis import records_of
+from staticfire.harness.results.facts import run_facts
+from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder
+from staticfire.spark_analysis.runs.inputs import FACTS_FILE, VERDICT_FILE, read_facts
+
+
+def facts_of_run(run: Path) -> RunFacts:
+    """Raises HistoryError, RunFolderError, OSError."""
+    told = any((run / name).exists() for name in (FACTS_FILE, VERDICT_FILE))
+    if told or not (run / CAMPAIGN_FILE).exists():
+        return read_facts(run)
+    campaign = RunFolder(run).read_campaign()
+    events = ColumnarHistory(run / FOLDER).events()
+    return replace(run_facts(campaign, records_of(campaign.plan, events), events), unfinished=True)

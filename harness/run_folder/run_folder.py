@@ -1,0 +1,251 @@
+"""The folder of one run: `runs/<time>-<workload>-<seed>/` with everything to judge and to repeat it.
+
+campaign.toml, faults.jsonl, history.jsonl, history.parquet/ (the same as columns), observations.jsonl, verdict.json;
+nodes/<name>/ with the log of each server and, unless the run was valid, its files.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from staticfire.checkers.formats.columnar.checksums import (
+    verify_checksums,
+    verify_columns,
+    with_checksums,
+)
+from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.model.history import HistoryError
+from staticfire.checkers.model.plain_files import plain_size, read_plain
+from staticfire.harness.campaign.campaign import LATER_OPTIONS, Campaign, CampaignError
+from staticfire.harness.campaign.file import read_options
+from staticfire.harness.diagnoses.catalogue import diagnose
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.recording.columns import ColumnKeeper, write_columns
+from staticfire.harness.report.verdict_lines import explanations
+from staticfire.harness.results.run_result import NodeRecord, RunResult
+from staticfire.harness.version import versions
+
+CAMPAIGN_FILE = "campaign.toml"
+CAMPAIGN_BYTES_MAX = 16 << 20
+VERDICT_FILE = "verdict.json"
+
+
+class RunFolderError(HistoryError):
+    """A run folder is missing, half-written or not readable. The text says what is wrong with which file."""
+
+
+class RecordFile(io.BufferedWriter):
+    """A file that a run writes. What cannot be written is a RunFolderError, as is what close() cannot."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path, "w"))
+        self._path = path
+
+    def write(self, data: Any) -> int:
+        with _written(self._path):
+            return super().write(data)
+
+    def flush(self) -> None:
+        with _written(self._path):
+            super().flush()
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunFolderError(
+            f"{path} cannot be written: {error.strerror}; the run is not finished"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    path: Path
+
+    @property
+    def history(self) -> Path:
+        return self.path / "history.jsonl"
+
+    @property
+    def columns(self) -> Path:
+        return self.path / FOLDER
+
+    @property
+    def observations(self) -> Path:
+        return self.path / "observations.jsonl"
+
+    @classmethod
+    def create(cls, root: Path, campaign: Campaign, stamp: str) -> RunFolder:
+        """Make a new folder below `root`; a number is added if that name is taken.
+
+        Raises RunFolderError if it cannot be made.
+        """
+        base = f"{stamp}-{campaign.workload}-{campaign.seed}"
+        for number in range(1000):
+            path = root / (base if number == 0 else f"{base}-{number}")
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise RunFolderError(f"cannot create {path}: {error.strerror}") from error
+            try:
+                (path / CAMPAIGN_FILE).write_text(campaign.to_toml(), encoding="utf-8")
+            except OSError as error:
+                shutil.rmtree(path, ignore_errors=True)
+                raise RunFolderError(f"cannot write into {path}: {error.strerror}") from error
+            return cls(path)
+        raise RunFolderError(f"{root} holds 1000 runs named {base}; choose another --runs folder")
+
+    def discard(self) -> None:
+        """Remove the folder of a run that never began: `analyze` would look for its verdict."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def discard_if_empty(self) -> None:
+        """The same, of a run that has no history."""
+        if not self.history.exists() or not self.history.stat().st_size:
+            self.discard()
+
+    def open_history(self) -> BinaryIO:
+        """What cannot be written to it is a RunFolderError."""
+        return self._record_file(self.history)
+
+    def open_observations(self) -> BinaryIO:
+        """What cannot be written to it is a RunFolderError."""
+        return self._record_file(self.observations)
+
+    @contextmanager
+    def keep_columns(self) -> Iterator[ColumnKeeper]:
+        """The part that keeps the history as columns while it happens. What fails is said, and ends nothing."""
+        keeper = ColumnKeeper(self.columns, self.path.name)
+        try:
+            yield keeper
+        finally:
+            if (reason := keeper.close()) is not None:
+                print(f"staticfire: no columns are kept: {reason}", file=sys.stderr)
+
+    def _record_file(self, path: Path) -> BinaryIO:
+        with _written(path):
+            return RecordFile(path)
+
+    def finish(self, result: RunResult) -> None:
+        """Write what is known only at the end. `verdict.json` comes last: without it a run is half-written.
+
+        Raises RunFolderError.
+        """
+        with _written(self.path):
+            self._finish(result)
+
+    def _finish(self, result: RunResult) -> None:
+        rows = (orjson.dumps(record.to_json()) + b"\n" for record in result.faults)
+        (self.path / "faults.jsonl").write_bytes(b"".join(rows))
+        if not self.columns.exists():  # a real run has kept them as it went
+            write_columns(self.columns, self.path.name, result.ops)
+        for node in result.nodes:
+            self._keep_node(node)
+        document = {
+            "digest": result.digest,
+            "versions": versions(),
+            "up_s": result.up_s,
+            "run_s": result.run_s,
+            "facts": result.facts.to_json(),
+            "verdict": result.verdict.to_json(),
+            "diagnoses": [*explanations(result.verdict), *diagnose(result)],
+        }
+        document = with_checksums(document, self.path)
+        half_written = self.path / f"{VERDICT_FILE}.tmp"
+        half_written.write_bytes(
+            orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+        )
+        half_written.replace(self.path / VERDICT_FILE)
+
+    def _keep_node(self, node: NodeRecord) -> None:
+        """`nodes/<name>/log.jsonl`, and below `store/` the files of the node if there are any to keep."""
+        folder = self.path / "nodes" / node.name
+        folder.mkdir(parents=True)
+        lines = (orjson.dumps(line) + b"\n" for line in node.log)
+        (folder / "log.jsonl").write_bytes(b"".join(lines))
+        for path, data in node.store.items():
+            target = folder / path.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run came to its verdict."""
+        return (self.path / VERDICT_FILE).exists()
+
+    def read_campaign(self) -> Campaign:
+        """Raises RunFolderError for a missing or damaged campaign.toml."""
+        if not self.path.is_dir():
+            raise RunFolderError(f"{self.path} is not a folder; give the folder of a run")
+        path = self.path / CAMPAIGN_FILE
+        try:
+            if self.history.exists():
+                plain_size(self.history)
+            options = read_options(read_plain(path, CAMPAIGN_BYTES_MAX).decode(), str(path))
+            for field in fields(Campaign):  # what is missing must not be drawn anew
+                if field.name in LATER_OPTIONS:
+                    options.setdefault(field.name, field.default)
+                elif field.name not in options:
+                    raise RunFolderError(
+                        f"{path} lacks {field.name}: it is not the campaign of a run"
+                    )
+            return draw_campaign(options.pop("seed"), options)
+        except OSError as error:
+            raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise RunFolderError(f"{path} is not UTF-8 text") from error
+        except (CampaignError, HistoryError) as error:
+            raise RunFolderError(str(error)) from error
+
+    def read_verdict(self) -> dict[str, Any]:
+        """Raises RunFolderError if the run did not finish or the file is damaged."""
+        path = self.path / VERDICT_FILE
+        try:
+            document = orjson.loads(read_plain(path))
+        except OSError as error:
+            raise RunFolderError(
+                f"{path} cannot be read ({error.strerror}): the run did not finish; "
+                f"`staticfire run --campaign {self.path / CAMPAIGN_FILE}` does it again"
+            ) from error
+        except orjson.JSONDecodeError as error:
+            raise RunFolderError(f"{path} is not valid JSON: {error}") from error
+        except HistoryError as error:
+            raise RunFolderError(str(error)) from error
+        if not isinstance(document, dict) or not {"digest", "facts", "verdict"} <= set(document):
+            raise RunFolderError(f"{path} lacks digest, facts or verdict")
+        return document
+
+    def recorded_by(self) -> str:
+        """Which Staticfire made the run, as the end of a sentence; empty where it did not say.
+
+        Raises RunFolderError.
+        """
+        found = self.read_verdict().get("versions")
+        if not isinstance(found, dict):
+            return ""
+        commit = f" at {found['commit']}" if "commit" in found else ""
+        return f", recorded by staticfire {found.get('staticfire')}{commit} on Python {found.get('python')}"
+
+    def verify(self) -> bool:
+        """Compare every file of the run with its checksum; False for a run that was recorded without checksums.
+
+        Raises RunFolderError, HistoryError that names the file that differs, OSError.
+        """
+        if not verify_checksums(self.read_verdict(), self.path / VERDICT_FILE):
+            return False
+        if (self.columns / MANIFEST).exists():
+            verify_columns(self.columns)
+        return True

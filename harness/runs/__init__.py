@@ -1,0 +1,1 @@
+"""Carries out one campaign, simulated or on real machines."""

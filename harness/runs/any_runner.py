@@ -1,0 +1,21 @@
+"""Runs a campaign where it says: in the simulation or on real machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.results.run_result import RunResult
+
+
+def runner_of(campaign: Campaign, fleet: FleetOptions) -> Callable[..., RunResult]:
+    """`run_simulated` or `run_for_real`, which take the same arguments: campaign, history, observations, progress."""
+    if campaign.environment == "simulation":
+        from staticfire.harness.runs import runner
+
+        return runner.run_simulated
+    from staticfire.harness.runs import real_runner
+
+    return partial(real_runner.run_for_real, fleet_options=fleet)

@@ -1,0 +1,132 @@
+"""A run on real machines: the same phases as in the simulation, by the clock on the wall."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
+
+from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.environments.real.catalogue import DEFAULTS, make_fleet
+from staticfire.harness.environments.real.controls import real_controls
+from staticfire.harness.environments.real.environment import RealEnvironment
+from staticfire.harness.environments.real.machine_provider import Vanishing
+from staticfire.harness.interrupts import Interrupts, say
+from staticfire.harness.machines.errors import EnvironmentFailed
+from staticfire.harness.machines.machine import Place
+from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.recording.recorder import Columns, Recorder
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.results.run_status import Progress, no_progress
+from staticfire.harness.runs.runner import Run
+from staticfire.harness.runs.target_choice import make_target
+from staticfire.harness.targets.target import Target
+
+TICK_S = 0.5  # between two reports of progress
+# After so many seconds of refusals a broker is not waited for. Brokers wait less for each other after a fault
+# (draining.VISIBLE_BOUND_S).
+REFUSING_S = 45
+
+
+def run_for_real(
+    campaign: Campaign,
+    *,
+    history: BinaryIO | None = None,
+    observations: BinaryIO | None = None,
+    columns: Columns | None = None,
+    progress: Progress | None = None,
+    fleet_options: FleetOptions = DEFAULTS,
+) -> RunResult:
+    """Run the campaign in its environment and judge it.
+
+    Ctrl-C, SIGTERM or a closed terminal ends the load: faults are healed, the group drains, and what there is is
+    judged. A second one gives up.
+
+    Raises:
+        RunError: the cluster did not come up.
+        EnvironmentFailed: the machines could not be made.
+        CapabilityMissing: a fault of the plan cannot be carried out here.
+    """
+    try:
+        return asyncio.run(
+            carry_out(
+                campaign,
+                history=history,
+                observations=observations,
+                columns=columns,
+                progress=progress,
+                fleet_options=fleet_options,
+            )
+        )
+    except asyncio.CancelledError:  # by the second Ctrl-C; everything is removed
+        raise KeyboardInterrupt from None
+
+
+async def carry_out(
+    campaign: Campaign,
+    *,
+    history: BinaryIO | None = None,
+    observations: BinaryIO | None = None,
+    columns: Columns | None = None,
+    progress: Progress | None = None,
+    fleet_options: FleetOptions = DEFAULTS,
+) -> RunResult:
+    """`run_for_real` on a loop that is there, in the main thread: signals are handled."""
+    fleet = make_fleet(campaign.environment, fleet_options)
+
+    def target_at(places: Mapping[str, Place]) -> Target:
+        return make_target(campaign, fleet, places, fleet_options)
+
+    clock: list[Callable[[], int]] = []
+    recorder = Recorder(
+        lambda: clock[0](), history=history, observations=observations, columns=columns
+    )
+    environment = RealEnvironment(campaign, recorder, fleet, target_at)
+    clock.append(environment.now_ns)
+    with Interrupts() as interrupts:
+        async with environment:
+            run = Run(
+                environment,
+                real_controls(environment, fleet),
+                progress or no_progress,
+                tick_s=TICK_S,
+                refusing_s=REFUSING_S,
+            )
+            interrupts.run = run
+            try:
+                if isinstance(fleet, Vanishing):
+                    await _run_while_it_is_there(run, recorder, fleet.gone)
+                else:
+                    await run.main()
+                await environment.check()
+                return run.result()  # now: the logs of the nodes go with their machines
+            finally:
+                interrupts.remove_now()
+
+
+async def _run_while_it_is_there(run: Run, recorder: Recorder, gone: asyncio.Future[str]) -> None:
+    """`run.main()`; once the cluster is gone faults are healed, and its answers are not waited for any more.
+
+    Raises EnvironmentFailed if it went before it was up.
+    """
+    main = asyncio.ensure_future(run.main())
+    healed = asyncio.ensure_future(run.healed.wait())
+    try:
+        waited: list[asyncio.Future[Any]] = [main, gone]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if main.done():
+            return await main
+        if not run.is_under_load:
+            raise EnvironmentFailed(gone.result())
+        recorder.record(NEMESIS, "info", CLUSTER_GONE, {"phase": "gone"}, gone.result())
+        say(f"{gone.result()}; what there is is judged")
+        run.cut_short()
+        await asyncio.wait([main, healed], return_when=asyncio.FIRST_COMPLETED)
+        if main.done():
+            await main
+    finally:
+        for task in (main, healed):
+            task.cancel()
+        await asyncio.wait([main, healed])
+    return None

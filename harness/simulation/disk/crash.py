@@ -1,0 +1,152 @@
+"""What a power cut leaves of the changes of a file that were not durable, whether or not a sync was under way.
+
+POSIX promises nothing for them, so every outcome that a drive and a file system can produce must be possible: nothing
+arrived; everything did; a prefix, in order, with its last write torn; or each sector stopped at a version of its own,
+which is what write-back in any order looks like afterwards. Sectors of 512 bytes are atomic, as drives promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from random import Random
+from typing import NamedTuple
+
+from staticfire.harness.simulation.disk.inode import Change, ChangeKind, Content, Inode
+
+SECTOR_SIZE = 512
+
+
+class Survival(IntEnum):
+    """How the unsynced changes of one file fare in a power cut."""
+
+    NOTHING = 0
+    EVERYTHING = 1
+    PREFIX = 2
+    SECTORS = 3
+
+
+class Loss(NamedTuple):
+    """What one file lost: bytes of unsynced writes, and sectors that stopped at an older version."""
+
+    bytes_lost: int
+    sectors_torn: int
+
+
+def draw_below(random: Random, bound: int) -> int:
+    """A whole number in 0..bound-1, by exact arithmetic (the same on every platform)."""
+    return int(random.random() * bound)
+
+
+def lose_power(inode: Inode, random: Random, now_ns: int) -> Loss:
+    """Let the power fail on `inode`: its durable content and its cache become what is found after the restart.
+
+    What a sync in flight covers fares like what no sync covers: any part of it may have arrived.
+    """
+    loss = Loss(0, 0)
+    inode.settle(now_ns)
+    has_undone = inode.undo_after(now_ns)
+    if inode.changes:
+        survival = Survival(draw_below(random, len(Survival)))
+        loss = _SURVIVALS[survival](inode, random)
+    if inode.changes or has_undone or inode.is_cache_stale:
+        inode.cached = inode.durable.copy()
+    inode.is_cache_stale = False
+    inode.unwritable.clear()
+    inode.changes.clear()
+    inode.in_flight.clear()
+    inode.dirty_bytes = 0
+    return loss
+
+
+def tear_offset(offset: int, size: int, random: Random) -> int:
+    """How many bytes of a write of `size` at `offset` arrive when it is interrupted: up to a sector border."""
+    first, last = offset // SECTOR_SIZE, (offset + size) // SECTOR_SIZE
+    border = (first + draw_below(random, last - first + 1)) * SECTOR_SIZE
+    return max(0, border - offset)
+
+
+def _keep_nothing(inode: Inode, random: Random) -> Loss:
+    del random
+    return Loss(inode.dirty_bytes, 0)
+
+
+def _keep_everything(inode: Inode, random: Random) -> Loss:
+    del random
+    for change in inode.changes:
+        inode.durable.apply(change)
+    return Loss(0, 0)
+
+
+def _keep_prefix(inode: Inode, random: Random) -> Loss:
+    kept = draw_below(random, len(inode.changes))
+    arrived = 0
+    for change in inode.changes[:kept]:
+        inode.durable.apply(change)
+        arrived += len(change.data)
+    torn = inode.changes[kept]
+    if torn.kind != ChangeKind.WRITE:
+        return Loss(inode.dirty_bytes - arrived, 0)
+    part = tear_offset(torn.at, len(torn.data), random)
+    if part:
+        inode.durable.write(torn.data[:part], torn.at)
+    return Loss(inode.dirty_bytes - arrived - part, 1 if part else 0)
+
+
+def _keep_sectors(inode: Inode, random: Random) -> Loss:
+    """Size changes are journalled, so a prefix of them survives; each sector of data goes its own way."""
+    changes, durable = inode.changes, inode.durable
+    journalled = draw_below(random, len(changes) + 1)
+    stops, torn = _draw_stops(changes, random)
+    size = durable.size
+    lost = 0
+    for number, change in enumerate(changes):
+        if change.kind == ChangeKind.WRITE:
+            lost += _write_sectors(durable, change, number, stops)
+            if number < journalled:
+                size = max(size, change.at + len(change.data))
+        elif number < journalled:
+            durable.apply(change)
+            size = change.at if change.kind == ChangeKind.TRUNCATE else max(size, change.at)
+    durable.truncate(size)
+    return Loss(lost, torn)
+
+
+def _draw_stops(changes: list[Change], random: Random) -> tuple[dict[int, int], int]:
+    """For each sector written: the number of the last change that reached it (-1: none). And how many are torn."""
+    writers: dict[int, list[int]] = {}
+    for number, change in enumerate(changes):
+        if change.kind != ChangeKind.WRITE or not change.data:
+            continue
+        last = (change.at + len(change.data) - 1) // SECTOR_SIZE
+        for sector in range(change.at // SECTOR_SIZE, last + 1):
+            writers.setdefault(sector, [-1]).append(number)
+    stops = {
+        sector: numbers[draw_below(random, len(numbers))] for sector, numbers in writers.items()
+    }
+    torn = sum(stops[sector] != numbers[-1] for sector, numbers in writers.items())
+    return stops, torn
+
+
+def _write_sectors(durable: Content, change: Change, number: int, stops: dict[int, int]) -> int:
+    """Write the parts of `change` whose sector got as far as it; return the bytes that did not arrive."""
+    start, end = change.at, change.at + len(change.data)
+    lost = 0
+    position = start
+    while position < end:
+        sector = position // SECTOR_SIZE
+        part_end = min(end, (sector + 1) * SECTOR_SIZE)
+        if stops[sector] >= number:
+            durable.write(change.data[position - start : part_end - start], position)
+        else:
+            lost += part_end - position
+        position = part_end
+    return lost
+
+
+_SURVIVALS: dict[Survival, Callable[[Inode, Random], Loss]] = {
+    Survival.NOTHING: _keep_nothing,
+    Survival.EVERYTHING: _keep_everything,
+    Survival.PREFIX: _keep_prefix,
+    Survival.SECTORS: _keep_sectors,
+}

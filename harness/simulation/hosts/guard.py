@@ -1,0 +1,140 @@
+"""Catches code of a simulated process that reaches for the real world: clocks, randomness, files, threads.
+
+The lint finds most of it before; this finds the rest where it happens. While a world runs, the functions below are
+replaced by ones that raise Escape if the caller belongs to a simulated process, and an audit hook does the same for
+files, sockets and child processes. Not caught: names imported before (`from time import time`) and datetime.now.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from staticfire.harness.simulation.scheduling.run_queue import OWNER
+
+CLOCKS = (
+    "time",
+    "time_ns",
+    "monotonic",
+    "monotonic_ns",
+    "perf_counter",
+    "perf_counter_ns",
+    "sleep",
+)
+DRAWS = (
+    "random",
+    "randrange",
+    "randint",
+    "randbytes",
+    "getrandbits",
+    "choice",
+    "choices",
+    "sample",
+    "shuffle",
+    "uniform",
+    "gauss",
+    "seed",
+)
+PATCHES: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
+    (time, "time", CLOCKS),
+    (random, "random", DRAWS),
+    (os, "os", ("urandom", "getpid")),
+    (uuid, "uuid", ("uuid1", "uuid4")),
+    (threading.Thread, "threading.Thread", ("start",)),
+)
+AUDITED = ("open", "os.", "socket.", "subprocess.", "shutil.", "tempfile.", "mmap.")
+# Reading modules and source lines is no business of the node: imports inside functions, tracebacks.
+READERS = ("importlib._bootstrap", "importlib._bootstrap_external", "linecache", "zipimport")
+
+
+class Escape(BaseException):
+    """A simulated process did what the seed does not decide. Not an Exception: no handler may swallow it."""
+
+
+class Guard:
+    """`watch` is active in one world at a time."""
+
+    _active: Guard | None = None
+    _is_hooked = False
+
+    def __init__(self) -> None:
+        self._fail: Callable[[Escape], None] | None = None
+
+    @contextmanager
+    def watch(self, fail: Callable[[Escape], None]) -> Iterator[None]:
+        """Guard the processes of a world; `fail` gets every Escape, so that the run ends even where it was caught."""
+        self._fail = fail
+        originals = [
+            (owner, name, getattr(owner, name)) for owner, _, names in PATCHES for name in names
+        ]
+        Guard._active = self
+        Guard._hook()
+        try:
+            self._patch()
+            yield
+        finally:
+            Guard._active = None
+            for owner, name, original in originals:
+                setattr(owner, name, original)
+
+    def _patch(self) -> None:
+        for owner, label, names in PATCHES:
+            for name in names:
+                setattr(owner, name, self._guarded(getattr(owner, name), f"{label}.{name}"))
+
+    def _guarded(self, original: Callable[..., Any], label: str) -> Callable[..., Any]:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            if is_simulated():
+                self._escape(label)
+            return original(*args, **kwargs)
+
+        return guarded
+
+    def _escape(self, label: str) -> None:
+        escape = Escape(f"{label} was called by {process_name()}: a node gets this from its Env")
+        if self._fail is not None:
+            self._fail(escape)
+        raise escape
+
+    @classmethod
+    def _hook(cls) -> None:
+        if not cls._is_hooked:
+            cls._is_hooked = True
+            sys.addaudithook(cls._audit)  # there is no way to remove it
+
+    @classmethod
+    def _audit(cls, event: str, _: tuple[Any, ...]) -> None:
+        guard = cls._active
+        if guard is None or not event.startswith(AUDITED) or not is_simulated():
+            return
+        if not is_reader(sys._getframe(1)):
+            guard._escape(event)
+
+
+def is_simulated() -> bool:
+    """Whether the code that runs belongs to a simulated process, and not to the harness or the world."""
+    owner = OWNER.get(None)
+    return owner is not None and owner.process is not None
+
+
+def process_name() -> str:
+    process = OWNER.get().process
+    assert process is not None
+    return process.name
+
+
+def is_reader(frame: FrameType | None) -> bool:
+    """Whether this call comes from the import system or from printing a traceback."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") in READERS:
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,286 @@
+"""The asyncio event loop of the simulated world: one object that serves all processes.
+
+It covers what a node needs of asyncio: callbacks, timers, tasks, futures, executors, TCP clients and servers. Which
+process a call belongs to follows from its context (`run_queue.OWNER`); outside of any process it is the harness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.events
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVarTuple, Unpack, cast
+
+from staticfire.harness.simulation.network.server import SimServer
+from staticfire.harness.simulation.network.tls_client import ClientSession
+from staticfire.harness.simulation.network.transport import open_transport
+from staticfire.harness.simulation.scheduling.executor import ExecutorJob
+from staticfire.harness.simulation.scheduling.handles import SimHandle, SimTimerHandle, start_timer
+from staticfire.harness.simulation.scheduling.run_queue import OWNER, RunQueue
+from staticfire.harness.simulation.scheduling.scheduler import Scheduler
+from staticfire.harness.simulation.scheduling.tasks import SimFuture, SimTask
+from staticfire.harness.simulation.scheduling.timing import FREE, Timing
+from staticfire.harness.simulation.scheduling.trace import Trace
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from staticfire.harness.simulation.hosts.process import SimProcess
+    from staticfire.harness.simulation.network.kernel import Kernel
+
+Arguments = TypeVarTuple("Arguments")
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """`stream(purpose)` gives the random numbers of one purpose, `timing` the costs of the processes' loops."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        trace: Trace,
+        timing: Timing,
+        stream: Callable[[str], Random],
+    ) -> None:
+        self.scheduler = scheduler
+        self.trace = trace
+        self.timing = timing
+        self._stream = stream
+        self._next_task = count(1).__next__
+        self._next_future = count(1).__next__
+        self._is_closed = False
+        self._is_running = False
+        self.queues: list[RunQueue] = []
+        self.harness = RunQueue(
+            0, scheduler, trace, FREE, self._stream("schedule/harness").random, self._fail
+        )
+        self.queues.append(self.harness)
+
+    def new_queue(
+        self, name: str, on_error: Callable[[str, BaseException | None], None], process: SimProcess
+    ) -> RunQueue:
+        """Make the run queue of a new process; `name` (with its incarnation) chooses its random numbers."""
+        random = self._stream(f"schedule/{name}").random
+        number = len(self.queues)
+        queue = RunQueue(number, self.scheduler, self.trace, self.timing, random, on_error, process)
+        self.queues.append(queue)
+        return queue
+
+    # --- callbacks and timers -----------------------------------------------------------------------
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> SimHandle:
+        if context is None:
+            context = copy_context()
+        owner = context.get(OWNER) or self.harness
+        handle = SimHandle(callback, args, context)
+        owner.ready.append(handle)
+        if not owner.scheduled:
+            owner.wake()
+        return handle
+
+    # Executor jobs run on the loop's own thread here.
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> SimTimerHandle:
+        delay_ns = int(delay * 1e9)
+        scheduler = self.scheduler
+        when_ns = scheduler.now_ns + scheduler.debt_ns + (delay_ns if delay_ns > 0 else 0)
+        return self._start_timer(when_ns, callback, args, context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> SimTimerHandle:
+        when_ns = -int(-when * 1e9 // 1)  # rounded up, so that time() >= when in the callback
+        return self._start_timer(max(when_ns, self.scheduler.now_ns), callback, args, context)
+
+    def _start_timer(
+        self,
+        when_ns: int,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> SimTimerHandle:
+        if context is None:
+            context = copy_context()
+        owner = context.get(OWNER) or self.harness
+        timer = SimTimerHandle(when_ns, callback, args, context, owner)
+        start_timer(self.scheduler, timer)
+        return timer
+
+    def time(self) -> float:
+        scheduler = self.scheduler
+        return (scheduler.now_ns + scheduler.debt_ns) / 1e9
+
+    # --- futures, tasks, threads --------------------------------------------------------------------
+
+    def create_future(self) -> SimFuture:
+        return SimFuture(self._next_future(), OWNER.get(self.harness), loop=self)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, Any],  # type: ignore[override]  # never a bare generator here
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> SimTask:
+        if context is None:
+            context = copy_context()
+        owner = context.get(OWNER) or self.harness
+        task = SimTask(coro, self._next_task(), owner, loop=self, name=name, context=context)
+        owner.add_task(task)
+        return task
+
+    def run_in_executor(  # type: ignore[override]  # a future of the loop, as BaseEventLoop returns
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Run `func` at a seeded instant. Every executor is the default one; jobs do not wait for a free thread."""
+        del executor
+        owner = OWNER.get(self.harness)
+        delay_ns = owner.executor_delay_ns()
+        job = ExecutorJob(owner, func, args, copy_context(), self.create_future(), delay_ns)
+        job.submit()
+        return job.future
+
+    # --- network ------------------------------------------------------------------------------------
+
+    async def create_server(  # type: ignore[override]
+        self,
+        protocol_factory: ProtocolFactory,
+        host: Any = None,
+        port: Any = None,
+        *,
+        backlog: int = 100,
+        start_serving: bool = True,
+        **options: Any,
+    ) -> SimServer:
+        """Listen. OSError (EADDRINUSE, EADDRNOTAVAIL) as the kernel would raise it."""
+        _refuse(options, allowed=("family", "flags", "reuse_address", "reuse_port"))
+        server = SimServer(self, self._kernel(), protocol_factory, host, port or 0, backlog)
+        if start_serving:
+            await server.start_serving()
+        return server
+
+    async def create_connection(  # type: ignore[override]
+        self,
+        protocol_factory: ProtocolFactory,
+        host: Any = None,
+        port: Any = None,
+        **options: Any,
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Connect, with `ssl` by TLS. OSError (ECONNREFUSED, ETIMEDOUT after 127 s) as the kernel would raise it."""
+        context = options.pop("ssl", None)
+        _refuse(options, allowed=("family", "proto", "flags"))
+        kernel, connected = self._kernel(), self.create_future()
+        owner = OWNER.get(self.harness)
+        socket = kernel.connect(str(host), int(port), owner, connected, copy_context())
+        try:
+            await connected
+        except BaseException:
+            socket.close()
+            raise
+        protocol = protocol_factory()
+        made = self.create_future()
+        transport: asyncio.Transport
+        if context is None:
+            transport = open_transport(self, socket, protocol, made)
+        else:
+            transport = session = ClientSession(self, protocol, context, made)
+            open_transport(self, socket, session)
+        try:
+            await made
+        except BaseException:
+            transport.close()
+            raise
+        return transport, protocol
+
+    def _kernel(self) -> Kernel:
+        process = cast("SimProcess | None", OWNER.get(self.harness).process)
+        if process is None:
+            raise OSError("the harness runs on no host: only processes of a host have a network")
+        if not process.alive:
+            raise OSError(f"process {process.name} has ended")
+        return process.host.kernel
+
+    # --- running ------------------------------------------------------------------------------------
+
+    def run_harness(self, main: Callable[[], Coroutine[Any, Any, Any]], event_limit: int) -> Any:
+        """Run `main` as the harness until it is done; return its result or raise its error."""
+        if asyncio.events._get_running_loop() is not None:
+            raise RuntimeError("a simulated world cannot run inside a running event loop")
+        context = copy_context()
+        context.run(OWNER.set, self.harness)
+        self._is_running = True
+        asyncio.events._set_running_loop(self)
+        try:
+            task = context.run(self.create_task, main(), name="harness/main")
+            task.add_done_callback(self._stop, context=context)
+            self.scheduler.run(event_limit)
+        finally:
+            asyncio.events._set_running_loop(None)
+            self._is_running = False
+        return task.result()
+
+    def _stop(self, _: object) -> None:
+        self.scheduler.stopped = True
+
+    def bury(self) -> None:
+        """Close what is left of every process, with no effect on anything; the loop is closed afterwards."""
+        self._is_closed = True
+        self.scheduler.close()
+        asyncio.events._set_running_loop(self)  # or asyncio makes a real loop for a `finally` block
+        try:
+            for queue in self.queues:
+                queue.bury()
+        finally:
+            asyncio.events._set_running_loop(None)
+
+    def is_running(self) -> bool:
+        return self._is_running
+
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def get_debug(self) -> bool:
+        return False
+
+    # --- errors -------------------------------------------------------------------------------------
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Tell the process whose error was not taken. Finalizers of futures call this in the context of any process."""
+        source = context.get("future") or context.get("task")
+        owner = getattr(source, "owner", None) or OWNER.get(None)
+        if owner is not None and owner.alive and not self._is_closed:
+            owner.on_error(context["message"], context.get("exception"))
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_exception_handler(context)
+
+    def _fail(self, message: str, error: BaseException | None) -> None:
+        """What the harness itself did not catch ends the run."""
+        self.scheduler.fail(error or RuntimeError(message))
+
+
+def _refuse(options: dict[str, Any], allowed: tuple[str, ...]) -> None:
+    given = sorted(name for name, value in options.items() if value is not None)
+    refused = [name for name in given if name not in allowed]
+    if refused:
+        raise NotImplementedError(
+            f"{', '.join(refused)}: the simulated network knows TCP, and TLS of clients"
+        )

@@ -1,0 +1,157 @@
+"""One process of a simulated host, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from staticfire.harness.simulation.hosts.process_log import ProcessLog
+from staticfire.harness.simulation.scheduling.run_queue import OWNER, RunQueue
+from staticfire.system_under_test.env import Env
+
+if TYPE_CHECKING:
+    from staticfire.harness.simulation.hosts.host import Host
+    from staticfire.harness.simulation.hosts.loop import SimLoop
+
+ExitKind = Literal["returned", "raised", "terminated", "killed", "power cut"]
+Main = Callable[[Env], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitStatus:
+    """How a process ended; `error` only if it raised."""
+
+    kind: ExitKind
+    error: BaseException | None = None
+
+
+class SimProcess:
+    """One incarnation of a node. `exit` gets the ExitStatus when it has ended.
+
+    A killed process simply stops: no `finally` block runs and no byte leaves its user-space buffers. What the kernel
+    holds (sent bytes, page cache) survives it, unless the power fails.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        incarnation: int,
+        host: Host,
+        loop: SimLoop,
+        main: Main,
+        env: Env,
+        log: ProcessLog,
+    ) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.host = host
+        self.log = log
+        self.exit: asyncio.Future[ExitStatus] = loop.create_future()
+        self._loop = loop
+        self._main = main
+        self._env = env
+        self._runner: asyncio.Task[None] | None = None
+        self._is_terminating = False
+        self.queue: RunQueue = loop.new_queue(f"{name}/{incarnation}", self._report, process=self)
+        self.context: Context = copy_context()
+        self.context.run(OWNER.set, self.queue)
+
+    @property
+    def alive(self) -> bool:
+        return self.queue.alive
+
+    @property
+    def paused(self) -> bool:
+        return self.queue.paused
+
+    def start_after(self, delay_ns: int) -> None:
+        """Run main `delay_ns` from now: a new process needs a while until its first line."""
+        self._loop.scheduler.at(self._loop.scheduler.now_ns + delay_ns, self._begin)
+
+    def kill(self) -> None:
+        """SIGKILL. The kernel closes its connections (FIN, or RST where bytes were not read)."""
+        self._end(ExitStatus(kind="killed"))
+
+    def terminate(self) -> None:
+        """SIGTERM: main is cancelled and may clean up. Nothing happens before its first line or a second time."""
+        if not self.alive or self._is_terminating:
+            return
+        self._is_terminating = True
+        if self._runner is None:
+            self._end(ExitStatus(kind="terminated"))
+        else:
+            self._runner.cancel()
+
+    def pause(self) -> None:
+        """SIGSTOP: the kernel still accepts connections and acknowledges bytes, but no answer comes."""
+        self.queue.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.queue.resume()
+
+    def lose_power(self) -> None:
+        """Stop at once; not even the kernel says goodbye."""
+        if self.alive:
+            self._stop(ExitStatus(kind="power cut"))
+
+    def exit_by(self, error: SystemExit) -> None:
+        """End because a callback raised SystemExit."""
+        self._end(ExitStatus(kind="raised", error=error))
+
+    def _begin(self, _: object) -> None:
+        if not self.alive:
+            return
+        if self.paused:
+            self.queue.parked.append(lambda: self._begin(None))
+            return
+        self.context.run(self._loop.create_task, self._run(), name=f"{self.name}/main")
+
+    async def _run(self) -> None:
+        """What asyncio.run does: main, then cancel whatever it left behind."""
+        self._runner = (
+            asyncio.current_task()
+        )  # only now: a task cancelled earlier never runs a line
+        error: BaseException | None = None
+        try:
+            await self._main(self._env)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as raised:  # CancelledError too: it is how a terminated main ends
+            error = raised
+        await self._cancel_tasks()
+        self._end(self._status(error))
+
+    def _status(self, error: BaseException | None) -> ExitStatus:
+        if self._is_terminating and (error is None or isinstance(error, asyncio.CancelledError)):
+            return ExitStatus(kind="terminated")
+        if error is None:
+            return ExitStatus(kind="returned")
+        return ExitStatus(kind="raised", error=error)
+
+    async def _cancel_tasks(self) -> None:
+        current = asyncio.current_task()
+        left = [task for task in self.queue.tasks if not task.done() and task is not current]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _end(self, status: ExitStatus) -> None:
+        if self.alive:
+            self._stop(status)
+            self.host.kernel.close_all()
+
+    def _stop(self, status: ExitStatus) -> None:
+        self.queue.die()
+        self.host.disk.release_locks()
+        self._loop.trace.record("exit", self._loop.scheduler.now_ns, self.queue.number, status.kind)
+        if not self.exit.done():  # a caller that waits with a timeout cancels it
+            self.exit.set_result(status)
+
+    def _report(self, message: str, error: BaseException | None) -> None:
+        """Log what no code of the process caught; a real asyncio prints it to stderr and goes on."""
+        self.log.error(message, error=repr(error))

@@ -1,0 +1,89 @@
+"""A simulated world: hosts, a network between them, virtual time, and one seed that decides everything."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, TypeVar
+
+from staticfire.harness.simulation.disk.disk import DiskOptions
+from staticfire.harness.simulation.hosts.guard import Guard
+from staticfire.harness.simulation.hosts.host import Host
+from staticfire.harness.simulation.hosts.loop import SimLoop
+from staticfire.harness.simulation.network.network import Network
+from staticfire.harness.simulation.scheduling.scheduler import Scheduler
+from staticfire.harness.simulation.scheduling.timing import Timing
+from staticfire.harness.simulation.scheduling.trace import Record, Trace
+
+T = TypeVar("T")
+
+EVENT_LIMIT = 1_000_000_000
+
+
+class World:
+    """Everything that a run may depend on comes from `seed`: no clock, no address, no hash order, no environment.
+
+    `guard` raises Escape where a node reaches for the real world; `event_limit` ends a run that would never end.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        trace_level: int = 1,
+        trace_sink: Callable[[Record], None] | None = None,
+        timing: Timing | None = None,
+        guard: bool = True,
+        event_limit: int = EVENT_LIMIT,
+    ) -> None:
+        self.seed = seed
+        self.trace = Trace(trace_level, trace_sink)
+        self.scheduler = Scheduler()
+        self.network = Network(self.stream, self.trace)
+        self.hosts: dict[str, Host] = {}
+        self._streams: dict[str, Random] = {}
+        self._guard = Guard() if guard else None
+        self._event_limit = event_limit
+        self.loop = SimLoop(self.scheduler, self.trace, timing or Timing(), self.stream)  # type: ignore[abstract]
+
+    @property
+    def now_ns(self) -> int:
+        """The time since the start of the world, as the running callback sees it."""
+        return self.scheduler.local_ns()
+
+    def stream(self, purpose: str) -> Random:
+        """The random numbers of one purpose: drawing from them disturbs no other purpose."""
+        found = self._streams.get(purpose)
+        if found is None:
+            found = self._streams[purpose] = Random(0)
+            found.seed(f"{self.seed}/{purpose}", version=2)  # by SHA-512 of the text
+        return found
+
+    def add_host(self, name: str, address: str, *, disk: DiskOptions | None = None) -> Host:
+        """Add a machine, with power and without a process."""
+        host = self.hosts[name] = Host(self, name, address, disk)
+        return host
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run `main` as the harness's own process until it is done, then end the world; a world runs once.
+
+        Raises what `main` raises, Escape, and SimulationError when everybody waits for ever.
+        """
+        if self.loop.is_closed():
+            raise RuntimeError("this world has ended: make a new one for another run")
+        was_collecting = gc.isenabled()
+        gc.disable()  # a collection would run finalizers at moments that no seed decides
+        try:
+            if self._guard is None:
+                return self._run(main)
+            with self._guard.watch(self.scheduler.fail):
+                return self._run(main)
+        finally:
+            self.loop.bury()
+            if was_collecting:
+                gc.enable()
+
+    def _run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        result: T = self.loop.run_harness(main, self._event_limit)
+        return result

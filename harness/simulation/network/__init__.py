@@ -1,0 +1,1 @@
+"""A simulated network: links, TCP, TLS, and asyncio's transports on top."""

@@ -1,0 +1,236 @@
+"""The event loop of one process as the scheduler sees it: a FIFO of callbacks and at most one turn to come.
+
+asyncio promises that callbacks run in the order of call_soon, and transports rely on it; so nothing is shuffled here.
+What the seed varies is how long a turn takes, how soon a sleeping loop wakes up and how late its timers are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from heapq import heappush
+from typing import Protocol
+
+from staticfire.harness.simulation.scheduling.handles import SimHandle, SimTimerHandle
+from staticfire.harness.simulation.scheduling.scheduler import Scheduler
+from staticfire.harness.simulation.scheduling.tasks import SimTask
+from staticfire.harness.simulation.scheduling.timing import Timing
+from staticfire.harness.simulation.scheduling.trace import Trace
+
+# Whose code runs. Tasks and callbacks inherit it with their context, so ownership needs no book-keeping.
+OWNER: ContextVar[RunQueue] = ContextVar("OWNER")
+
+PRUNE_MIN = 64
+
+
+class QueuedProcess(Protocol):
+    """The process that a queue belongs to."""
+
+    name: str
+
+    def exit_by(self, error: SystemExit) -> None:
+        """End the process because a callback or task raised this error."""
+        ...
+
+
+class RunQueue:
+    """Callbacks and tasks of one process.
+
+    `ready` belongs to the hot path of the loop: append to it, then call `wake()` unless `scheduled`. A paused or dead
+    process has `scheduled` set for good: its queue grows and is not run. Nothing of a dead process is released
+    before the end of the run, because releasing a coroutine would run its `finally` blocks.
+    """
+
+    __slots__ = (
+        "_busy_until_ns",
+        "_due",
+        "_is_asleep",
+        "_prune_at",
+        "_random",
+        "_timing",
+        "_trace",
+        "_turn",
+        "alive",
+        "number",
+        "on_error",
+        "parked",
+        "paused",
+        "process",
+        "ready",
+        "scheduled",
+        "scheduler",
+        "tasks",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        scheduler: Scheduler,
+        trace: Trace,
+        timing: Timing,
+        random: Callable[[], float],
+        on_error: Callable[[str, BaseException | None], None],
+        process: QueuedProcess | None = None,
+    ) -> None:
+        self.number = number
+        self.scheduler = scheduler
+        self.process = process
+        self.on_error = on_error
+        self.ready: deque[SimHandle | SimTimerHandle] = deque()
+        self.scheduled = False
+        self.alive = True
+        self.paused = False
+        self.tasks: list[SimTask] = []
+        self.parked: list[Callable[[], None]] = []
+        self._prune_at = PRUNE_MIN
+        self._timing = timing
+        self._trace = trace
+        self._random = random
+        self._busy_until_ns = 0
+        self._due: list[SimTimerHandle] = []  # timers that fell due while it was paused
+        self._is_asleep = False  # when it was paused
+        self._turn = 0
+
+    def enqueue(self, handle: SimHandle) -> None:
+        """Append a callback that the kernel made ready."""
+        self.ready.append(handle)
+        if not self.scheduled:
+            self.wake()
+
+    def enqueue_timer(self, timer: SimTimerHandle) -> None:
+        """Append a due timer. The loop wakes up late for it, but never runs two timers in the wrong order."""
+        if self.paused:
+            self._due.append(timer)
+            return
+        self.ready.append(timer)
+        if not self.scheduled:
+            late = self._random()
+            late *= late
+            self._schedule(int(late * late * self._timing.timer_late_ns))
+
+    def wake(self) -> None:
+        """Schedule a turn of a loop that sleeps."""
+        timing = self._timing
+        self._schedule(timing.wake_min_ns + int(self._random() * timing.wake_spread_ns))
+
+    def _schedule(self, delay_ns: int) -> None:
+        self.scheduled = True
+        scheduler = self.scheduler
+        when_ns = scheduler.now_ns + delay_ns
+        if when_ns < self._busy_until_ns:
+            when_ns = self._busy_until_ns
+        heappush(scheduler.heap, (when_ns, scheduler.next_sequence(), self._run_turn, self._turn))
+
+    def _run_turn(self, turn: int) -> None:
+        if turn != self._turn:  # paused, resumed or killed since it was scheduled
+            return
+        ready, scheduler, labelled = self.ready, self.scheduler, self._trace.labelled
+        waiting = ran = len(ready)
+        self._trace.record(scheduler.now_ns, self.number, ran)
+        debt_ns = 0
+        while waiting:
+            waiting -= 1
+            handle = ready.popleft()
+            if handle.is_cancelled:
+                continue
+            if labelled:
+                self._trace.record("run", label(handle))
+            try:
+                handle.context.run(handle.callback, *handle.args)
+            except (KeyboardInterrupt, SystemExit) as error:
+                self._leave(error)
+            except BaseException as error:  # as asyncio.Handle._run does
+                if self.alive:  # not what a power cut inside a disk call raises
+                    self.on_error("exception in a callback", error)
+            if scheduler.debt_ns or turn != self._turn:
+                # A blocking call stalls the loop: what is left runs when the call has returned.
+                debt_ns, scheduler.debt_ns = scheduler.debt_ns, 0
+                break
+        self._end_turn(turn, ran - waiting, debt_ns)
+
+    def _end_turn(self, turn: int, ran: int, debt_ns: int) -> None:
+        timing = self._timing
+        cost_ns = timing.iteration_min_ns + int(self._random() * timing.iteration_spread_ns)
+        self._busy_until_ns = self.scheduler.now_ns + cost_ns + ran * timing.handle_ns + debt_ns
+        if turn != self._turn:
+            return
+        if self.ready:
+            self._schedule(0)
+        else:
+            self.scheduled = False
+
+    def _leave(self, error: KeyboardInterrupt | SystemExit) -> None:
+        if isinstance(error, KeyboardInterrupt) or self.process is None:
+            raise error
+        self.process.exit_by(error)
+
+    def executor_delay_ns(self) -> int:
+        """Draw how long a thread needs to begin, and the loop to hear of its end."""
+        timing = self._timing
+        return timing.executor_min_ns + int(self._random() * timing.executor_spread_ns)
+
+    def add_task(self, task: SimTask) -> None:
+        """Keep `task` from being released as long as it is pending."""
+        self.tasks.append(task)
+        if len(self.tasks) >= self._prune_at:
+            self.tasks = [task for task in self.tasks if not task.done()]
+            self._prune_at = max(PRUNE_MIN, 2 * len(self.tasks))
+
+    def pause(self) -> None:
+        """Stop between two callbacks (SIGSTOP). Due timers and arrived bytes wait."""
+        if not self.paused:
+            self._is_asleep = not self.scheduled
+        self.paused = True
+        self.scheduled = True
+        self._turn += 1
+
+    def resume(self) -> None:
+        """Go on (SIGCONT); a dead process stays dead."""
+        if not self.alive or not self.paused:
+            return
+        self.paused = False
+        self.scheduled = False
+        self._take_due_timers()
+        parked, self.parked = self.parked, []
+        for restart in parked:
+            restart()
+        if self.ready:
+            self.wake()
+
+    def _take_due_timers(self) -> None:
+        """A loop that was stopped in its sleep wakes up without events (signal(7): EINTR), so timers come first.
+
+        One that was stopped at work asks for events before it looks at the clock, as in every turn.
+        """
+        due, self._due = self._due, []
+        if self._is_asleep:
+            self.ready.extendleft(reversed(due))
+        else:
+            self.ready.extend(due)
+
+    def die(self) -> None:
+        """Run nothing any more."""
+        self.alive = False
+        self.scheduled = True
+        self._turn += 1
+
+    def bury(self) -> None:
+        """After the run: release everything. Coroutines are closed while the loop ignores whatever they ask for."""
+        self.die()
+        while self.tasks:
+            tasks, self.tasks = self.tasks, []
+            for task in tasks:
+                task.discard()
+        self.ready.clear()
+        self._due.clear()
+        self.parked.clear()
+
+
+def label(handle: SimHandle | SimTimerHandle) -> str:
+    """Name a callback without anything that depends on addresses."""
+    callback = handle.callback
+    task = getattr(callback, "__self__", None)
+    if isinstance(task, SimTask):
+        return task.get_name()
+    return getattr(callback, "__qualname__", None) or type(callback).__name__

@@ -1,0 +1,103 @@
+"""The virtual clock and its events: one heap, ordered by time and then by creation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Any
+
+from staticfire.harness.simulation.disk.calls import Call
+from staticfire.harness.simulation.disk.device import PowerCut
+
+Event = tuple[int, int, Callable[[Any], object], Any]
+
+# A heap with fewer cancelled timers than this is never rebuilt (asyncio: _MIN_SCHEDULED_TIMER_HANDLES).
+CANCELLED_MIN = 256
+
+
+class SimulationError(Exception):
+    """The simulated world cannot go on; never the fault of the system under test."""
+
+
+class Scheduler:
+    """Virtual time in integer nanoseconds, starting at 0, and what is to happen when.
+
+    `debt_ns` is time that the callback or executor job that runs right now has already spent in blocking calls:
+    for its own process the time is `now_ns + debt_ns`, while the rest of the world stands at `now_ns`. `job` is the
+    executor job that runs right now.
+    """
+
+    __slots__ = (
+        "cancelled",
+        "debt_ns",
+        "heap",
+        "is_closed",
+        "job",
+        "next_sequence",
+        "now_ns",
+        "stopped",
+    )
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.debt_ns = 0
+        self.job: Call | None = None
+        self.stopped = False
+        self.is_closed = False
+        self.cancelled = 0
+        self.heap: list[Event] = []
+        self.next_sequence = count().__next__
+
+    def at(self, when_ns: int, action: Callable[[Any], object], argument: object = None) -> None:
+        """Call `action(argument)` at `when_ns`, which is not in the past."""
+        heappush(self.heap, (when_ns, self.next_sequence(), action, argument))
+
+    def local_ns(self) -> int:
+        """Return the time as the running callback sees it."""
+        return self.now_ns + self.debt_ns
+
+    def charge(self, cost_ns: int) -> None:
+        """Let the running callback or job have spent `cost_ns` in a blocking call."""
+        if self.is_closed:
+            raise PowerCut  # a `finally` block of a process that the end of the run cut off
+        self.debt_ns += cost_ns
+
+    def close(self) -> None:
+        """End the world: nothing happens any more, and disks refuse what they are asked."""
+        self.is_closed = True
+        self.heap.clear()
+
+    def run(self, event_limit: int) -> None:
+        """Let events happen in order until `stopped`. SimulationError when none is left, or after `event_limit`."""
+        heap, pop = self.heap, heappop
+        self.stopped = False
+        for _ in range(event_limit):
+            if self.stopped:
+                return
+            if not heap:
+                raise SimulationError(
+                    f"no event left at {self.now_ns} ns: everybody waits for ever"
+                )
+            self.now_ns, _, action, argument = pop(heap)
+            action(argument)
+        if not self.stopped:
+            raise SimulationError(
+                f"event_limit of {event_limit} events reached at {self.now_ns} ns"
+            )
+
+    def fail(self, error: BaseException) -> None:
+        """Let `run` raise `error` before any other event happens."""
+        heappush(self.heap, (self.now_ns, -1 - self.next_sequence(), _raise, error))
+
+    def forget_cancelled(self, is_cancelled: Callable[[Event], bool]) -> None:
+        """Count one more cancelled timer, and clear the heap of them once they are the bigger part of it."""
+        self.cancelled += 1
+        if self.cancelled > CANCELLED_MIN and self.cancelled * 2 > len(self.heap):
+            self.heap[:] = [event for event in self.heap if not is_cancelled(event)]
+            heapify(self.heap)
+            self.cancelled = 0
+
+
+def _raise(error: BaseException) -> None:
+    raise error

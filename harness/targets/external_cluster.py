@@ -1,0 +1,58 @@
+"""A cluster that is not ours: its addresses, and our clients of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from staticfire.faults.proxy.rocketmq.addresses import Address
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.machines.machine import Order, Place
+from staticfire.harness.targets.client_processes import ClientProcesses
+from staticfire.harness.targets.interpreter import Interpreter
+from staticfire.harness.targets.own_cluster import OwnCluster, Reach
+
+
+class ForeignCluster:
+    """Implements `staticfire.harness.targets.target.Target`; no server is ever started.
+
+    Args:
+        campaign: what the clients do.
+        places: of the clients.
+        addresses: `host:port` of each server.
+        interpreter: of our clients.
+        reach: what stands between clients and servers.
+    """
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        places: Mapping[str, Place],
+        *,
+        addresses: Mapping[str, str],
+        interpreter: Interpreter,
+        reach: Reach,
+    ) -> None:
+        self._addresses = addresses
+        parsed = {node: Address.parse(text) for node, text in addresses.items()}
+        hosts = {name: place.address for name, place in places.items()}
+        hosts |= {node: str(address).rpartition(":")[0] for node, address in parsed.items()}
+        ports = {node: address.port for node, address in parsed.items()}
+        cluster = OwnCluster(campaign, hosts, reach=reach, ports=ports)
+        self._cluster = cluster
+        self._clients = ClientProcesses(campaign, places, cluster, interpreter)
+
+    def server_address(self, node: str) -> str:
+        return self._addresses[node]
+
+    def store_folder(self, node: str) -> str:
+        raise LookupError(f"the files of {node} are somebody's")
+
+    def server_order(self, node: str, name_servers: Sequence[str]) -> Order:
+        raise LookupError(f"{node} is somebody's")
+
+    def ask_anew(self, node: str) -> None:
+        self._cluster.asks_anew[node] = None
+
+    def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
+        return self._clients.order(node, name_servers)

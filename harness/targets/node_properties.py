@@ -1,0 +1,84 @@
+"""Options of all nodes of a kind, under the names that they have in RocketMQ's `.properties` files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from staticfire.harness.truncated_repr import shown
+from staticfire.system_under_test import config as node_config
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.name_server.config import NameServerConfig
+
+# What a campaign or a local cluster says elsewhere, or what differs from node to node.
+RESERVED_PROPERTIES = frozenset(
+    (
+        "bindAddress",
+        "brokerClusterName",
+        "brokerIP1",
+        "brokerId",
+        "brokerName",
+        "brokerRole",
+        "faithfulPolicies",
+        "flushDiskType",
+        "haMasterAddress",
+        "haPeers",
+        "kvConfigPath",
+        "listenPort",
+        "mappedFileSizeCommitLog",
+        "mode",
+        "namesrvAddr",
+        "storePathRootDir",
+    )
+)
+# Slaves go without: they refuse to start with it.
+MASTER_PROPERTIES = frozenset(("transientStorePoolEnable",))
+# Paths of these that begin so lie in the node's own store: nodes may share a machine.
+STORE_ROOT = "/store"
+PATH_PROPERTIES = frozenset(
+    (
+        "readOnlyCommitLogStorePaths",
+        "storePathCommitLog",
+        "storePathConsumeQueue",
+        "storePathIndex",
+    )
+)
+Config = TypeVar("Config", BrokerConfig, NameServerConfig)
+
+
+def in_store(properties: Iterable[tuple[str, str]], store: str) -> tuple[tuple[str, str], ...]:
+    """The properties of a node whose store is the folder `store`: what lies below `STORE_ROOT` lies there."""
+    return tuple(
+        (name, _in_folder(value, store) if name in PATH_PROPERTIES else value)
+        for name, value in properties
+    )
+
+
+def _in_folder(paths: str, store: str) -> str:
+    return ",".join(
+        store + path.removeprefix(STORE_ROOT) if path.startswith(f"{STORE_ROOT}/") else path
+        for path in paths.split(",")
+    )
+
+
+def with_properties(
+    config: Config, properties: Iterable[tuple[str, str]], known: Mapping[str, node_config.Property]
+) -> Config:
+    """Raises ValueError for a property that there is not, that differs from node to node, or of a bad value."""
+    allowed = sorted(known.keys() - RESERVED_PROPERTIES)
+    properties = tuple(properties)
+    is_slave = isinstance(config, BrokerConfig) and config.is_slave
+    for name, _ in properties:
+        if name not in allowed:
+            raise ValueError(f"unknown property {shown(name)}; there are: {', '.join(allowed)}")
+    try:
+        changes: dict[str, Any] = {
+            known[name].field: known[name].parse(value)
+            for name, value in properties
+            if not (name in MASTER_PROPERTIES and is_slave)
+        }
+        return replace(config, **changes)
+    except ValueError as error:
+        given = ", ".join(f"{name}={value}" for name, value in properties)
+        raise ValueError(f"the properties {shown(given)} cannot be used: {error}") from error

@@ -1,0 +1,68 @@
+"""Processes of this host: parted by a proxy where a plan wants it, and left to themselves where not."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from staticfire.faults.proxy.core.servers import ServerKind
+from staticfire.harness.environments.real.machine_provider import Rerouting
+from staticfire.harness.environments.real.processes import ProcessFleet
+from staticfire.harness.machines.options import FleetOptions
+
+pytestmark = pytest.mark.real
+NODES = ("ns-1", "broker-a-0", "broker-a-1", "producer-1")
+ENVIRONMENT: Any = SimpleNamespace(on_start=None)  # controls only hear of starts
+
+
+def test_without_partitions_nodes_reach_each_other_directly() -> None:
+    async def run() -> None:
+        fleet = ProcessFleet(FleetOptions())
+        await fleet.up(NODES, servers=NODES[:3], needs=frozenset({"process"}))
+        assert (
+            fleet.reach("producer-1", "127.0.0.9:9876", ServerKind.NAME_SERVER) == "127.0.0.9:9876"
+        )
+        assert fleet.controls(ENVIRONMENT).network is None
+        await fleet.down()
+
+    asyncio.run(run())
+
+
+def test_partitions_are_made_by_a_proxy() -> None:
+    async def run() -> None:
+        fleet = ProcessFleet(FleetOptions())
+        assert isinstance(fleet, Rerouting)
+        places = await fleet.up(NODES, servers=NODES[:3], needs=frozenset({"network.drop"}))
+        address = f"{places['ns-1'].address}:9876"
+        told = {node: fleet.reach(node, address, ServerKind.NAME_SERVER) for node in NODES[1:]}
+        assert len({*told.values(), address}) == 4  # each has a door of its own
+        network = fleet.controls(ENVIRONMENT).network
+        assert network is not None
+        try:
+            await network.drop(source="ns-1", target="producer-1")
+            assert await held_back(told["producer-1"], 0.1)
+            assert not await held_back(told["broker-a-1"])
+            await network.heal()
+            assert not await held_back(told["producer-1"])
+        finally:
+            await fleet.down()
+
+    async def held_back(address: str, for_s: float = 20.0) -> bool:
+        """Nobody listens at the real address: whoever hears that is not parted from it."""
+        host, _, port = address.partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            async with asyncio.timeout(for_s):
+                await reader.read(1)
+        except TimeoutError:
+            return True
+        except ConnectionResetError:
+            pass
+        finally:
+            writer.close()
+        return False
+
+    asyncio.run(run())

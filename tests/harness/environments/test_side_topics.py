@@ -1,0 +1,124 @@
+"""Topics beside the load: which brokers take part, and what of them is in the history."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from staticfire.harness.clients.names import ADMIN
+from staticfire.harness.clients.port import Outcome, Request
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.environments.side_topics import MESSAGES, QUEUES, SideTopic
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.simulation.hosts.world import World
+from staticfire.system_under_test.protocol.codes import RequestCode
+
+CAMPAIGN = draw_campaign(1, {"slaves": (0, 0), "replication": "none", "name_servers": 1})
+SENT = Outcome("ok", {"status": "SEND_OK", "queue": 0, "queue_offset": 7, "physical_offset": 1})
+MISSING = Outcome("info", {}, "no answer")
+Act = Callable[[SideTopic], Awaitable[dict[str, Any]]]
+
+
+class Cluster:
+    """Two brokers that do what they are asked; `refused` requests are not answered."""
+
+    campaign = CAMPAIGN
+    shape = CAMPAIGN.shape()
+    queues_max = 1
+
+    def __init__(self, world: World, refused: tuple[str, str] | None) -> None:
+        self.side_topics: list[SideTopic] = []
+        self.orders: list[tuple[str, str]] = []
+        self.committed = 3
+        self._refused = refused
+        self._world = world
+        self.recorder = Recorder(lambda: world.now_ns)
+
+    def is_lost(self, node: str) -> bool:
+        return False
+
+    def server_address(self, node: str) -> str:
+        return node
+
+    async def ready(self, node: str) -> None:
+        """The producer always runs."""
+
+    async def request(self, node: str, request: Request) -> Outcome:
+        what = RequestCode(request["code"]).name if "code" in request else request["f"]
+        where = request["address"] if node == ADMIN else request["broker"]
+        self.orders.append((what, where))
+        if (what, where) == self._refused:
+            return MISSING
+        if what == "queue_state":
+            return Outcome("ok", {"queues": [[q, 0, 3, self.committed] for q in range(QUEUES)]})
+        if what == "read_queue":
+            row = ["side", request["offset"], 1, True, 0]
+            return Outcome("ok", {"messages": [row] if request["offset"] == 3 else []})
+        return SENT if what == "send" else Outcome("ok", {"brokers": {"broker-a": {}}})
+
+
+def made_anew(
+    refused: tuple[str, str] | None = None, act: Act = SideTopic.make_anew
+) -> tuple[Cluster, dict[str, Any]]:
+    world = World(1)
+    cluster = Cluster(world, refused)
+    found: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        side = SideTopic(cast(Environment, cluster), 4)
+        found.append(await act(side))
+
+    world.run(main)
+    return cluster, found[0]
+
+
+def test_former_sends_are_in_no_history_and_the_others_are() -> None:
+    cluster, evidence = made_anew()
+    assert evidence["bitten"]
+    assert evidence["brokers"] == ["broker-a", "broker-b"]
+    assert evidence["former"] == 2 * MESSAGES
+    sends = [op.value["key"] for op in cluster.recorder.ops if op.type == "ok"]
+    assert len(sends) == 2 * MESSAGES
+    assert all(key.startswith("side-4-") for key in sends)
+
+
+def test_the_topic_is_deleted_between_the_former_sends_and_the_others() -> None:
+    cluster, _ = made_anew()
+    of_one = [what for what, where in cluster.orders if where in ("broker-a", "broker-a-0")]
+    deleted = of_one.index("DELETE_TOPIC_IN_BROKER")
+    assert of_one[:deleted].count("send") == of_one[deleted:].count("send") == MESSAGES
+    assert "create_topic" in of_one[deleted:]
+    assert ("DELETE_TOPIC_IN_NAMESRV", "ns-1") in cluster.orders
+
+
+@pytest.mark.parametrize("what", ["create_topic", "DELETE_SUBSCRIPTIONGROUP", "queue_state"])
+def test_a_broker_that_does_not_answer_takes_no_part(what: str) -> None:
+    cluster, evidence = made_anew((what, "broker-b-0"))
+    assert evidence["brokers"] == ["broker-a"]
+    assert {op.value["broker"] for op in cluster.recorder.ops} == {"broker-a"}
+
+
+def test_a_broker_of_which_it_is_not_known_what_it_holds_takes_no_part() -> None:
+    _, evidence = made_anew(("send", "broker-b"))
+    assert evidence["brokers"] == ["broker-a"]
+
+
+def test_offsets_are_cloned_where_the_group_has_consumed() -> None:
+    cluster, evidence = made_anew(act=SideTopic.clone_offsets)
+    assert evidence["cloned"] == 2 * QUEUES
+    assert evidence["bitten"]
+    of_one = [what for what, where in cluster.orders if where in ("broker-a", "broker-a-0")]
+    cloned = of_one.index("CLONE_GROUP_OFFSET")
+    assert of_one[cloned - QUEUES : cloned] == ["UPDATE_CONSUMER_OFFSET"] * QUEUES
+    assert of_one[:cloned].count("send") == of_one[cloned:].count("send") == MESSAGES
+
+
+@pytest.mark.parametrize("what", ["CLONE_GROUP_OFFSET", "UPDATE_CONSUMER_OFFSET"])
+def test_a_clone_that_is_not_sure_is_not_used(what: str) -> None:
+    cluster, evidence = made_anew((what, "broker-b-0"), SideTopic.clone_offsets)
+    assert evidence["brokers"] == ["broker-a", "broker-b"]
+    assert evidence["cloned"] == QUEUES
+    assert cluster.orders.count((what, "broker-b-0")) == 1

@@ -1,0 +1,71 @@
+"""A node as a process of this machine: a start that is cancelled half way leaves no process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from staticfire.harness.machines.local import LocalPlace
+from staticfire.harness.machines.machine import Order
+
+pytestmark = pytest.mark.real
+
+
+def test_a_cancelled_launch_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[asyncio.subprocess.Process] = []
+    spawn = asyncio.create_subprocess_exec
+
+    async def spawn_slowly(*argv: str, **options: object) -> asyncio.subprocess.Process:
+        process = await spawn(*argv, **options)  # type: ignore[arg-type]
+        started.append(process)
+        await asyncio.sleep(0)  # here the launch is cancelled
+        return process
+
+    async def run() -> None:
+        place = LocalPlace("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        order = Order(argv=(sys.executable, "-c", "import time; time.sleep(60)"))
+        launching = asyncio.ensure_future(place.launch(order))
+        while not started:
+            await asyncio.sleep(0)
+        launching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await launching
+        assert await started[0].wait() == -9
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", spawn_slowly)
+    asyncio.run(run())
+
+
+def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "accounts" / "plain_acl.yml"
+
+    async def launch(data: bytes) -> None:
+        place = LocalPlace("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        process = await place.launch(Order(argv=("true",), kept={str(path): data}))
+        assert await process.wait() == "status 0"
+
+    asyncio.run(launch(b"first"))
+    asyncio.run(launch(b"second"))
+    assert path.read_bytes() == b"first"
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_kill_reaches_what_a_command_has_started(tmp_path: Path) -> None:
+    async def run() -> bytes:
+        place = LocalPlace("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        script = "echo up; sleep 60 & wait"
+        process = await place.launch(Order(argv=("sh", "-c", script)))
+        assert await process.output.readline() == b"up\n"
+        assert await process.signal(signal.SIGKILL)
+        async with asyncio.timeout(10):  # the child holds the pipe as long as it lives
+            left = await process.output.read()
+            assert await process.wait() == "SIGKILL"
+            return left
+
+    assert asyncio.run(run()) == b""

@@ -1,0 +1,58 @@
+"""Answers of name servers are written down when they change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from staticfire.faults.model.shape import ClusterShape
+from staticfire.harness.clients.port import Outcome
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.observers.route_watch import RouteWatch
+from staticfire.harness.recording.recorder import Recorder
+
+
+class Cluster:
+    """Two name servers, one of which never answers."""
+
+    def __init__(self) -> None:
+        self.campaign = draw_campaign(1, {"name_servers": 2, "slaves": [1]})
+        self.shape: ClusterShape = self.campaign.shape()
+        self.recorder = Recorder(lambda: 0)
+        self.down: set[str] = set()
+        self.addresses = {"0": f"at {self.shape.brokers[0].node}", "7": "elsewhere:1"}
+
+    def server_address(self, node: str) -> str:
+        return f"at {node}"
+
+    def is_foreign(self, node: str) -> bool:
+        return False
+
+    def states(self) -> dict[str, str]:
+        return {b.node: "down" if b.node in self.down else "up" for b in self.shape.brokers}
+
+    async def request(self, node: str, request: dict[str, Any]) -> Outcome:
+        if request["address"] == f"at {self.shape.name_servers[1]}":
+            return Outcome("info", {}, "no answer")
+        return Outcome("ok", {"brokers": {"b": self.addresses}})
+
+
+def test_what_changes_is_written_down() -> None:
+    cluster = Cluster()
+    first, other = (broker.node for broker in cluster.shape.brokers[:2])
+
+    async def main() -> None:
+        watch = RouteWatch(cast(Environment, cluster))
+        await watch.look()
+        await watch.look()
+        cluster.down.add(other)
+        await watch.look()
+        await watch.look(last=True)
+
+    asyncio.run(main())
+    seen = cluster.recorder.observations
+    answered = [of for of in seen if of["node"] == cluster.shape.name_servers[0]]
+    assert [of["up"] for of in answered] == [[first, other], [first], [first]]
+    assert answered[0]["brokers"] == {"b": {"0": first, "7": "elsewhere:1"}}
+    assert {of["brokers"] is None for of in seen if of not in answered} == {True}

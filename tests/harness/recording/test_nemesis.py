@@ -1,0 +1,135 @@
+"""The nemesis: every fault of the plan is fired and healed on time, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import ClassVar
+
+import pytest
+
+from staticfire.checkers.model.history import NEMESIS
+from staticfire.faults.model.capabilities import Controls, Evidence
+from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.recording.nemesis import FaultRecord, Nemesis, records_of
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.simulation.hosts.world import World
+
+
+class Scripted(Fault):
+    """Does nothing but say when; `params` may ask it to fail or not to bite."""
+
+    name: ClassVar[str] = "scripted"
+    summary: ClassVar[str] = "for this test"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def draw(self, random: Random, situation: Situation) -> Strike | None:
+        return None
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        if planned.params.get("fails") == "fire":
+            raise OSError("no such device")
+        return {"mark": planned.fault_id}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        if planned.params.get("fails") == "heal":
+            raise KeyError("gone")
+        assert fired == {"mark": planned.fault_id}
+        return {"bitten": planned.params.get("bites", True)}
+
+
+@pytest.fixture(autouse=True)
+def _scripted_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAULTS, Scripted.name, Scripted())
+
+
+def planned(fault_id: int, at_s: float, duration_s: float, **params: object) -> PlannedFault:
+    return PlannedFault(
+        fault_id=fault_id,
+        kind="scripted",
+        at_s=at_s,
+        duration_s=duration_s,
+        targets=("broker-a-0",),
+        params=params,
+    )
+
+
+def strike(*plan: PlannedFault) -> tuple[Recorder, list[FaultRecord]]:
+    """Carry out a plan that starts 10 virtual seconds into the run."""
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    nemesis = Nemesis(plan, Controls(), recorder, lambda: world.now_ns)
+
+    async def main() -> None:
+        await asyncio.sleep(10.0)
+        await nemesis.run()
+
+    world.run(main)
+    return recorder, nemesis.records
+
+
+def test_a_plan_stands_still_while_servers_boot() -> None:
+    """From second 12 to 16 a server boots: what was due at 13 comes at 17, and the rest is put off, too."""
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+
+    def booting_ns() -> int:
+        return min(max(world.now_ns - 12 * 10**9, 0), 4 * 10**9)
+
+    plan = (planned(1, 1.0, 5.0), planned(2, 3.0, 1.0))
+    nemesis = Nemesis(plan, Controls(), recorder, lambda: world.now_ns, booting_ns=booting_ns)
+
+    async def main() -> None:
+        await asyncio.sleep(10.0)
+        await nemesis.run()
+
+    world.run(main)
+    assert diary(recorder) == ["11 fired 1", "17 fired 2", "18 healed 2", "20 healed 1"]
+    assert nemesis.late_ns() == 4 * 10**9
+
+
+def diary(recorder: Recorder) -> list[str]:
+    """`second phase id` of each op."""
+    return [
+        f"{op.time_ns / 1e9:.0f} {op.value['phase']} {op.value['fault_id']}" for op in recorder.ops
+    ]
+
+
+def test_faults_fire_and_heal_by_the_time_of_the_load() -> None:
+    recorder, _ = strike(planned(1, 1.0, 5.0), planned(2, 3.0, 1.0))
+    assert diary(recorder) == ["11 fired 1", "13 fired 2", "14 healed 2", "16 healed 1"]
+    assert {(op.process, op.type) for op in recorder.ops} == {(NEMESIS, "info")}
+    assert [op.f for op in recorder.ops] == ["start_scripted"] * 2 + ["stop_scripted"] * 2
+
+
+def test_a_record_says_what_came_of_its_fault() -> None:
+    _, [record, idle] = strike(planned(1, 1.0, 5.0), planned(2, 3.0, 1.0, bites=False))
+    assert (record.bitten, idle.bitten) == (True, False)
+    assert record.fired_ns is not None
+    assert record.healed_ns is not None
+    assert record.healed_ns - record.fired_ns == pytest.approx(5e9, rel=0.01)
+    assert record.to_json()["evidence"] == {"bitten": True}
+
+
+@pytest.mark.parametrize("where", ["fire", "heal"])
+def test_an_error_in_one_fault_is_written_down_and_the_others_go_on(where: str) -> None:
+    recorder, [broken, sound] = strike(planned(1, 1.0, 1.0, fails=where), planned(2, 3.0, 1.0))
+    assert broken.error is not None
+    assert broken.healed_ns is None
+    assert not broken.bitten
+    assert (sound.error, sound.bitten) == (None, True)
+    failed = [op for op in recorder.ops if op.value["phase"] == "failed"]
+    assert [op.value["evidence"] for op in failed] == [{"error": broken.error}]
+    read_back = records_of([broken.planned], recorder.ops)
+    assert [record.error for record in read_back] == [broken.error]
+
+
+def test_records_can_be_read_back_from_a_history() -> None:
+    plan = (planned(1, 1.0, 5.0), planned(2, 3.0, 1.0, bites=False), planned(3, 9.0, 1.0))
+    recorder, records = strike(*plan)
+    broken_off = [op for op in recorder.ops if op.time_ns < 18e9]  # before the third
+    first, second, third = records_of(plan, broken_off)
+    assert (first.bitten, second.bitten, third.bitten) == (True, False, False)
+    assert first.healed_ns == records[0].healed_ns
+    assert (third.fired_ns, third.healed_ns) == (None, None)

@@ -1,0 +1,182 @@
+"""What the harness tells the checkers: every fault by the name under which the promises know it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from staticfire.checkers.guarantees.facts import Struck
+from staticfire.checkers.guarantees.promises import DAMAGE_OF_FAULT, STRIKES_LATER, Damage
+from staticfire.checkers.model.history import NEMESIS, Op
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.results.facts import run_facts, timings_of
+
+CAMPAIGN: Campaign = draw_campaign(1, {"slaves": (1, 1), "replication": "sync", "plan": ()})
+
+
+def record(kind: str, *targets: str) -> FaultRecord:
+    params = {"drop": [["broker-a-0", "broker-a-1"]]}  # of partitions
+    planned = PlannedFault(
+        fault_id=7, kind=kind, at_s=1.0, duration_s=1.0, targets=targets, params=params
+    )
+    return FaultRecord(planned=planned, fired_ns=5, struck_ns=6, healed_ns=9, bitten=True)
+
+
+def kinds_told(names: list[str]) -> set[str]:
+    facts = run_facts(CAMPAIGN, [record(name) for name in names], [])
+    return {fault.kind for fault in facts.faults}
+
+
+def test_the_promises_know_the_damage_of_every_destructive_fault() -> None:
+    told = kinds_told([fault.name for fault in FAULTS.values() if fault.destructive])
+    assert told == {kind for kind, damage in DAMAGE_OF_FAULT.items() if damage > Damage.PROCESS}
+
+
+def test_the_promises_know_no_fault_that_is_not_there() -> None:
+    assert set(DAMAGE_OF_FAULT) | STRIKES_LATER <= kinds_told(list(FAULTS))
+
+
+def test_a_broker_whose_master_disk_is_lost_need_not_serve() -> None:
+    facts = run_facts(CAMPAIGN, [record("disk-lost", "broker-a-0")], [])
+    assert facts.living == ("broker-b",)
+    assert [fault.permanent for fault in facts.faults] == [True]
+
+
+def test_targets_are_struck_as_long_ago_as_the_evidence_says() -> None:
+    rolled = record("rolling-restart", "b", "a")
+    rolled.struck_ns = 100
+    rolled.evidence = {
+        "struck": [
+            {"node": "ns", "began_ago_ns": 90},
+            {"node": "b", "began_ago_ns": 80, "ended_ago_ns": 30},
+        ]
+    }
+    [fault] = run_facts(CAMPAIGN, [rolled], []).faults
+    assert fault.struck == (
+        Struck(node="ns", start_ns=10),
+        Struck(node="b", start_ns=20, end_ns=70),
+    )
+
+
+def test_a_target_may_be_struck_again_at_the_heal_and_in_another_way() -> None:
+    split = record("split-name-servers", "b", "c")
+    split.struck_ns, split.healed_ns = 100, 200
+    split.evidence = {
+        "struck": [{"node": "b", "began_ago_ns": 90, "affects": ["routes"]}],
+        "struck_at_heal": [
+            {"node": "b", "began_ago_ns": 30, "ended_ago_ns": 10, "affects": ["stops"]}
+        ],
+    }
+    [fault] = run_facts(CAMPAIGN, [split], []).faults
+    assert fault.struck == (
+        Struck(node="b", start_ns=10, affects=("routes",)),
+        Struck(node="b", start_ns=170, end_ns=190, affects=("stops",)),
+    )
+
+
+def test_what_failed_says_why() -> None:
+    failed = record("kill", "broker-a-0")
+    failed.error = "KeyError: 'gone'"
+    [fault] = run_facts(CAMPAIGN, [failed], []).faults
+    assert (fault.fault_id, fault.error) == ("7", "KeyError: 'gone'")
+
+
+@pytest.mark.parametrize(
+    ("option", "field", "value"),
+    [
+        ("longPollingEnable=false", "poll_s", 1.0),
+        ("registerNameServerPeriod=60000", "register_s", 60.0),
+        ("notifyConsumerIdsChangedEnable=false", "members_notified", False),
+        ("slaveReadEnable=true", "poll_s", 0.0),
+    ],
+)
+def test_of_an_option_that_changes_the_wider_timing_counts(
+    option: str, field: str, value: object
+) -> None:
+    change = PlannedFault(
+        fault_id=1,
+        kind="options-change",
+        at_s=1.0,
+        duration_s=1.0,
+        targets=(),
+        params={"option": option},
+    )
+    assert getattr(timings_of(replace(CAMPAIGN, plan=(change,))), field) == value
+
+
+def test_an_option_that_changes_to_a_shorter_timing_widens_nothing() -> None:
+    properties = (("registerNameServerPeriod", "120000"),)
+    change = PlannedFault(
+        fault_id=1,
+        kind="options-change",
+        at_s=1.0,
+        duration_s=1.0,
+        targets=(),
+        params={"option": "registerNameServerPeriod=60000"},
+    )
+    campaign = replace(CAMPAIGN, broker_properties=properties, plan=(change,))
+    assert timings_of(campaign).register_s == 120.0
+
+
+@pytest.mark.parametrize(
+    ("mode", "policies", "write_back_s"),
+    [
+        ("hardened", (), 0.0),
+        ("faithful", (), 35.0),
+        ("faithful", ("metadata_file",), 35.0),
+        ("faithful", ("visible_end",), 0.0),
+    ],
+)
+def test_offsets_that_are_not_fsynced_are_with_the_page_cache_for_a_while(
+    mode: str, policies: tuple[str, ...], write_back_s: float
+) -> None:
+    campaign = replace(CAMPAIGN, mode=mode, policies=policies)
+    assert timings_of(campaign).write_back_s == write_back_s
+
+
+def test_groups_beside_the_load_are_known_to_the_checkers() -> None:
+    evidence = {"topic": "T-side-7", "groups": ["g-side-7", "g-side-7-again"]}
+    started = Op(
+        index=0,
+        time_ns=1,
+        process=NEMESIS,
+        type="info",
+        f="start_topic-anew",
+        value={"fault_id": 7, "evidence": evidence},
+    )
+    facts = run_facts(CAMPAIGN, [], [started])
+    groups = facts.groups
+    assert facts.late_groups == ("g-side-7-again",)
+    assert groups["g-side-7"] == groups["g-side-7-again"] == ("T-side-7",)
+    assert set(groups) - set(run_facts(CAMPAIGN, [], []).groups) == set(evidence["groups"])
+
+
+def opened(at_s: int, node: str, group: str, expression: str) -> Op:
+    value = {"group": group, "topic": "T", "expression": expression}
+    return Op(
+        index=0, time_ns=at_s, process=1, type="ok", f="open", value=value, error=None, node=node
+    )
+
+
+def test_a_filter_has_changed_when_the_last_member_asks_anew() -> None:
+    campaign = draw_campaign(1, {"workload": "filtered", "consumers": 4, "plan": ()})
+    group, sql = "staticfire-group", "staticfire-group-sql"
+    before = run_facts(campaign, [], [opened(1, "consumer-1", group, "red || Aa")])
+    assert before.wanted_tags == {group: ("red", "Aa"), sql: ("green", "blue", "Aa")}
+    assert before.filters_changed_ns == {}
+    ops = [
+        opened(1, "consumer-1", group, "red || Aa"),
+        opened(5, "consumer-1", group, "green || Aa"),
+        opened(7, "consumer-3", group, "green || Aa"),
+        opened(9, "consumer-1", group, "green || Aa"),  # after a crash
+    ]
+    after = run_facts(campaign, [], ops)
+    assert after.wanted_tags == {group: ("green", "Aa"), sql: ("green", "blue", "Aa")}
+    assert after.wanted_before == {group: ("red", "Aa")}
+    assert after.filters_changed_ns == {group: 7}
+    assert type(after).from_json(after.to_json()) == after
