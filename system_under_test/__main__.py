@@ -20,17 +20,24 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from staticfire.system_under_test import config, option_values, policies
+from staticfire.system_under_test.broker.append_pipeline.flush import StoreFailed
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.broker.flush import StoreFailed
-from staticfire.system_under_test.env import Env, TlsError
-from staticfire.system_under_test.loop_errors import LoopErrors
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.broker.policies.policies import broker_policies
+from staticfire.system_under_test.configuration import config, option_values
+from staticfire.system_under_test.configuration.mode import Mode
+from staticfire.system_under_test.configuration.real_tls import (
+    CONFIG_PATH,
+    TLS_MODES,
+    RealTls,
+    read_tls_options,
+)
 from staticfire.system_under_test.name_server import name_server
 from staticfire.system_under_test.name_server.config import NameServerConfig
-from staticfire.system_under_test.real_env import make_env, use_all_descriptors
-from staticfire.system_under_test.real_tls import CONFIG_PATH, TLS_MODES, RealTls, read_tls_options
+from staticfire.system_under_test.name_server.policies import name_server_policies
 from staticfire.system_under_test.remoting import CannotListen
+from staticfire.system_under_test.runtime.env import Env, TlsError
+from staticfire.system_under_test.runtime.loop_errors import LoopErrors
+from staticfire.system_under_test.runtime.real_env import make_env, use_all_descriptors
 from staticfire.system_under_test.store.errors import StoreError
 
 EXIT_FAILED = 1
@@ -242,7 +249,7 @@ def name_server_main(options: dict[str, Any]) -> Main:
         paths |= {name: fields[name] for name in paths if name in fields}
     fields |= {name: absolute(path) for name, path in paths.items()}
     settings = NameServerConfig(**{"listen_host": "127.0.0.1", **fields})
-    policies.name_server_policies(settings)  # it refuses what there is not
+    name_server_policies(settings)  # it refuses what there is not
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)
@@ -253,10 +260,10 @@ def name_server_main(options: dict[str, Any]) -> Main:
 
 def broker_main(options: dict[str, Any]) -> Main:
     """The broker that the options describe. Raises ValueError."""
-    from staticfire.system_under_test.broker import (
-        broker,
-        store_config,
-    )  # here, because a name server needs nothing of it
+    from staticfire.system_under_test.broker.append_pipeline import (
+        store_config,  # here, because a name server needs nothing of it
+    )
+    from staticfire.system_under_test.broker.assembly import broker
     from staticfire.system_under_test.filters import sql92
 
     if "flush" in options:
@@ -282,7 +289,7 @@ def broker_main(options: dict[str, Any]) -> Main:
         }
     )
     store_config.make_store_config(settings)  # it refuses what does not go together
-    policies.broker_policies(settings)  # so does this
+    broker_policies(settings)  # so does this
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)

@@ -14,9 +14,9 @@ ANYTHING = frozenset({"*"})
 # The real world's own doors are not simulated.
 NODES = {
     "__main__.py": ANYTHING,
-    "real_env.py": ANYTHING,
-    "real_tls.py": ANYTHING,
-    "real_worker.py": ANYTHING,
+    "runtime/real_env.py": ANYTHING,
+    "configuration/real_tls.py": ANYTHING,
+    "runtime/real_worker.py": ANYTHING,
     "store/reading/reading.py": frozenset({"shared-state"}),  # an empty default that nobody changes
 }
 # The event loop treats BaseException as asyncio does; the guard and the lint look at the real world.

@@ -7,24 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.system_under_test import java_properties
-from staticfire.system_under_test.broker import (
-    asked_clients,
-    clients,
+from staticfire.system_under_test.broker.administration import topics_requests
+from staticfire.system_under_test.broker.clients import asked_clients, clients, queue_locks
+from staticfire.system_under_test.broker.flow_control import request_queue
+from staticfire.system_under_test.broker.metadata import (
     consumer_filters,
-    hidden_messages,
-    hold,
     offset_commits,
     offsets,
-    queue_locks,
-    request_queue,
-    send,
     subscription_groups,
     tag_filter,
     topics,
 )
-from staticfire.system_under_test.broker.administration import statistics, topics_requests
+from staticfire.system_under_test.broker.pulling import held_pulls as hold
+from staticfire.system_under_test.broker.queries import hidden_messages
 from staticfire.system_under_test.broker.replication import ha
+from staticfire.system_under_test.broker.sending import send
+from staticfire.system_under_test.broker.statistics import statistics
+from staticfire.system_under_test.configuration import java_properties
 from staticfire.system_under_test.filters import sql92
 from staticfire.system_under_test.name_server import kv_config, route_table
 from staticfire.system_under_test.protocol import command, frames, json_dialect, registration

@@ -125,7 +125,7 @@ LOSS_OF_KEPT: Mapping[Kept, Loss] = MappingProxyType(
 class Hazard:
     """A behaviour of Apache RocketMQ 4.9 that explains a loss."""
 
-    policy: str  # its line in system_under_test/policies.py
+    policy: str  # its line in system_under_test/broker/policies/policies.py
     what: str
 
 

@@ -327,8 +327,8 @@ def _check_certificate(campaign: Campaign) -> None:
     if campaign.tls == TLS_MODES[0] or campaign.environment == "simulation":
         return
     need_extra("tls", f"--tls {campaign.tls}")
-    from staticfire.system_under_test.env import TlsError
-    from staticfire.system_under_test.real_tls import make_test_certificate
+    from staticfire.system_under_test.configuration.real_tls import make_test_certificate
+    from staticfire.system_under_test.runtime.env import TlsError
 
     try:
         make_test_certificate()

@@ -13,7 +13,6 @@ from staticfire.system_under_test.acl.signature import Credentials, signer_of
 from staticfire.system_under_test.broker.administration.figures import TABLE_PREFIX
 from staticfire.system_under_test.client.consumer.pulling import pull_command, read_messages
 from staticfire.system_under_test.client.consumer.subscription import Subscription
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import (
     MessageQueue,
     TopicConfigTable,
@@ -24,6 +23,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.json_dialect import loads
 from staticfire.system_under_test.protocol.message import RecordError, decode_records
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.runtime.env import Env
 
 TIMEOUT_S = 3.0
 READER = "staticfire-look-up"  # the group under which the harness itself reads

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from staticfire.system_under_test.acl.signature import Credentials
     from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
     from staticfire.system_under_test.client.producer.producer import ProducerConfig
-    from staticfire.system_under_test.real_tls import RealTls
+    from staticfire.system_under_test.configuration.real_tls import RealTls
 
 Configuration = dict[str, Any]
 
@@ -274,8 +274,8 @@ def tls_of(fields: Configuration) -> RealTls | None:
     """TLS of a client that was given a file of properties. Raises LineError for one that cannot be used."""
     if "tls_config" not in fields:
         return None
-    from staticfire.system_under_test.env import TlsError, TlsMode
-    from staticfire.system_under_test.real_tls import RealTls, read_tls_options
+    from staticfire.system_under_test.configuration.real_tls import RealTls, read_tls_options
+    from staticfire.system_under_test.runtime.env import TlsError, TlsMode
 
     try:
         path = fields["tls_config"]

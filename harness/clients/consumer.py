@@ -27,10 +27,10 @@ from staticfire.system_under_test.client.offsets.offset_store import CommitSent
 from staticfire.system_under_test.client.producer.producer import Producer
 from staticfire.system_under_test.client.producer.request_reply import wants_reply
 from staticfire.system_under_test.client.producer.send_result import SendFailed
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.runtime.env import Env
 
 FAILS = "fails"  # the property of a message for whose first deliveries, this many, the listener is to fail
 

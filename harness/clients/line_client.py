@@ -13,8 +13,8 @@ from staticfire.harness.clients.configuration import Configuration, tls_of
 from staticfire.harness.clients.line_port import Check, LinePort, Output, feed_from, read_first_line
 from staticfire.harness.clients.lines import LineError, decode_line
 from staticfire.harness.clients.port import PortClosed
-from staticfire.system_under_test.env import Env
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.env import Env
+from staticfire.system_under_test.runtime.real_env import make_env
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 254

@@ -31,10 +31,10 @@ from staticfire.system_under_test.client.errors import BrokerRefused, ClientErro
 from staticfire.system_under_test.client.listening import Listener, has_succeeded
 from staticfire.system_under_test.client.offsets.offset_store import OnCommitSent, OnOffsetRead
 from staticfire.system_under_test.client.routing.routes import MASTER_ID
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.remoting import RemotingError
+from staticfire.system_under_test.runtime.env import Env
 
 POLL_S = 1.0  # so often a member that is given nothing looks whether something else is due
 COMMIT_S = 1.0  # between two commits of a caller of lite pull

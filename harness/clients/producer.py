@@ -26,10 +26,10 @@ from staticfire.system_under_test.client.producer.producer import (
     SendResult,
     TransactionState,
 )
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
+from staticfire.system_under_test.runtime.env import Env
 
 PADDING = "PADDING"  # a property that is there to be long
 

@@ -13,7 +13,7 @@ from staticfire.harness.environments.environment import Environment
 from staticfire.harness.environments.side_topics import POLL_S, TRIES, SideTopic, order
 from staticfire.harness.results.facts import groups_of
 from staticfire.harness.workloads.membership import BROADCASTING
-from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.configuration.java_properties import parse_properties
 from staticfire.system_under_test.protocol.codes import RequestCode
 
 

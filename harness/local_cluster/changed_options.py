@@ -13,13 +13,16 @@ from typing import Any, TypeVar
 
 from staticfire.harness.targets.node_properties import RESERVED_PROPERTIES
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.config import (
+from staticfire.system_under_test.configuration.config import (
     BROKER_PROPERTIES,
     NAME_SERVER_PROPERTIES,
     Property,
     read_settings,
 )
-from staticfire.system_under_test.java_properties import format_properties, parse_properties
+from staticfire.system_under_test.configuration.java_properties import (
+    format_properties,
+    parse_properties,
+)
 from staticfire.system_under_test.name_server.config import NameServerConfig
 
 # One broker of the cluster may differ from the others in these.

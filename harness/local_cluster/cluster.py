@@ -18,7 +18,7 @@ from staticfire.harness.local_cluster.options import ClusterOptions
 from staticfire.harness.local_cluster.ports import first_busy, free_ports
 from staticfire.harness.local_cluster.store_folder import StoreFolder
 from staticfire.harness.local_cluster.supervisor import Supervisor
-from staticfire.system_under_test.env import TlsMode
+from staticfire.system_under_test.runtime.env import TlsMode
 
 PORT_ATTEMPTS_MAX = 10
 STOP_TIMEOUT_S = 30.0

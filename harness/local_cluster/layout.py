@@ -16,8 +16,8 @@ from staticfire.harness.local_cluster.ports import BLOCK, HA_PORT_DISTANCE, HOST
 from staticfire.harness.targets.node_properties import with_properties
 from staticfire.harness.truncated_repr import shown
 from staticfire.system_under_test.broker.config import MASTER_ID, BrokerConfig, BrokerRole
-from staticfire.system_under_test.config import BROKER_PROPERTIES
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.config import BROKER_PROPERTIES
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.name_server.name_server import NameServerConfig
 
 # A machine for tests has neither Java's gigabytes nor its millions of messages a queue.

@@ -16,9 +16,9 @@ from staticfire.harness.local_cluster.errors import NodeRefused, PortInUse
 from staticfire.harness.local_cluster.running import NodeOrder
 from staticfire.harness.local_cluster.serving import serve
 from staticfire.system_under_test.__main__ import run_until_signalled
-from staticfire.system_under_test.broker.flush import StoreFailed
-from staticfire.system_under_test.real_env import make_env, use_all_descriptors
-from staticfire.system_under_test.real_tls import RealTls, TlsOptions
+from staticfire.system_under_test.broker.append_pipeline.flush import StoreFailed
+from staticfire.system_under_test.configuration.real_tls import RealTls, TlsOptions
+from staticfire.system_under_test.runtime.real_env import make_env, use_all_descriptors
 
 
 def _end_with_parent() -> None:

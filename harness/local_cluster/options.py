@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from staticfire.harness.local_cluster.errors import ClusterOptionError
-from staticfire.system_under_test.env import TlsMode
+from staticfire.system_under_test.runtime.env import TlsMode
 
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async")

@@ -17,9 +17,9 @@ from staticfire import harness
 from staticfire.harness.local_cluster.errors import ClusterError, NodeRefused, PortInUse
 from staticfire.harness.local_cluster.layout import Config, Node
 from staticfire.harness.local_cluster.serving import SETTLED, STARTED, serve
-from staticfire.system_under_test.env import TlsMode
-from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, make_env
-from staticfire.system_under_test.real_tls import RealTls
+from staticfire.system_under_test.configuration.real_tls import RealTls
+from staticfire.system_under_test.runtime.env import TlsMode
+from staticfire.system_under_test.runtime.real_env import JsonLinesLog, RealClock, make_env
 
 STOP_TIMEOUT_S = 20.0
 REASON_MAX = 500  # characters

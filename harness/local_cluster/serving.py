@@ -15,12 +15,12 @@ from staticfire.harness.local_cluster.changed_options import Config as AnyConfig
 from staticfire.harness.local_cluster.changed_options import with_changed_options
 from staticfire.harness.local_cluster.errors import NodeRefused, PortInUse
 from staticfire.harness.local_cluster.layout import Config
-from staticfire.system_under_test.broker.broker import Broker
+from staticfire.system_under_test.broker.append_pipeline.flush import StoreFailed
+from staticfire.system_under_test.broker.assembly.broker import Broker
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.broker.flush import StoreFailed
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.name_server import NameServer, NameServerConfig
 from staticfire.system_under_test.remoting import CannotListen
+from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.errors import StoreError
 
 STARTED = "started"

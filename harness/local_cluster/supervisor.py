@@ -11,15 +11,15 @@ from pathlib import Path
 from staticfire.harness.local_cluster.errors import ClusterError
 from staticfire.harness.local_cluster.layout import Node
 from staticfire.harness.local_cluster.running import LoopNode, ProcessNode, RunningNode
-from staticfire.system_under_test.env import TlsError, TlsMode
-from staticfire.system_under_test.loop_errors import LoopErrors
+from staticfire.system_under_test.configuration.real_tls import RealTls, TlsOptions
 from staticfire.system_under_test.protocol.bodies import ClusterInfo
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.json_dialect import loads
-from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, make_env
-from staticfire.system_under_test.real_tls import RealTls, TlsOptions
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.runtime.env import TlsError, TlsMode
+from staticfire.system_under_test.runtime.loop_errors import LoopErrors
+from staticfire.system_under_test.runtime.real_env import JsonLinesLog, RealClock, make_env
 
 READY_TIMEOUT_S = 30.0
 ASK_TIMEOUT_S = 1.0

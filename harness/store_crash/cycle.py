@@ -29,8 +29,8 @@ from staticfire.harness.store_crash.plan import (
     Death,
     SilentLog,
 )
-from staticfire.system_under_test.env import Storage
 from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE, StorePolicy

@@ -16,9 +16,9 @@ from functools import partial
 
 from staticfire.harness.store_crash.cycle import Cycle, WrapStorage
 from staticfire.harness.store_crash.plan import CycleCounts
-from staticfire.system_under_test.mode import Mode
-from staticfire.system_under_test.policies import BROKER_POLICIES
-from staticfire.system_under_test.policy_choice import policy_names, with_chosen
+from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
+from staticfire.system_under_test.configuration.mode import Mode
+from staticfire.system_under_test.configuration.policy_choice import policy_names, with_chosen
 from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE, StorePolicy
 
 __all__ = ["CrashSummary", "CycleFailure", "run_cycles", "run_parallel", "store_policy"]

@@ -8,7 +8,7 @@ from staticfire.faults.model.shape import BrokerNode
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.targets.node_properties import in_store
 from staticfire.harness.targets.own_cluster import INDEX_NUMBERS, INDEX_SLOTS, QUEUE_FILE_BYTES
-from staticfire.system_under_test import java_properties
+from staticfire.system_under_test.configuration import java_properties
 
 REGISTER_PERIOD_MS = 10_000  # the least that RocketMQ takes: slaves find their master by it
 FLUSH_TYPES = {"sync": "SYNC_FLUSH", "async": "ASYNC_FLUSH"}

@@ -13,8 +13,8 @@ from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.machines.machine import Order, Place
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.own_cluster import OwnCluster
-from staticfire.system_under_test import java_properties
-from staticfire.system_under_test.real_tls import make_test_certificate
+from staticfire.system_under_test.configuration import java_properties
+from staticfire.system_under_test.configuration.real_tls import make_test_certificate
 
 
 class ClientProcesses:

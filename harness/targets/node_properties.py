@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from staticfire.harness.truncated_repr import shown
-from staticfire.system_under_test import config as node_config
 from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.configuration import config as node_config
 from staticfire.system_under_test.name_server.config import NameServerConfig
 
 # What a campaign or a local cluster says elsewhere, or what differs from node to node.

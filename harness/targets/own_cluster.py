@@ -17,19 +17,20 @@ from staticfire.harness.targets.node_properties import STORE_ROOT, in_store, wit
 from staticfire.harness.truncated_repr import shown
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.membership import Membership
-from staticfire.system_under_test import config as node_config
 from staticfire.system_under_test.acl.signature import Credentials
-from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
 from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
 from staticfire.system_under_test.client.producer.producer import ProducerConfig
-from staticfire.system_under_test.env import Env, Storage, TlsMode
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration import config as node_config
+from staticfire.system_under_test.configuration.mode import Mode
+from staticfire.system_under_test.configuration.policy_choice import policy_names
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
-from staticfire.system_under_test.policies import BROKER_POLICIES, NAME_SERVER_POLICIES
-from staticfire.system_under_test.policy_choice import policy_names
+from staticfire.system_under_test.name_server.policies import NAME_SERVER_POLICIES
 from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.runtime.env import Env, Storage, TlsMode
 from staticfire.system_under_test.store.metadata_file import replace_atomically
 
 NAME_SERVER_PORT = 9876

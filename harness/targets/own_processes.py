@@ -12,8 +12,8 @@ from staticfire.harness.machines.machine import Order, Place
 from staticfire.harness.targets.client_processes import ClientProcesses
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.own_cluster import OwnCluster, Reach, directly
-from staticfire.system_under_test import config as node_config
-from staticfire.system_under_test import java_properties, option_values
+from staticfire.system_under_test.configuration import config as node_config
+from staticfire.system_under_test.configuration import java_properties, option_values
 
 
 class OwnProcesses:

@@ -17,8 +17,8 @@ from staticfire.system_under_test.acl.signature import (
     signature_of,
     signed_content,
 )
-from staticfire.system_under_test.env import Log, Storage
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.runtime.env import Log, Storage
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.metadata_file import replace_atomically
 

@@ -9,7 +9,6 @@ from typing import Self, TypeVar
 
 from staticfire.system_under_test.acl.signature import Credentials, signer_of
 from staticfire.system_under_test.admin.errors import AdminError
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import BrokerData, ClusterInfo, TopicRouteData
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -17,6 +16,7 @@ from staticfire.system_under_test.protocol.header_fields import Header
 from staticfire.system_under_test.protocol.headers import GetRouteInfoHeader
 from staticfire.system_under_test.protocol.json_body import JsonBody
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.runtime.env import Env
 
 TIMEOUT_S = 5.0  # RocketMQ: DefaultMQAdminExt's timeoutMillis
 MASTER_ID = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.store.delay_levels import DELAY_LEVELS_MS, DelayLevels
 
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
@@ -34,7 +34,9 @@ class BrokerConfig:
     cluster_name: str = "DefaultCluster"  # brokerClusterName
     broker_id: int = MASTER_ID  # brokerId
     role: BrokerRole = BrokerRole.ASYNC_MASTER  # brokerRole
-    mode: Mode = Mode.HARDENED  # ours alone; what differs is in system_under_test/policies.py
+    mode: Mode = (
+        Mode.HARDENED
+    )  # ours alone; what differs is in system_under_test/broker/policies/policies.py
     faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
     store_path: str = "/store"  # storePathRootDir
     # storePathCommitLog: one folder, or several with the splitter between; None: `commitlog` below store_path

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.runtime.env import Log
 
 
 class PeriodicJob:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from staticfire.system_under_test.client.message_properties import CONSUME_START
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.runtime.env import Env
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

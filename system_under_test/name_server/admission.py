@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from staticfire.system_under_test.env import Log
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.requests import identity_of
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting.address import parse_address
 from staticfire.system_under_test.remoting.allowed_hosts import SHOWN_MAX, AllowedHosts, RefusalLog
+from staticfire.system_under_test.runtime.env import Log
 
 # What brokers ask: to come, to go, and to be kept as they are.
 BROKER_CODES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.mode import Mode
 
 # What code 318 never changes. RocketMQ's DefaultRequestProcessor.initConfigBlackList has the first four.
 BLACK_LIST = (
@@ -24,7 +24,9 @@ class NameServerConfig:
 
     listen_host: str  # bindAddress
     listen_port: int = 9876  # listenPort; 0: the system chooses
-    mode: Mode = Mode.HARDENED  # ours alone; what differs is in system_under_test/policies.py
+    mode: Mode = (
+        Mode.HARDENED
+    )  # ours alone; what differs is in system_under_test/broker/policies/policies.py
     faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
     kv_config_path: str = "/namesrv/kvConfig.json"  # kvConfigPath
     config_path: str = "/namesrv/namesrv.properties"  # configStorePath: where code 318 writes

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from staticfire.system_under_test.config import NAME_SERVER_PROPERTIES, ConfigError
-from staticfire.system_under_test.config import read_settings as read
-from staticfire.system_under_test.config_file import rewrite_config_file
-from staticfire.system_under_test.env import Storage
-from staticfire.system_under_test.idle_options import IDLE_NAME_SERVER_OPTIONS, format_idle
-from staticfire.system_under_test.java_properties import check_request, parse_properties
+from staticfire.system_under_test.configuration.config import NAME_SERVER_PROPERTIES, ConfigError
+from staticfire.system_under_test.configuration.config import read_settings as read
+from staticfire.system_under_test.configuration.config_file import rewrite_config_file
+from staticfire.system_under_test.configuration.idle_options import (
+    IDLE_NAME_SERVER_OPTIONS,
+    format_idle,
+)
+from staticfire.system_under_test.configuration.java_properties import (
+    check_request,
+    parse_properties,
+)
 from staticfire.system_under_test.name_server.config import BLACK_LIST, NameServerConfig
+from staticfire.system_under_test.runtime.env import Storage
 
 
 class ForbiddenOption(ValueError):

@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.admission import Admission
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.kv_config import KvConfig
 from staticfire.system_under_test.name_server.live_config import LiveConfig
+from staticfire.system_under_test.name_server.policies import name_server_policies
 from staticfire.system_under_test.name_server.requests import RequestTable
 from staticfire.system_under_test.name_server.route_table import RouteTable
-from staticfire.system_under_test.policies import name_server_policies
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, RemotingServer
 from staticfire.system_under_test.remoting.address import format_address
+from staticfire.system_under_test.runtime.env import Env
 
 __all__ = ["NameServer", "NameServerConfig", "main"]
 

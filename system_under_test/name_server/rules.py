@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from staticfire.system_under_test.env import Clock
 from staticfire.system_under_test.protocol.bodies import QueueData, TopicConfig
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.runtime.env import Clock
 
 PERMISSION_WRITE = 2  # RocketMQ, PermName.PERM_WRITE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv6Address, ip_address, ip_network
 
-from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.runtime.env import Log
 
 REFUSALS_LOGGED_MAX = 1_000  # different ones of one node
 SHOWN_MAX = 100  # characters of a name in a log or an answer

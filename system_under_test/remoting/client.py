@@ -6,7 +6,6 @@ import asyncio
 from contextlib import suppress
 from typing import NamedTuple
 
-from staticfire.system_under_test.env import Env, TlsError
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting.address import parse_address
 from staticfire.system_under_test.remoting.connection import Connection, Handler, Sign
@@ -16,6 +15,7 @@ from staticfire.system_under_test.remoting.errors import (
     RemotingError,
 )
 from staticfire.system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
+from staticfire.system_under_test.runtime.env import Env, TlsError
 
 GOODBYE_TIMEOUT_S = (
     1.0  # for what is written to be delivered, and for TLS to end with a word from each side

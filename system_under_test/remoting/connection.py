@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from staticfire.system_under_test.env import Log
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import (
     ONEWAY_FLAG,
@@ -31,6 +30,7 @@ from staticfire.system_under_test.remoting.errors import (
 )
 from staticfire.system_under_test.remoting.held_memory import HeldMemory
 from staticfire.system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
+from staticfire.system_under_test.runtime.env import Log
 
 IDLE_TIMEOUT_S = 120.0  # RocketMQ: serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds
 OUTPUT_SIZE_MAX = 64 * 1024 * 1024  # bytes a peer may leave unread

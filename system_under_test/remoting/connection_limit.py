@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.runtime.env import Log
 
 __all__ = ["ConnectionLimit", "TurnedAway"]
 

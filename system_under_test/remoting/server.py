@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from staticfire.system_under_test.env import Env, TlsMode
 from staticfire.system_under_test.remoting.connection import Connection, Handler, OnClose
 from staticfire.system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
 from staticfire.system_under_test.remoting.errors import CannotListen
 from staticfire.system_under_test.remoting.held_memory import HeldMemory
 from staticfire.system_under_test.remoting.tls import FirstByte
+from staticfire.system_under_test.runtime.env import Env, TlsMode
 
 BACKLOG = 1024  # RocketMQ: serverSocketBacklog
 ACCEPTS_A_TURN = 2  # who is one too many holds a descriptor for some turns of the loop

@@ -11,8 +11,8 @@ import ssl
 from contextlib import suppress
 from typing import Any, cast
 
-from staticfire.system_under_test.env import Log, Tls, TlsError, TlsMode
 from staticfire.system_under_test.remoting.connection import Connection
+from staticfire.system_under_test.runtime.env import Log, Tls, TlsError, TlsMode
 
 HANDSHAKE_BYTE = (
     0x16  # the first byte of a TLS ClientHello; the length of a frame never begins with it

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from staticfire.system_under_test.env import File, Storage
+from staticfire.system_under_test.runtime.env import File, Storage
 
 __all__ = ["Checkpoint"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staticfire.system_under_test.env import Clock, Log, Storage
+from staticfire.system_under_test.runtime.env import Clock, Log, Storage
 
 __all__ = ["DiskWatch"]
 

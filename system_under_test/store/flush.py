@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from staticfire.system_under_test.env import File, Storage
+from staticfire.system_under_test.runtime.env import File, Storage
 from staticfire.system_under_test.store.checkpoint import Checkpoint
 
 __all__ = ["FlushTask", "QueueFlushTask", "Sync", "SyncPlan", "SyncedFile", "at_once"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.runtime.env import Storage
 
 __all__ = ["make_durable_folder", "parent_folder"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.runtime.env import Log
 from staticfire.system_under_test.store.disk_watch import DiskWatch
 from staticfire.system_under_test.store.errors import NoSpace, StoreError
 from staticfire.system_under_test.store.results import PutResult, PutStatus

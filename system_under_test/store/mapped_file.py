@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.errors import NoSpace, StoreError
 from staticfire.system_under_test.store.folders import parent_folder
 from staticfire.system_under_test.store.store_file import StoreFile

@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from staticfire.system_under_test.env import Storage
 from staticfire.system_under_test.protocol.json_dialect import loads
 from staticfire.system_under_test.protocol.json_pretty import dumps_pretty
+from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.folders import make_durable_folder, parent_folder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from staticfire.system_under_test.env import File, Storage
+from staticfire.system_under_test.runtime.env import File, Storage
 
 __all__ = ["StoreFile"]
 

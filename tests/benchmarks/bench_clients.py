@@ -29,7 +29,7 @@ from staticfire.system_under_test.client.producer.producer import (
 )
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support.local_processes import LocalPair
 
 BODY = b"x" * 1024

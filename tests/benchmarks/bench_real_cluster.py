@@ -24,8 +24,8 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import SendMessageHeader
 from staticfire.system_under_test.protocol.message import Message, encode_properties, encode_record
-from staticfire.system_under_test.real_env import make_env
 from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support.local_processes import LocalPair
 
 TOPIC = "BenchReal"

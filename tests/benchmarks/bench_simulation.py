@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from staticfire.harness.simulation import World
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 
 PORT = 10911
 Main = Callable[[Env], Coroutine[Any, Any, None]]

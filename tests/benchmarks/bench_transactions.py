@@ -23,8 +23,8 @@ from staticfire.system_under_test.client.producer.transactions import Transactio
 from staticfire.system_under_test.protocol.codes import RequestCode, SendStatus
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.real_env import make_env
 from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support.local_processes import LocalPair
 
 PLAIN_TOPIC, TOPIC = "BenchPlain", "BenchTransactions"

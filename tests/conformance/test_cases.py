@@ -14,7 +14,7 @@ from staticfire.harness.conformance.clause import contract
 from staticfire.harness.conformance.result import Outcome
 from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
 from staticfire.harness.conformance.sites.suite import run_suite
-from staticfire.system_under_test.broker.log_progress import LogProgress
+from staticfire.system_under_test.broker.append_pipeline.append_pipeline import LogProgress
 from tests.conformance.mutants.mutant import MUTANTS, Mutant
 
 for path in sorted((Path(__file__).parent / "mutants").glob("*.py")):

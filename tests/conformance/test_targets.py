@@ -20,7 +20,7 @@ from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.conformance.wire import CannotConnect, connect
 from staticfire.harness.conformance.wire_log import WireLog
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 
 SERVER, PORT = "10.1.1.1", 9876
 

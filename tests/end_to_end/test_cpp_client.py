@@ -13,7 +13,7 @@ from staticfire.system_under_test.client.consumer.push.push_consumer import (
     PushConsumer,
 )
 from staticfire.system_under_test.client.message_properties import retry_topic
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support import cpp_everything as cpp
 from tests.support.cpp_load import IS_INSTALLED
 from tests.support.sending import send

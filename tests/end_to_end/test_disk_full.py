@@ -19,7 +19,7 @@ from staticfire.system_under_test.client.producer.producer import (
 )
 from staticfire.system_under_test.protocol.codes import ResponseCode, SendStatus
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support.kill_rounds import TOPIC, read_all
 from tests.support.local_processes import LocalPair
 

@@ -29,7 +29,7 @@ from staticfire.harness.state import VARIABLE
 from staticfire.system_under_test.admin.client import AdminClient
 from staticfire.system_under_test.admin.groups import all_groups
 from staticfire.system_under_test.admin.topics import topic_list
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support.ssh_hosts import ssh_hosts
 
 TOOLS = tools_for("ext4")

@@ -18,8 +18,8 @@ from staticfire.system_under_test.protocol.bodies_clients import CheckClientConf
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import decode_records
-from staticfire.system_under_test.real_env import make_env
 from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 
 pytestmark = pytest.mark.real

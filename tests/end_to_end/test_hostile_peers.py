@@ -24,7 +24,7 @@ from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
 from staticfire.system_under_test.protocol.frames import FrameDecoder
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support.hostile_peers import (
     ATTACKS,
     FRAME_ANNOUNCED_MAX,

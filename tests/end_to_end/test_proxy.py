@@ -28,7 +28,7 @@ from staticfire.system_under_test.client.producer.producer import (
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support.cpp_load import IS_INSTALLED, CppLoad
 from tests.support.local_processes import LocalPair
 from tests.support.sending import send

@@ -13,7 +13,7 @@ from staticfire.faults.linux.disks.loop_disk import FileSystem, LoopDisk
 from staticfire.faults.linux.disks.power_loss import PowerLoss, cut_power
 from staticfire.faults.linux.machine import Machine
 from staticfire.system_under_test.protocol.message import decode_record
-from staticfire.system_under_test.real_env import RealStorage
+from staticfire.system_under_test.runtime.real_env import RealStorage
 from staticfire.system_under_test.store.assembly.message_store import (
     MessageStore,
     PutStatus,

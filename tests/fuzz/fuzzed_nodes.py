@@ -8,15 +8,15 @@ from typing import TypeVar
 
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.name_server import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import CreateTopicHeader, SendMessageHeader
 from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.env import Env
 from tests.support.small_index import SMALL_INDEX
 
 ADDRESSES = {"ns": "10.0.0.1", "broker": "10.0.0.2", "slave": "10.0.0.3", "peer": "10.0.0.9"}

@@ -20,7 +20,7 @@ from staticfire.harness.environments.real.catalogue import lacks_with_tls, missi
 from staticfire.harness.machines.options import FleetOptions
 from staticfire.harness.targets.own_cluster import OwnCluster
 from staticfire.harness.targets.own_processes import OwnProcesses
-from staticfire.system_under_test.env import TlsMode
+from staticfire.system_under_test.runtime.env import TlsMode
 
 
 def test_one_seed_in_ten_of_the_simulation_has_tls() -> None:

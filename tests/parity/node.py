@@ -17,8 +17,8 @@ from functools import cache
 from typing import Any
 from zlib import crc32
 
-from staticfire.system_under_test.env import Env, File
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.env import Env, File
+from staticfire.system_under_test.runtime.real_env import make_env
 
 Report = Callable[[list[Any]], None]
 Command = tuple[str, list[Any], dict[str, Any]]

@@ -9,7 +9,7 @@ from staticfire.harness.simulation import DiskOptions, SimProcess
 from staticfire.harness.simulation import Host as SimHost
 from staticfire.harness.simulation import World as Simulation
 from staticfire.harness.simulation.scheduling.scheduler import Scheduler
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 from tests.parity.node import Command, Node
 from tests.parity.world import Host, Remote, Scenario, World
 

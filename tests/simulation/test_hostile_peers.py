@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 from tests.support.hostile_peers import ATTACKS, HA_ATTACKS, Attack
 from tests.system_under_test.client.simulated_cluster import Cluster
 

@@ -16,7 +16,7 @@ from staticfire.harness.store_crash.cycles import (
     run_cycles,
     store_policy,
 )
-from staticfire.system_under_test.env import DiskUsage, File, Storage
+from staticfire.system_under_test.runtime.env import DiskUsage, File, Storage
 
 
 def test_every_promise_is_kept() -> None:

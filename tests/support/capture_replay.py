@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.name_server import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
 from staticfire.system_under_test.protocol.codes import RequestCode
@@ -26,6 +25,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand, decod
 from staticfire.system_under_test.protocol.frames import FrameDecoder
 from staticfire.system_under_test.protocol.headers import CreateTopicHeader
 from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.env import Env
 from tests.support.small_index import SMALL_INDEX
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"

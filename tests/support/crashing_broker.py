@@ -8,12 +8,12 @@ from typing import Any
 
 from staticfire.harness.simulation.disk.disk import DiskOptions
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message, decode_records, encode_properties
 from staticfire.system_under_test.remoting import Connection, Handler, RemotingClient, RemotingError
+from staticfire.system_under_test.runtime.env import Env
 from tests.support.small_index import SMALL_INDEX
 
 BROKER, CLIENT = "10.0.0.1", "10.0.0.2"

@@ -23,10 +23,10 @@ from staticfire.system_under_test.client.producer.producer import (
     ProducerConfig,
     SendFailed,
 )
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.env import Env
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support.local_processes import LocalPair
 
 TOPIC = "KillRounds"

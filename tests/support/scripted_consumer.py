@@ -20,8 +20,8 @@ from staticfire.system_under_test.protocol.bodies_clients import (
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.json_dialect import dumps
-from staticfire.system_under_test.real_env import make_env
 from staticfire.system_under_test.remoting import Connection, RemotingClient
+from staticfire.system_under_test.runtime.real_env import make_env
 
 CLIENT_ID = "127.0.0.1@scripted"
 

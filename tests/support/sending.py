@@ -11,7 +11,7 @@ from staticfire.system_under_test.client.producer.producer import (
     SendResult,
 )
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 
 
 def send(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from staticfire.system_under_test.env import File, Storage
+from staticfire.system_under_test.runtime.env import File, Storage
 
 Check = Callable[[Storage, str], None]
 

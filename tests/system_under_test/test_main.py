@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from staticfire.system_under_test.__main__ import broker_main, make_parser, run
-from staticfire.system_under_test.broker import broker
+from staticfire.system_under_test.broker.assembly import broker
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.filters import sql92
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.env import Env
+from staticfire.system_under_test.runtime.real_env import make_env
 
 COMMAND = [sys.executable, "-m", "staticfire.system_under_test"]
 ROOT = Path(__file__).parents[2]
@@ -265,7 +265,8 @@ def test_tls_for_replication_with_one_file_is_refused(
 def test_hours_of_retention_are_local_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[BrokerConfig] = []
     monkeypatch.setattr(
-        "staticfire.system_under_test.broker.store_config.make_store_config", found.append
+        "staticfire.system_under_test.broker.append_pipeline.store_config.make_store_config",
+        found.append,
     )
     monkeypatch.setenv("TZ", "XYZ-05:30")
     time.tzset()

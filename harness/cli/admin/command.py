@@ -26,8 +26,8 @@ from staticfire.harness.cli.admin.identity import IDENTITY, take_credentials, ta
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.admin import AdminClient, AdminError
-from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, make_env
 from staticfire.system_under_test.remoting import parse_address
+from staticfire.system_under_test.runtime.real_env import JsonLinesLog, RealClock, make_env
 
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
 TIMEOUT_MAX_S = 600

@@ -9,9 +9,9 @@ import click
 
 from staticfire.harness.cli.status import BadInput
 from staticfire.system_under_test.acl.signature import Credentials
-from staticfire.system_under_test.config import ConfigError
-from staticfire.system_under_test.env import TlsError, TlsMode
-from staticfire.system_under_test.real_tls import RealTls, read_tls_options
+from staticfire.system_under_test.configuration.config import ConfigError
+from staticfire.system_under_test.configuration.real_tls import RealTls, read_tls_options
+from staticfire.system_under_test.runtime.env import TlsError, TlsMode
 
 IDENTITY = (
     click.option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.runtime.env import Storage
 
 
 def change_files(storage: Storage, files: Mapping[str, bytes | None]) -> None:

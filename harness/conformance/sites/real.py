@@ -25,7 +25,7 @@ from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import FleetOptions
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.runs.target_choice import make_target
-from staticfire.system_under_test.real_env import RealStorage
+from staticfire.system_under_test.runtime.real_env import RealStorage
 
 POWER_NEEDS = ("disk", "disk.power_cut", "disk.slow", "disk.wipe")
 LOCAL = ("processes", "namespaces")  # environments whose nodes keep their files on this machine

@@ -22,7 +22,7 @@ from staticfire.harness.environments.simulated.controls import simulated_control
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 
 TESTER = "tester"
 TESTER_ADDRESS = "10.9.9.9"

@@ -32,7 +32,7 @@ from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.simulation.network.tls import SimTls
 from staticfire.harness.targets.own_cluster import Main, OwnCluster
-from staticfire.system_under_test.env import TlsMode
+from staticfire.system_under_test.runtime.env import TlsMode
 
 DISK_BYTES = 256 << 20
 

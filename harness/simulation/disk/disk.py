@@ -1,7 +1,6 @@
 """A disk of a simulated host: a page cache that a power cut empties, and faults on demand.
 
-`SimDisk` implements `staticfire.system_under_test.env.Storage` and knows no event loop: time, randomness and the cost
-of a call
+`SimDisk` implements the system's `Storage` and knows no event loop: time, randomness and the cost of a call
 come in through the constructor. A process that dies keeps its page cache (`release_locks`); a power cut does not
 (`power_cut`, later `power_on`): see `disk_crash` for what becomes of files and `disk_namespace` for their names.
 The faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `cut_at_sync`, `destroy`, `heal`) are those of
@@ -28,7 +27,7 @@ from staticfire.harness.simulation.disk.namespace import (
 )
 from staticfire.harness.simulation.disk.options import DiskCounters, DiskOptions, PowerCutReport
 from staticfire.harness.simulation.disk.snapshot import Snapshot
-from staticfire.system_under_test.env import DiskUsage
+from staticfire.system_under_test.runtime.env import DiskUsage
 
 __all__ = ["DiskCounters", "DiskOptions", "PowerCut", "PowerCutReport", "SimDisk", "SimFile"]
 

@@ -12,7 +12,7 @@ from staticfire.harness.simulation.disk.namespace import posix_error
 
 
 class SimFile:
-    """Implements `staticfire.system_under_test.env.File`. Reads and writes touch the page cache, syncs the device."""
+    """Implements the system's `File`. Reads and writes touch the page cache, syncs the device."""
 
     __slots__ = ("_device", "_failures_heard", "_inode", "_on_close", "is_open", "path")
 

@@ -9,7 +9,7 @@ from staticfire.harness.simulation.hosts.process import Main, SimProcess
 from staticfire.harness.simulation.hosts.process_log import ProcessLog
 from staticfire.harness.simulation.network.kernel import Kernel
 from staticfire.harness.simulation.scheduling.clock import EPOCH_MS, HostClock
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 
 if TYPE_CHECKING:
     from staticfire.harness.simulation.hosts.world import World

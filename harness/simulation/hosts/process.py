@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from staticfire.harness.simulation.hosts.process_log import ProcessLog
 from staticfire.harness.simulation.scheduling.run_queue import OWNER, RunQueue
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 
 if TYPE_CHECKING:
     from staticfire.harness.simulation.hosts.host import Host

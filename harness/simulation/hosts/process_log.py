@@ -12,7 +12,7 @@ LINES_MAX = 2_000
 
 
 class ProcessLog:
-    """Implements `staticfire.system_under_test.env.Log`. `lines` holds the last `LINES_MAX`."""
+    """Implements `staticfire.system_under_test.runtime.env.Log`. `lines` holds the last `LINES_MAX`."""
 
     def __init__(self, number: int, now_ns: Callable[[], int], trace: Trace) -> None:
         self.lines: deque[LogLine] = deque(maxlen=LINES_MAX)

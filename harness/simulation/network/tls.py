@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, cast
 
-from staticfire.system_under_test.env import TlsMode
+from staticfire.system_under_test.runtime.env import TlsMode
 
 HANDSHAKE, ALERT, DATA = 0x16, 0x15, 0x17  # types of records (RFC 8446, 5.1)
 HEADER = struct.Struct(">BHH")  # type, version, length
@@ -31,7 +31,7 @@ Charge = Callable[[int], None]
 
 
 class SimTls:
-    """Implements `staticfire.system_under_test.env.Tls` for one node; `charge` adds ns to its running callback."""
+    """Implements the system's `Tls` for one node; `charge` adds ns to its running callback."""
 
     def __init__(self, mode: TlsMode, charge: Charge, *, speaks: bool) -> None:
         self.mode = mode

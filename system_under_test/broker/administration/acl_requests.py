@@ -9,14 +9,14 @@ from staticfire.system_under_test.acl.accounts import Accounts
 from staticfire.system_under_test.acl.guard import AccessGuard, AclPolicy, read_text
 from staticfire.system_under_test.acl.signature import Credentials, Sign, make_signer
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.broker.services.diversion import real_destination
-from staticfire.system_under_test.broker.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
-from staticfire.system_under_test.env import Env, Storage
+from staticfire.system_under_test.broker.metadata.topic_redirection import real_destination
+from staticfire.system_under_test.broker.metadata.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.runtime.env import Env, Storage
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from staticfire.system_under_test.store.errors import StoreError

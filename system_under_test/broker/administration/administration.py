@@ -5,30 +5,33 @@ from __future__ import annotations
 from staticfire.system_under_test.broker.administration.handlers import make_admin_handlers
 from staticfire.system_under_test.broker.administration.live_config import LiveConfig
 from staticfire.system_under_test.broker.administration.parts import AdminParts, Figures, OfTopics
-from staticfire.system_under_test.broker.administration.policy import AdminPolicy
-from staticfire.system_under_test.broker.administration.statistics import (
+from staticfire.system_under_test.broker.clients.clients import Clients
+from staticfire.system_under_test.broker.clients.queue_locks import QueueLocks
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.metadata.consumer_filters import ConsumerFilters
+from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.metadata.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.metadata.topics import Topics
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.broker.policies.admin_policy import AdminPolicy
+from staticfire.system_under_test.broker.pulling.pull_filters import PullFilters
+from staticfire.system_under_test.broker.pulling.slow_consumers import (
+    CHECK_INTERVAL_S,
+    SlowConsumers,
+)
+from staticfire.system_under_test.broker.statistics.put_times import ROUND_S
+from staticfire.system_under_test.broker.statistics.statistics import (
     SAMPLING_INTERVAL_S,
     BrokerStatistics,
 )
-from staticfire.system_under_test.broker.administration.store_rates import (
+from staticfire.system_under_test.broker.statistics.store_rates import (
     SAMPLING_INTERVAL_S as RATE_INTERVAL_S,
 )
-from staticfire.system_under_test.broker.administration.store_rates import StoreRates
-from staticfire.system_under_test.broker.clients import Clients
-from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.broker.consumer_filters import ConsumerFilters
-from staticfire.system_under_test.broker.offsets import ConsumerOffsets
-from staticfire.system_under_test.broker.periodic import Schedule
-from staticfire.system_under_test.broker.pull_filters import PullFilters
-from staticfire.system_under_test.broker.put_times import ROUND_S
-from staticfire.system_under_test.broker.queue_locks import QueueLocks
-from staticfire.system_under_test.broker.slow_consumers import CHECK_INTERVAL_S, SlowConsumers
-from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
-from staticfire.system_under_test.broker.topics import Topics
-from staticfire.system_under_test.config import BROKER_PROPERTIES
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.broker.statistics.store_rates import StoreRates
+from staticfire.system_under_test.configuration.config import BROKER_PROPERTIES
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.remoting import Handler
+from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 LOCK_SCAN_INTERVAL_S = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staticfire.system_under_test.broker.administration.live_config import BlackListed
 from staticfire.system_under_test.broker.administration.parts import AdminParts
-from staticfire.system_under_test.broker.answers import answer_error, answer_ok
+from staticfire.system_under_test.broker.responses import answer_error, answer_ok
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from staticfire.system_under_test.broker.flow_control import FlowControl
-from staticfire.system_under_test.broker.request_classes import RequestClass
-from staticfire.system_under_test.broker.request_queue import NS_PER_MS, RequestQueue
+from staticfire.system_under_test.broker.flow_control.flow_control import FlowControl
+from staticfire.system_under_test.broker.flow_control.request_classes import RequestClass
+from staticfire.system_under_test.broker.flow_control.request_queue import NS_PER_MS, RequestQueue
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from staticfire.system_under_test.broker.administration.parts import AdminParts
 from staticfire.system_under_test.broker.administration.topics_requests import QUEUES_MAX
-from staticfire.system_under_test.broker.answers import SLAVE_REFUSAL, answer_error, answer_ok
-from staticfire.system_under_test.broker.subscription_groups import group_name_error
+from staticfire.system_under_test.broker.metadata.subscription_groups import group_name_error
+from staticfire.system_under_test.broker.responses import SLAVE_REFUSAL, answer_error, answer_ok
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand

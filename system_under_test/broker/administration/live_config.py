@@ -12,18 +12,18 @@ from dataclasses import replace
 from typing import Any
 
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.config import ConfigError, Property
-from staticfire.system_under_test.config_file import rewrite_config_file
-from staticfire.system_under_test.env import Storage
-from staticfire.system_under_test.filters.bloom import BloomFilter
-from staticfire.system_under_test.idle_options import IDLE_BROKER_OPTIONS, format_idle
-from staticfire.system_under_test.java_properties import (
+from staticfire.system_under_test.configuration.config import ConfigError, Property
+from staticfire.system_under_test.configuration.config_file import rewrite_config_file
+from staticfire.system_under_test.configuration.idle_options import IDLE_BROKER_OPTIONS, format_idle
+from staticfire.system_under_test.configuration.java_properties import (
     check_request,
     format_properties,
     parse_properties,
 )
-from staticfire.system_under_test.option_values import format_value
+from staticfire.system_under_test.configuration.option_values import format_value
+from staticfire.system_under_test.filters.bloom import BloomFilter
 from staticfire.system_under_test.protocol.bodies import DataVersion
+from staticfire.system_under_test.runtime.env import Storage
 
 # What cannot be changed over the network, besides configBlackList. RocketMQ's AdminBrokerProcessor has the first three.
 # The others would let a request choose the files that a broker reads and writes, or end what protects it.

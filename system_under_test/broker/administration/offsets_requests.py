@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from staticfire.system_under_test.broker.administration.parts import AdminParts
-from staticfire.system_under_test.broker.answers import answer_ok, topic_unknown
-from staticfire.system_under_test.broker.time_text import stamp_text
+from staticfire.system_under_test.broker.responses import answer_ok, topic_unknown
+from staticfire.system_under_test.broker.text import stamp_text
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import MessageQueue, TopicConfig
 from staticfire.system_under_test.protocol.bodies_queues import (

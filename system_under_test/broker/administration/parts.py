@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from staticfire.system_under_test.broker.administration.live_config import LiveConfig
-from staticfire.system_under_test.broker.administration.policy import AdminPolicy
-from staticfire.system_under_test.broker.administration.statistics import BrokerStatistics
-from staticfire.system_under_test.broker.administration.store_rates import StoreRates
-from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.clients.clients import Clients
+from staticfire.system_under_test.broker.clients.queue_locks import QueueLocks
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.broker.consumer_filters import ConsumerFilters
-from staticfire.system_under_test.broker.offsets import ConsumerOffsets
-from staticfire.system_under_test.broker.pull_filters import PullFilters
-from staticfire.system_under_test.broker.queue_locks import QueueLocks
-from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
-from staticfire.system_under_test.broker.topics import Topics
-from staticfire.system_under_test.env import Clock, Storage
+from staticfire.system_under_test.broker.metadata.consumer_filters import ConsumerFilters
+from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.metadata.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.metadata.topics import Topics
+from staticfire.system_under_test.broker.policies.admin_policy import AdminPolicy
+from staticfire.system_under_test.broker.pulling.pull_filters import PullFilters
+from staticfire.system_under_test.broker.statistics.statistics import BrokerStatistics
+from staticfire.system_under_test.broker.statistics.store_rates import StoreRates
+from staticfire.system_under_test.runtime.env import Clock, Storage
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 # Further lines of code 28, from components that have some.

@@ -6,9 +6,16 @@ from base64 import b64encode
 from collections.abc import Callable
 
 from staticfire.system_under_test.broker.administration.parts import AdminParts
-from staticfire.system_under_test.broker.answers import answer_error, answer_ok
-from staticfire.system_under_test.broker.pull_filters import ALL_MESSAGES, PullFilter, properties_at
-from staticfire.system_under_test.broker.tag_filter import is_tag_expression, subscribed_tags
+from staticfire.system_under_test.broker.metadata.tag_filter import (
+    is_tag_expression,
+    subscribed_tags,
+)
+from staticfire.system_under_test.broker.pulling.pull_filters import (
+    ALL_MESSAGES,
+    PullFilter,
+    properties_at,
+)
+from staticfire.system_under_test.broker.responses import answer_error, answer_ok
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import SubscriptionData
 from staticfire.system_under_test.protocol.bodies_queues import ConsumeQueueEntry, ConsumeQueuePage

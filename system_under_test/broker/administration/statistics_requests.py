@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from staticfire.system_under_test.broker.administration.parts import AdminParts
-from staticfire.system_under_test.broker.administration.statistics import NS_PER_MS
-from staticfire.system_under_test.broker.answers import answer_error, answer_ok
+from staticfire.system_under_test.broker.responses import answer_error, answer_ok
+from staticfire.system_under_test.broker.statistics.statistics import NS_PER_MS
+from staticfire.system_under_test.broker.text import size_text
 from staticfire.system_under_test.protocol.bodies_clients import KVTable
 from staticfire.system_under_test.protocol.codes import VERSION, RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -103,13 +104,3 @@ def duration_text(elapsed_ms: int) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
-
-
-def size_text(size_bytes: int) -> str:
-    """As RocketMQ prints sizes (MixAll.humanReadableByteCount, units of 1024)."""
-    value, unit = float(size_bytes), ""
-    for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
-        if value < 1024 or unit == "Pi":
-            break
-        value /= 1024
-    return f"{size_bytes} B" if not unit else f"{value:.1f} {unit}B"

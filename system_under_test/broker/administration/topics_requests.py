@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from staticfire.system_under_test.broker.administration.parts import AdminParts
-from staticfire.system_under_test.broker.answers import (
+from staticfire.system_under_test.broker.metadata.topics import TableFull, topic_name_error
+from staticfire.system_under_test.broker.responses import (
     SLAVE_REFUSAL,
     answer_error,
     answer_ok,
     topic_unknown,
 )
-from staticfire.system_under_test.broker.topics import TableFull, topic_name_error
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import BodyError, MessageQueue, TopicConfig
 from staticfire.system_under_test.protocol.bodies_clients import GroupList, TopicList

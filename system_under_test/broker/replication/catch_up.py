@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.broker.metadata_tables import MetadataTables
+from staticfire.system_under_test.broker.metadata.metadata_tables import MetadataTables
 from staticfire.system_under_test.broker.replication.metadata_restore import MetadataRestore
-from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.runtime.env import Log
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.metadata_file import MetadataFile

@@ -13,9 +13,9 @@ from staticfire.system_under_test.broker.replication.ha_config import HaConfig, 
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
 from staticfire.system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
 from staticfire.system_under_test.broker.replication.ha_gate import HaDoor
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.remoting import listen
 from staticfire.system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
+from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.config_changes import take_over
 from staticfire.system_under_test.store.replication.replica_receiver import cut_partial_record
 from staticfire.system_under_test.store.replication.replication import ReplicaSender, ReplicatedLog

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.runtime.env import Log
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.replication.replica_receiver import Diverged, Reconnect
 from staticfire.system_under_test.store.replication.replication import (

@@ -13,8 +13,8 @@ from contextlib import suppress
 
 from staticfire.system_under_test.broker.replication.ha_config import HaConfig
 from staticfire.system_under_test.broker.replication.ha_connections import HaLink, Receiver
-from staticfire.system_under_test.env import Log, Tls, TlsError
 from staticfire.system_under_test.remoting import parse_address
+from staticfire.system_under_test.runtime.env import Log, Tls, TlsError
 from staticfire.system_under_test.store.replication.replica_receiver import (
     CatchUpReceiver,
     Diverged,

@@ -6,9 +6,9 @@ import asyncio
 import ssl
 from collections.abc import Iterable
 
-from staticfire.system_under_test.env import Env, TlsError
 from staticfire.system_under_test.remoting.allowed_hosts import AllowedHosts, RefusalLog
 from staticfire.system_under_test.remoting.connection_limit import TurnedAway
+from staticfire.system_under_test.runtime.env import Env, TlsError
 
 HANDSHAKE_TIMEOUT_S = 5.0
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticfire.system_under_test.broker.metadata_tables import MetadataTables
-from staticfire.system_under_test.broker.offsets import OffsetTable, offset_table_from_json
+from staticfire.system_under_test.broker.metadata.metadata_tables import MetadataTables
+from staticfire.system_under_test.broker.metadata.offsets import OffsetTable, offset_table_from_json
 from staticfire.system_under_test.broker.replication.slave_sync import ask_table
-from staticfire.system_under_test.env import Log
 from staticfire.system_under_test.protocol.bodies import TopicConfigTable
 from staticfire.system_under_test.protocol.bodies_clients import SubscriptionGroupTable
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError, parse_address
+from staticfire.system_under_test.runtime.env import Log
 
 
 class MetadataRestore:

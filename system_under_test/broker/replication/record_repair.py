@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from staticfire.system_under_test.env import Log
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import ViewMessageHeader
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError, parse_address
+from staticfire.system_under_test.runtime.env import Log
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
 __all__ = ["RecordRepair"]

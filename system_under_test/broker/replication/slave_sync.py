@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from staticfire.system_under_test.broker.metadata_tables import MetadataTables
-from staticfire.system_under_test.broker.offsets import offset_table_from_json
-from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.broker.metadata.metadata_tables import MetadataTables
+from staticfire.system_under_test.broker.metadata.offsets import offset_table_from_json
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import TopicConfigTable
 from staticfire.system_under_test.protocol.bodies_clients import SubscriptionGroupTable
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.runtime.env import Log
 
 SYNC_TIMEOUT_S = 3.0
 

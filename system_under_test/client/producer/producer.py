@@ -39,7 +39,6 @@ from staticfire.system_under_test.client.producer.transactions import (
     TransactionState,
 )
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.batch import BatchEntry, encode_batch
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import RequestCode
@@ -47,6 +46,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.remoting import Connection, RemotingError
 from staticfire.system_under_test.remoting.connection import not_supported
+from staticfire.system_under_test.runtime.env import Env
 
 __all__ = [
     "Producer",

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from staticfire.system_under_test.client.waiting import succeeded
-from staticfire.system_under_test.env import Log
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import GetConsumerListHeader
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError, RemotingTimeout
+from staticfire.system_under_test.runtime.env import Log
 
 QUIET_S = 1.5  # a broker that owes an answer and says nothing for so long is pinged
 PING_TIMEOUT_S = 1.0

@@ -22,7 +22,6 @@ from staticfire.system_under_test.client.routing.broker_health import BrokerHeal
 from staticfire.system_under_test.client.routing.name_servers import NameServers
 from staticfire.system_under_test.client.routing.routes import MASTER_ID, Route, RouteTable
 from staticfire.system_under_test.client.waiting import wait_until
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import ConsumerData, HeartbeatData
 from staticfire.system_under_test.protocol.codes import RequestCode
@@ -30,6 +29,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import UnregisterClientHeader
 from staticfire.system_under_test.remoting import Connection, Handler, RemotingClient, RemotingError
 from staticfire.system_under_test.remoting.connection import not_supported
+from staticfire.system_under_test.runtime.env import Env
 
 ROUTE_REFRESH_S = 30.0  # RocketMQ: pollNameServerInterval
 HEARTBEAT_INTERVAL_S = 30.0  # RocketMQ: heartbeatBrokerInterval

@@ -23,13 +23,13 @@ from staticfire.system_under_test.client.routing.routes import (
     unite,
 )
 from staticfire.system_under_test.client.waiting import succeeded, wait_until
-from staticfire.system_under_test.env import Log
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import TopicRouteData
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import GetRouteInfoHeader
 from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.env import Log
 
 PATIENCE_S = 0.5  # how long a question waits for a server that has not been silent so far
 ANSWER_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staticfire.system_under_test.env import Clock
 from staticfire.system_under_test.protocol.message import (
     Message,
     RecordError,
@@ -13,6 +12,7 @@ from staticfire.system_under_test.protocol.message import (
     patch_record,
     tags_code,
 )
+from staticfire.system_under_test.runtime.env import Clock
 from staticfire.system_under_test.store.appending.config import RECORD_OVERHEAD_MAX, StoreConfig
 from staticfire.system_under_test.store.appending.dispatcher import Dispatcher
 from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC, due_time_ms

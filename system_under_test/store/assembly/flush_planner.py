@@ -6,7 +6,7 @@ cut meanwhile: each cut begins a new epoch, and a task of an older one counts fo
 
 from __future__ import annotations
 
-from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.appending.dispatcher import Dispatcher
 from staticfire.system_under_test.store.assembly.store_parts import StoreParts
 from staticfire.system_under_test.store.checkpoint import Checkpoint

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staticfire.system_under_test.env import File, Storage
+from staticfire.system_under_test.runtime.env import File, Storage
 from staticfire.system_under_test.store.errors import StoreLocked
 from staticfire.system_under_test.store.folders import parent_folder
 from staticfire.system_under_test.store.log_folders import default_log_folder

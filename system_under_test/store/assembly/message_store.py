@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from staticfire.system_under_test.env import Clock, Log, Storage
 from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.runtime.env import Clock, Log, Storage
 from staticfire.system_under_test.store.appending.appending import MessageIllegal
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.assembly.flush_planner import Flushing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from staticfire.system_under_test.env import Clock, Log, Storage
+from staticfire.system_under_test.runtime.env import Clock, Log, Storage
 from staticfire.system_under_test.store.appending.appending import Appender
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.appending.dispatcher import Dispatcher

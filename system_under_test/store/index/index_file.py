@@ -14,7 +14,7 @@ import errno
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 
-from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.errors import NoSpace
 from staticfire.system_under_test.store.index.index_layout import (
     HEADER_SIZE,

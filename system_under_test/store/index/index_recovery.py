@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from staticfire.system_under_test.env import Log
+from staticfire.system_under_test.runtime.env import Log
 from staticfire.system_under_test.store.checkpoint import Checkpoint
 from staticfire.system_under_test.store.index.index_file import IndexFile, NewKey
 from staticfire.system_under_test.store.index.message_index import MessageIndex

@@ -12,7 +12,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from staticfire.system_under_test.env import Clock, Storage
+from staticfire.system_under_test.runtime.env import Clock, Storage
 from staticfire.system_under_test.store.errors import NoSpace, StoreError
 from staticfire.system_under_test.store.index.index_file import IndexFile, NewKey, TimeOf
 from staticfire.system_under_test.store.index.index_layout import IndexLayout

@@ -11,8 +11,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 
-from staticfire.system_under_test.env import Storage
 from staticfire.system_under_test.protocol.message import MAGIC_BLANK
+from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.errors import NoBuffer
 from staticfire.system_under_test.store.log_folders import LogFolders
 from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFileQueue

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.errors import NoSpace
 from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFileQueue
 from staticfire.system_under_test.store.queues.queue_extension import QueueExtension, is_address

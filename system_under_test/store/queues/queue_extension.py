@@ -11,7 +11,7 @@ import errno
 import struct
 from collections.abc import Callable, Iterable
 
-from staticfire.system_under_test.env import Storage
+from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.errors import NoSpace
 from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFileQueue
 from staticfire.system_under_test.store.record_filter import ExtensionUnit

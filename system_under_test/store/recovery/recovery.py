@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from staticfire.system_under_test.env import Log, Storage
 from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
+from staticfire.system_under_test.runtime.env import Log, Storage
 from staticfire.system_under_test.store.checkpoint import Checkpoint
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.flush import SyncPlan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from staticfire.system_under_test.env import Clock, Log, Storage
+from staticfire.system_under_test.runtime.env import Clock, Log, Storage
 from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from staticfire.system_under_test.store.disk_watch import DiskWatch
 from staticfire.system_under_test.store.folders import parent_folder

@@ -9,8 +9,8 @@ import pytest
 
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.broker.administration import statistics_requests
-from staticfire.system_under_test.broker.send import SendProcessor
-from staticfire.system_under_test.broker.topics import Topics
+from staticfire.system_under_test.broker.metadata.topics import Topics
+from staticfire.system_under_test.broker.sending.send import SendProcessor
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting.connection import Connection

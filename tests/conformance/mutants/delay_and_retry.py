@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.system_under_test.broker.services.delay_offsets import DelayOffsetsFile
-from staticfire.system_under_test.broker.services.delayed_delivery import DelayedDelivery
+from staticfire.system_under_test.broker.delivery.delay_offsets import DelayOffsetsFile
+from staticfire.system_under_test.broker.delivery.delayed_delivery import DelayedDelivery
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from staticfire.harness.conformance.wire import Wire
-from staticfire.system_under_test.broker import clients
+from staticfire.system_under_test.broker.clients import clients
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from staticfire.system_under_test.broker import queue_locks
-from staticfire.system_under_test.broker.offsets import ConsumerOffsets, OffsetsFile
-from staticfire.system_under_test.broker.queue_locks import QueueLocks
+from staticfire.system_under_test.broker.clients import queue_locks
+from staticfire.system_under_test.broker.clients.queue_locks import QueueLocks
+from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets, OffsetsFile
 from staticfire.system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system

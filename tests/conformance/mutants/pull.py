@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from staticfire.harness.conformance.wire import Wire
-from staticfire.system_under_test.broker.hold import HeldPull, HeldPulls
-from staticfire.system_under_test.broker.pull import PullProcessor
+from staticfire.system_under_test.broker.pulling.held_pulls import HeldPull, HeldPulls
+from staticfire.system_under_test.broker.pulling.pull import PullProcessor
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.pull_limits import FixedPullLimits

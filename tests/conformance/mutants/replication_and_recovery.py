@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from staticfire.harness.conformance.raw_stream import HaStream
+from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
-from staticfire.system_under_test.broker.topics import Topics
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from staticfire.system_under_test.broker import acknowledge, topics
-from staticfire.system_under_test.broker.waiting import WaitingSends
+from staticfire.system_under_test.broker.append_pipeline import acknowledge
+from staticfire.system_under_test.broker.metadata import topics
+from staticfire.system_under_test.broker.sending.pending_sends import WaitingSends
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staticfire.harness.conformance.bench import Bench
-from staticfire.system_under_test.broker.administration.retention import Cleaning
+from staticfire.system_under_test.broker.append_pipeline.retention import Cleaning
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.index.index_recovery import IndexRecovery

@@ -20,7 +20,7 @@ from staticfire.harness.targets.consumer_options import consumer_options
 from staticfire.harness.targets.own_cluster import OwnCluster, check_properties
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.system_under_test.client.consumer.rebalance import allocation
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.mode import Mode
 
 
 def test_a_seed_gives_one_campaign() -> None:

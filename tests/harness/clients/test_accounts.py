@@ -10,7 +10,7 @@ from staticfire.harness.clients import producer
 from staticfire.harness.clients.producer import OtherAccounts
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.client.producer.producer import ProducerConfig
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 
 CONFIG = ProducerConfig(group="orders", name_servers=("n:1",), client_id="1.1.1.1@p")
 

@@ -11,10 +11,10 @@ from staticfire.harness.local_cluster import LocalCluster
 from staticfire.harness.local_cluster.changed_options import with_changed_options
 from staticfire.system_under_test.admin import AdminClient
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.configuration.java_properties import parse_properties
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.protocol.codes import RequestCode
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 
 
 def config(path: Path, text: str | None) -> BrokerConfig:

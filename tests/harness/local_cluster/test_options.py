@@ -11,7 +11,7 @@ from staticfire.harness.local_cluster import ClusterOptionError, LocalCluster
 from staticfire.harness.local_cluster.layout import fixed_ports, make_nodes, node_names
 from staticfire.harness.local_cluster.options import ClusterOptions
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.mode import Mode
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_a_marker_makes_a_campaign_of_a_test(tmp_path: Path) -> None:
 OPTION_TESTS = """
 import pytest
 
-import staticfire.system_under_test.broker.broker  # the sound system is imported already
+import staticfire.system_under_test.broker.assembly.broker  # the sound system is imported already
 
 @pytest.mark.campaign(seed=25, defect="ack-before-fsync")
 def test_with_a_planted_bug():

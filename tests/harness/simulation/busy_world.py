@@ -11,7 +11,7 @@ import sys
 import time
 
 from staticfire.harness.simulation import World
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 
 PORT = 10911
 NODES = ("alpha", "beta", "gamma", "delta")

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from staticfire.harness.simulation.disk.disk import SimDisk
-from staticfire.system_under_test.env import Storage
-from staticfire.system_under_test.real_env import RealStorage
+from staticfire.system_under_test.runtime.env import Storage
+from staticfire.system_under_test.runtime.real_env import RealStorage
 from tests.support.storage_contract import CHECKS, Check
 
 

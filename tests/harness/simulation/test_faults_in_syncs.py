@@ -10,7 +10,7 @@ from functools import partial
 
 from staticfire.harness.simulation import DiskOptions, Host, World
 from staticfire.harness.simulation.scheduling.timing import FREE
-from staticfire.system_under_test.env import Env, File, Storage
+from staticfire.system_under_test.runtime.env import Env, File, Storage
 
 MS = 1_000_000
 SYNC_MS = 10

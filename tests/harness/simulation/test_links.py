@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from staticfire.harness.simulation import World
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 from tests.harness.simulation.two_hosts import (
     SERVER,
     Echo,

@@ -11,7 +11,7 @@ import pytest
 
 from staticfire.harness.simulation import DiskOptions, World
 from staticfire.harness.simulation.disk.disk import SimDisk
-from staticfire.system_under_test.env import Env, File
+from staticfire.system_under_test.runtime.env import Env, File
 from tests.harness.simulation.two_hosts import Recorder
 
 MS = 1_000_000

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from staticfire.harness.simulation import Host, SimProcess, World
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 
 PORT = 10911
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"

@@ -23,7 +23,7 @@ from staticfire.harness.targets.apache import (
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.java import local_java, version_in
 from staticfire.harness.targets.own_cluster import Reach, directly
-from staticfire.system_under_test import java_properties
+from staticfire.system_under_test.configuration import java_properties
 
 GIVEN: dict[str, Any] = {
     "slaves": (1,),

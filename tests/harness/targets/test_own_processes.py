@@ -15,8 +15,8 @@ from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.machine import Order, Place
 from staticfire.harness.targets.own_cluster import OwnCluster
 from staticfire.harness.targets.own_processes import OwnProcesses
-from staticfire.system_under_test import config as node_config
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.configuration import config as node_config
 from staticfire.system_under_test.name_server.config import NameServerConfig
 
 CAMPAIGN = draw_campaign(
@@ -138,7 +138,7 @@ def test_the_other_client_is_that_of_producers_and_consumers_alone(
     campaign = replace(CAMPAIGN, client="cpp", environment="processes")
     target = OwnProcesses(campaign, cast(dict[str, Place], places), python="python", code=())
     ours = "staticfire.harness.clients"
-    modules = {"producer-1": f"{ours}.cpp_client", "consumer-1": f"{ours}.cpp_client"}
+    modules = {"producer-1": f"{ours}.cpp.client", "consumer-1": f"{ours}.cpp.client"}
     for node, module in {**modules, "admin": ours, "probe": ours}.items():
         order, line = as_read(target.client_order(node, ["ns-1"]))
         assert order.argv[-2] == module

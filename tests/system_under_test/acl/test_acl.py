@@ -17,8 +17,8 @@ from staticfire.system_under_test.acl.signature import (
     signature_of,
     signed_content,
 )
-from staticfire.system_under_test.mode import Mode
-from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.errors import StoreError

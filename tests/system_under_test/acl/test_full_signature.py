@@ -17,12 +17,12 @@ from staticfire.system_under_test.acl.signature import (
     signed_content,
 )
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.mode import Mode
-from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.real_env import make_env
 from staticfire.system_under_test.remoting import Connection, RemotingClient, RemotingServer
+from staticfire.system_under_test.runtime.real_env import make_env
 from staticfire.system_under_test.store.folders import make_durable_folder
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 

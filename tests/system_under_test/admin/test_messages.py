@@ -17,7 +17,7 @@ from staticfire.system_under_test.admin.messages import (
 )
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message, encode_record
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 
 PACKED = zlib.compress(b"hello")
 

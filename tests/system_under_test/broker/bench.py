@@ -10,38 +10,38 @@ from typing import Any, cast
 from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.broker.administration.administration import Administration
 from staticfire.system_under_test.broker.administration.figures import queue_figures
-from staticfire.system_under_test.broker.client_requests import (
+from staticfire.system_under_test.broker.assembly.request_table import make_handlers
+from staticfire.system_under_test.broker.clients.client_requests import (
     ClientRequests,
     notify_consumers_changed,
 )
-from staticfire.system_under_test.broker.clients import Clients
+from staticfire.system_under_test.broker.clients.clients import Clients
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.broker.consumer_filters import ConsumerFilters
-from staticfire.system_under_test.broker.hold import HeldPulls
-from staticfire.system_under_test.broker.message_queries import MessageQueries
-from staticfire.system_under_test.broker.offset_commits import OffsetCommits
-from staticfire.system_under_test.broker.offsets import ConsumerOffsets
-from staticfire.system_under_test.broker.pull import PullProcessor
-from staticfire.system_under_test.broker.pull_filters import PullFilters
-from staticfire.system_under_test.broker.pull_reports import PullReports
-from staticfire.system_under_test.broker.queue_queries import QueueQueries
+from staticfire.system_under_test.broker.delivery.message_services import MessageServices
+from staticfire.system_under_test.broker.flow_control.request_classes import make_limits
+from staticfire.system_under_test.broker.flow_control.request_queue import RequestQueue
+from staticfire.system_under_test.broker.metadata.consumer_filters import ConsumerFilters
+from staticfire.system_under_test.broker.metadata.offset_commits import OffsetCommits
+from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.metadata.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.metadata.topics import TopicChange, Topics
+from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
+from staticfire.system_under_test.broker.pulling.held_pulls import HeldPulls
+from staticfire.system_under_test.broker.pulling.pull import PullProcessor
+from staticfire.system_under_test.broker.pulling.pull_filters import PullFilters
+from staticfire.system_under_test.broker.pulling.pull_reports import PullReports
+from staticfire.system_under_test.broker.queries.message_queries import MessageQueries
+from staticfire.system_under_test.broker.queries.queue_queries import QueueQueries
 from staticfire.system_under_test.broker.replication.ha_requests import HaRequests
-from staticfire.system_under_test.broker.request_classes import make_limits
-from staticfire.system_under_test.broker.request_queue import RequestQueue
-from staticfire.system_under_test.broker.request_table import make_handlers
-from staticfire.system_under_test.broker.send import SendProcessor
-from staticfire.system_under_test.broker.services.internal_copies import InternalCopies
-from staticfire.system_under_test.broker.services.message_services import MessageServices
-from staticfire.system_under_test.broker.subscription_groups import SubscriptionGroups
-from staticfire.system_under_test.broker.topics import TopicChange, Topics
-from staticfire.system_under_test.broker.waiting import Answer
-from staticfire.system_under_test.env import Env
-from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.broker.sending.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.sending.pending_sends import Answer
+from staticfire.system_under_test.broker.sending.send import SendProcessor
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
 from staticfire.system_under_test.protocol.message import Message, decode_record, encode_properties
 from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.remoting.connection import failed
+from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.metadata_file import MetadataFile

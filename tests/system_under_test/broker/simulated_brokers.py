@@ -10,15 +10,15 @@ from staticfire.harness.simulation.disk.disk import DiskOptions, SimDisk
 from staticfire.harness.simulation.hosts.host import Host
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.broker.broker import main
+from staticfire.system_under_test.broker.assembly.broker import main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.name_server import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import decode_records
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.runtime.env import Env
 from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from staticfire.system_under_test.broker.append_pipeline.flush import StoreFailed
 from staticfire.system_under_test.broker.config import BrokerRole
-from staticfire.system_under_test.broker.flush import StoreFailed
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.store.errors import StoreError
 from tests.system_under_test.broker.bench import pull_ext, send_ext

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.broker.metadata.topics import make_topic
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies_queues import LockedQueues
 from staticfire.system_under_test.protocol.codes import RequestCode

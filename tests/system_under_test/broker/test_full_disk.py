@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.broker.metadata.topics import make_topic
 from staticfire.system_under_test.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
@@ -14,7 +14,7 @@ from staticfire.system_under_test.protocol.bodies import (
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from tests.system_under_test.broker.admin_language import beat
 from tests.system_under_test.broker.bench import Bench, Peer
-from tests.system_under_test.broker.services.test_send_back import SEND_BACK
+from tests.system_under_test.broker.delivery.test_send_back import SEND_BACK
 
 HEARTBEAT = HeartbeatData(
     client_id="c1",

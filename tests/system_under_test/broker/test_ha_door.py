@@ -14,15 +14,19 @@ import pytest
 
 from staticfire.harness.local_cluster.ports import free_ports
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.broker.policies.policies import HARDENED_REPLICATION
 from staticfire.system_under_test.broker.replication import ha
 from staticfire.system_under_test.broker.replication.ha import HaService
 from staticfire.system_under_test.broker.replication.ha_config import HaEvents, make_ha_config
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
-from staticfire.system_under_test.policies import HARDENED_REPLICATION
+from staticfire.system_under_test.configuration.real_tls import (
+    RealTls,
+    TlsOptions,
+    make_test_certificate,
+)
 from staticfire.system_under_test.protocol.codes import RequestCode
-from staticfire.system_under_test.real_env import make_env
-from staticfire.system_under_test.real_tls import RealTls, TlsOptions, make_test_certificate
 from staticfire.system_under_test.remoting.connection_limit import TurnedAway
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.system_under_test.broker.simulated_brokers import (
     MASTER,
     OK,

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message, decode_record
 from tests.system_under_test.broker.bench import Peer
-from tests.system_under_test.broker.services.test_delayed_delivery import DelayBench
-from tests.system_under_test.broker.services.test_transactions import (
+from tests.system_under_test.broker.delivery.test_delayed_delivery import DelayBench
+from tests.system_under_test.broker.delivery.test_transactions import (
     COMMIT,
     PARKED,
     RESUME,

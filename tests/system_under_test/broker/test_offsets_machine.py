@@ -7,7 +7,10 @@ import json
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from staticfire.system_under_test.broker.offsets import ConsumerOffsets, offset_table_from_json
+from staticfire.system_under_test.broker.metadata.offsets import (
+    ConsumerOffsets,
+    offset_table_from_json,
+)
 from staticfire.system_under_test.protocol import json_dialect
 
 GROUPS, TOPICS, QUEUES = ("g", "h"), ("t", "tt"), range(3)

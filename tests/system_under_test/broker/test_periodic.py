@@ -6,7 +6,7 @@ import asyncio
 
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.periodic import Schedule
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 
 
 def test_jobs_go_on_after_an_exception_and_end_when_stopped() -> None:

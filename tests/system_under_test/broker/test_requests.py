@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
-from staticfire.system_under_test.broker import offset_commits, offsets, subscription_groups, topics
-from staticfire.system_under_test.broker.clients import GROUPS_MAX as CLIENT_GROUPS_MAX
-from staticfire.system_under_test.broker.subscription_groups import GROUP_LENGTH_MAX
-from staticfire.system_under_test.broker.tag_filter import TAGS_LENGTH_MAX
-from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.broker.clients.clients import GROUPS_MAX as CLIENT_GROUPS_MAX
+from staticfire.system_under_test.broker.metadata import (
+    offset_commits,
+    offsets,
+    subscription_groups,
+    topics,
+)
+from staticfire.system_under_test.broker.metadata.subscription_groups import GROUP_LENGTH_MAX
+from staticfire.system_under_test.broker.metadata.tag_filter import TAGS_LENGTH_MAX
+from staticfire.system_under_test.broker.metadata.topics import make_topic
 from staticfire.system_under_test.filters.sql92 import TEXT_LENGTH_MAX
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import (

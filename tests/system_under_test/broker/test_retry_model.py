@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.message import Message
-from tests.system_under_test.broker.services.test_delayed_delivery import DelayBench
-from tests.system_under_test.broker.services.test_send_back import SEND_BACK
+from tests.system_under_test.broker.delivery.test_delayed_delivery import DelayBench
+from tests.system_under_test.broker.delivery.test_send_back import SEND_BACK
 
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
 LADDER_FIRST_LEVEL = 3

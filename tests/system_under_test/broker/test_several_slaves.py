@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from staticfire.system_under_test.broker.config import BrokerRole
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import TopicRouteData
 from staticfire.system_under_test.protocol.codes import RequestCode

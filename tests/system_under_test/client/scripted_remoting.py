@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import cast
 
-from staticfire.system_under_test.env import Env, Storage
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from staticfire.system_under_test.protocol.codes import ResponseCode
@@ -20,6 +19,7 @@ from staticfire.system_under_test.remoting import (
     RemotingError,
     RemotingTimeout,
 )
+from staticfire.system_under_test.runtime.env import Env, Storage
 from tests.system_under_test.client.virtual_time import now_s
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 

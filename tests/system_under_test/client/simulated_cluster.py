@@ -9,7 +9,7 @@ from typing import Any
 
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.broker.broker import main as broker_main
+from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
 from staticfire.system_under_test.client.consumer.push.push_consumer import (
     ConsumerConfig,
@@ -21,7 +21,6 @@ from staticfire.system_under_test.client.producer.producer import (
     SendFailed,
 )
 from staticfire.system_under_test.client.producer.transactions import Execute
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
 from staticfire.system_under_test.protocol.bodies import MessageQueue
@@ -30,6 +29,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import CreateTopicHeader
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.env import Env
 from tests.support.small_index import SMALL_INDEX
 
 TOPIC = "orders"

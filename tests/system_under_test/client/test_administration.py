@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.bodies_clients import (
     ConsumeDirectlyResult,
@@ -23,6 +22,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import offset_message_id
 from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.env import Env
 from tests.system_under_test.client.simulated_cluster import ADMIN, TOPIC, Cluster
 
 Ask = Callable[..., Awaitable[RemotingCommand]]

@@ -11,7 +11,7 @@ from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
     PullConsumerConfig,
     PullOutcome,
 )
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
 
 GAP_MAX_S = 3.0

@@ -15,11 +15,11 @@ from staticfire.system_under_test.client.consumer.pull.lite_pull_consumer import
 )
 from staticfire.system_under_test.client.consumer.rebalance.allocation import allocate_as_told
 from staticfire.system_under_test.client.errors import ClientError
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.runtime.env import Env
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
 from tests.system_under_test.client.test_administration import Ask, administer
 

@@ -19,9 +19,9 @@ from staticfire.system_under_test.client.producer.producer import (
     TransactionResult,
     TransactionState,
 )
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.runtime.env import Env
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
 
 COMMIT, ROLLBACK, UNKNOWN = (

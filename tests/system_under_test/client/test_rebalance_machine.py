@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from staticfire.system_under_test.broker.queue_locks import QueueLocks
+from staticfire.system_under_test.broker.clients.queue_locks import QueueLocks
 from staticfire.system_under_test.client.consumer.rebalance.allocation import Allocate, strategy
 from staticfire.system_under_test.client.consumer.rebalance.lock_table import LockTable
 from staticfire.system_under_test.protocol.bodies import MessageQueue

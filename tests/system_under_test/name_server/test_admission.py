@@ -7,19 +7,19 @@ import asyncio
 import pytest
 
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.broker.registering.name_server_calls import (
+from staticfire.system_under_test.broker.registration.name_server_calls import (
     NameServerCalls,
     Refused,
 )
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.admission import Admission
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import NameServer
 from staticfire.system_under_test.protocol.bodies import DataVersion, TopicConfigTable
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.real_env import make_env
 from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.env import Env
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 HOST = "10.0.0.1"

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticfire.harness.simulation.disk.disk import SimDisk
-from staticfire.system_under_test.env import Env
-from staticfire.system_under_test.java_properties import parse_properties
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.java_properties import parse_properties
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.name_server import kv_config, requests
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import NameServer
@@ -32,6 +31,7 @@ from staticfire.system_under_test.protocol.bodies import (
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.errors import StoreError
 from tests.system_under_test.broker.bench import Peer
 from tests.system_under_test.remoting.manual_loop import MemoryLog

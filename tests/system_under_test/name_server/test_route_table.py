@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.name_server import route_table
+from staticfire.system_under_test.name_server.policies import NAME_SERVER_POLICIES
 from staticfire.system_under_test.name_server.route_table import (
     NAME_LENGTH_MAX,
     BrokerIdentity,
@@ -13,7 +14,6 @@ from staticfire.system_under_test.name_server.route_table import (
     Registration,
     RouteTable,
 )
-from staticfire.system_under_test.policies import NAME_SERVER_POLICIES
 from staticfire.system_under_test.protocol.bodies import DataVersion, TopicConfig
 
 SECOND_NS = 1_000_000_000

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.runtime.env import Env
 
 ADDRESS = "10.0.0.1:9876"
 HEADER = {

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from staticfire.system_under_test.env import Env
-from staticfire.system_under_test.real_env import RealClock, RealStorage
+from staticfire.system_under_test.runtime.env import Env
+from staticfire.system_under_test.runtime.real_env import RealClock, RealStorage
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 

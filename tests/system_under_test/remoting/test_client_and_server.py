@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
 from staticfire.system_under_test.protocol.frames import FrameDecoder
@@ -24,6 +23,7 @@ from staticfire.system_under_test.remoting import (
     RemotingServer,
     RemotingTimeout,
 )
+from staticfire.system_under_test.runtime.env import Env
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 SILENCE_S = 0.02  # how long a test waits for an answer that never comes

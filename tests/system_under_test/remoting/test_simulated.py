@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import (
@@ -21,6 +20,7 @@ from staticfire.system_under_test.remoting import (
     RemotingServer,
     RemotingTimeout,
 )
+from staticfire.system_under_test.runtime.env import Env
 
 ADDRESS = "10.0.0.1:9876"
 NEVER = 7  # a request code that the server leaves unanswered

@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from staticfire.system_under_test.env import Env, TlsError, TlsMode
-from staticfire.system_under_test.protocol.codes import ResponseCode
-from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.real_tls import (
+from staticfire.system_under_test.configuration.real_tls import (
     TLS_PROPERTIES,
     RealTls,
     TlsOptions,
     make_test_certificate,
     read_tls_options,
 )
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import (
     Connection,
     RemotingClient,
     RemotingError,
     RemotingServer,
 )
+from staticfire.system_under_test.runtime.env import Env, TlsError, TlsMode
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 BODY = bytes(range(256)) * 4000  # a megabyte: many TLS records

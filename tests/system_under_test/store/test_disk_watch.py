@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.system_under_test.env import DiskUsage
+from staticfire.system_under_test.runtime.env import DiskUsage
 from staticfire.system_under_test.store.disk_watch import UNREADABLE, DiskWatch
 from tests.system_under_test.store.store_on_disk import StoreOnDisk
 

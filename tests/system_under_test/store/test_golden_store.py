@@ -13,7 +13,7 @@ import pytest
 from staticfire.system_under_test.protocol.json_dialect import loads
 from staticfire.system_under_test.protocol.json_pretty import dumps_pretty
 from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE, Message, decode_record
-from staticfire.system_under_test.real_env import RealStorage
+from staticfire.system_under_test.runtime.real_env import RealStorage
 from staticfire.system_under_test.store.assembly.message_store import (
     MessageStore,
     MetadataFile,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from staticfire.harness.simulation.disk.disk import SimDisk
-from staticfire.system_under_test.env import File
+from staticfire.system_under_test.runtime.env import File
 from tests.system_under_test.store.store_on_disk import ROOT, StoreOnDisk, make_message
 
 LOG = "/data/commitlog"

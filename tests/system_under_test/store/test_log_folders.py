@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from staticfire.harness.simulation.disk.disk import PowerCut, SimDisk, SimFile
-from staticfire.system_under_test.env import DiskUsage
+from staticfire.system_under_test.runtime.env import DiskUsage
 from staticfire.system_under_test.store.assembly.message_store import (
     PutStatus,
     StoreError,

@@ -20,7 +20,7 @@ from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.system_under_test.admin import AdminClient, brokers, groups
 from staticfire.system_under_test.admin.errors import AdminError
 from staticfire.system_under_test.admin.user_tables import user_groups, user_topics
-from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.configuration.java_properties import parse_properties
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from staticfire.system_under_test.protocol.bodies_clients import BrokerStats
 from staticfire.system_under_test.protocol.json_pretty import dumps_pretty

@@ -15,7 +15,7 @@ from staticfire.system_under_test.admin.client import AdminClient
 from staticfire.system_under_test.admin.errors import AdminError
 from staticfire.system_under_test.admin.groups import delete_group
 from staticfire.system_under_test.protocol.codes import RequestCode
-from staticfire.system_under_test.real_env import JsonLinesLog, RealClock, make_env
+from staticfire.system_under_test.runtime.real_env import JsonLinesLog, RealClock, make_env
 
 LOOK_TIMEOUT_S = 5.0
 

@@ -38,9 +38,9 @@ from staticfire.system_under_test.client.offsets.offset_store import (
 )
 from staticfire.system_under_test.client.periodic_task import PeriodicTask
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import ConsumerData, MessageQueue
 from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.runtime.env import Env
 
 QUIET_CHECK_INTERVAL_S = 0.75
 

@@ -23,8 +23,8 @@ from staticfire.system_under_test.client.offsets.offset_store import (
 )
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.routing.routes import MASTER_ID
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.runtime.env import Env
 
 PULL_TIMEOUT_S = 10.0  # RocketMQ: consumerPullTimeoutMillis
 HOLD_S = 20.0  # RocketMQ: brokerSuspendMaxTimeMillis

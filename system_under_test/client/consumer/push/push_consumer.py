@@ -38,10 +38,10 @@ from staticfire.system_under_test.client.producer.send_result import SendResult
 from staticfire.system_under_test.client.producer.sender import Sender, SendOptions
 from staticfire.system_under_test.client.producer.tracing import Tracing
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
-from staticfire.system_under_test.env import Env
 from staticfire.system_under_test.protocol.bodies import ConsumerData, MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo
 from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.runtime.env import Env
 
 __all__ = ["ConsumerConfig", "PushConsumer"]
 

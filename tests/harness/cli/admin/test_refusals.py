@@ -14,8 +14,8 @@ from staticfire.harness.cli.admin.times import parse_time_ms
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.local_cluster.ports import free_ports
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.real_env import make_env
 from staticfire.system_under_test.remoting import Connection, RemotingServer
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.harness.cli.admin.conftest import Admin, consent, without_target
 from tests.harness.cli.conftest import Said
 

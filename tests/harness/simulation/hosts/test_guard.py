@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from staticfire.harness.simulation import Escape, World
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 from tests.harness.simulation.two_hosts import TwoHosts, run_process
 
 ESCAPES: list[tuple[Callable[[], object], str]] = [

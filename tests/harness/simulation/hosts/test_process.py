@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from staticfire.harness.simulation import ExitStatus, PowerCut, SimulationError, World
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 from tests.harness.simulation.two_hosts import TwoHosts
 
 

@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from staticfire.system_under_test.env import Env
+from staticfire.system_under_test.runtime.env import Env
 from tests.harness.simulation.two_hosts import (
     CLIENT,
     PORT,

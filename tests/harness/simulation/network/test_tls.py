@@ -11,7 +11,6 @@ import pytest
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.simulation.network.tls import SimTls, SimTlsContext, SimTlsObject
 from staticfire.harness.simulation.network.tls_client import HANDSHAKE_TIMEOUT_S
-from staticfire.system_under_test.env import Env, TlsMode
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import (
@@ -20,6 +19,7 @@ from staticfire.system_under_test.remoting import (
     RemotingError,
     RemotingServer,
 )
+from staticfire.system_under_test.runtime.env import Env, TlsMode
 
 BODY = bytes(range(256)) * 2000  # half a megabyte: many records
 ADDRESS = "10.0.0.1:9876"

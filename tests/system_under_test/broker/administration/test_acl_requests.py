@@ -16,7 +16,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.remoting import RemotingClient
 from tests.system_under_test.broker.bench import Bench
-from tests.system_under_test.broker.registering.test_registration import BROKER_ADDRESS, Cluster
+from tests.system_under_test.broker.registration.test_registration import BROKER_ADDRESS, Cluster
 
 PATH = "/store/config/plain_acl.yml"
 ADMIN = Credentials(access_key="rocketmq2", secret_key="12345678")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.system_under_test.config import BROKER_PROPERTIES
-from staticfire.system_under_test.java_properties import parse_properties
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.configuration.config import BROKER_PROPERTIES
+from staticfire.system_under_test.configuration.java_properties import parse_properties
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand

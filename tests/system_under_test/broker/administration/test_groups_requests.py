@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.system_under_test.broker import subscription_groups
+from staticfire.system_under_test.broker.metadata import subscription_groups
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.bodies_clients import SubscriptionGroupTable

@@ -22,11 +22,11 @@ from staticfire.system_under_test.broker.administration.live_config import (
     BlackListed,
     LiveConfig,
 )
-from staticfire.system_under_test.broker.broker import Broker
+from staticfire.system_under_test.broker.assembly.broker import Broker
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.config import BROKER_PROPERTIES, Property
-from staticfire.system_under_test.env import Env
-from staticfire.system_under_test.java_properties import parse_properties
+from staticfire.system_under_test.configuration.config import BROKER_PROPERTIES, Property
+from staticfire.system_under_test.configuration.java_properties import parse_properties
+from staticfire.system_under_test.runtime.env import Env
 from tests.system_under_test.broker.bench import HandClock, SilentLog
 
 CONFIG = BrokerConfig(broker_name="a", listen_host="10.0.0.1", transient_pool=True)

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from staticfire.system_under_test.broker.administration import offsets_requests
-from staticfire.system_under_test.broker.administration.policy import lowest_offsets
-from staticfire.system_under_test.broker.topics import make_topic
-from staticfire.system_under_test.mode import Mode
+from staticfire.system_under_test.broker.metadata.topics import make_topic
+from staticfire.system_under_test.broker.policies.admin_policy import lowest_offsets
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.bodies_queues import (

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from staticfire.system_under_test.broker import asked_clients
-from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.broker.clients import asked_clients
+from staticfire.system_under_test.broker.metadata.topics import make_topic
 from staticfire.system_under_test.protocol.bodies_queues import (
     ConsumerStatus,
     ResetOffsetBody,

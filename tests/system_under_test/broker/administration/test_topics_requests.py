@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.system_under_test.broker import topics
-from staticfire.system_under_test.broker.topics import make_topic
+from staticfire.system_under_test.broker.metadata import topics
+from staticfire.system_under_test.broker.metadata.topics import make_topic
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import MessageQueue, TopicConfigTable
 from staticfire.system_under_test.protocol.bodies_clients import GroupList, TopicList

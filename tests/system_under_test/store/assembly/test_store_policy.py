@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from staticfire.harness.simulation.disk.options import DiskOptions
-from staticfire.system_under_test.mode import Mode
-from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.store.assembly.message_store import (
     MessageStore,

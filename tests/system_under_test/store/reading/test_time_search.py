@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.system_under_test.mode import Mode
-from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from tests.system_under_test.store.store_on_disk import (
     START_MS,

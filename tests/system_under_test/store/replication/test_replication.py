@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.system_under_test.mode import Mode
-from staticfire.system_under_test.policies import BROKER_POLICIES
+from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
+from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.store.replication import replica_receiver
 from staticfire.system_under_test.store.replication.plain_receiver import PlainReceiver
 from staticfire.system_under_test.store.replication.replica_receiver import (

@@ -10,7 +10,7 @@ from staticfire.system_under_test.admin import AdminClient
 from staticfire.system_under_test.admin.offsets import commit
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import RequestCode
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 from tests.harness.cli.admin.conftest import CLUSTER, Admin
 from tests.support.scripted_consumer import CLIENT_ID, ScriptedConsumer
 

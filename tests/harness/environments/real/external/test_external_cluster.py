@@ -23,7 +23,7 @@ from staticfire.system_under_test.admin.client import AdminClient
 from staticfire.system_under_test.admin.groups import group_configs, update_group
 from staticfire.system_under_test.admin.topics import topic_list, update_topic
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from staticfire.system_under_test.real_env import make_env
+from staticfire.system_under_test.runtime.real_env import make_env
 
 pytestmark = pytest.mark.real
 

@@ -1,0 +1,1 @@
+"""From a stored record to an acknowledged one: flush, replication, commit, retention."""

@@ -1,0 +1,202 @@
+"""What follows when the log has grown, is flushed or is replicated: answers, the next flush, transfers, dispatch.
+
+(RocketMQ spreads it over CommitLog.submitFlushRequest, GroupTransferService and ReputMessageService.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from staticfire.system_under_test.broker.append_pipeline.acknowledge import (
+    Acknowledger,
+    make_waiting_sends,
+)
+from staticfire.system_under_test.broker.append_pipeline.flush import Flusher
+from staticfire.system_under_test.broker.append_pipeline.log_commits import LogCommits
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.flow_control.flow_control import FlowControl
+from staticfire.system_under_test.broker.policies.policies import BrokerPolicies
+from staticfire.system_under_test.broker.replication.ha import HaService
+from staticfire.system_under_test.broker.sending.pending_sends import Answer
+from staticfire.system_under_test.broker.statistics.put_times import PutTimes
+from staticfire.system_under_test.runtime.env import Worker
+from staticfire.system_under_test.runtime.worker import ExecutorWorker
+from staticfire.system_under_test.store.assembly.message_store import (
+    Dispatched,
+    FlushTask,
+    MessageStore,
+    QueueFlushTask,
+)
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.retention.retention import Removal
+
+__all__ = ["LogProgress"]
+
+
+class LogProgress:
+    """Drives one log from put to visible. `on_visible` gets what consumers may now see.
+
+    Args:
+        worker: flushes the log.
+        on_failure: called when a write or an fsync has failed: nothing is promised any more.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        policies: BrokerPolicies,
+        store: MessageStore,
+        ha: HaService,
+        flow: FlowControl,
+        put_times: PutTimes,
+        worker: Worker,
+        *,
+        on_failure: Callable[[Exception], None],
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._policies = policies
+        self._store = store
+        self._ha = ha
+        self._flow = flow
+        self._on_failure = on_failure
+        self._log_flusher = Flusher(
+            worker, self._begin_flush, finish=self._on_flushed, fail=self.failed
+        )
+        self._queue_flusher = Flusher(
+            ExecutorWorker(),
+            store.begin_queue_flush,
+            finish=self._on_queues_flushed,
+            fail=self.failed,
+        )
+        self._acknowledger = Acknowledger(
+            store,
+            ha,
+            make_waiting_sends(config, put_times),
+            policies.replication,
+            put_times,
+            now_ns=now_ns,
+        )
+        self.commits = LogCommits(config, store, flow, on_commit=self._after_puts, now_ns=now_ns)
+        self._is_scheduled = False
+        self.on_visible: Callable[[list[Dispatched]], None] = _ignore
+
+    # What others do with it
+
+    def options_changed(self) -> None:
+        """Take over how long sends may wait."""
+        self._acknowledger.options_changed(self._config)
+
+    def acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
+        """Answer a put when it is as safe as its sender wants it; its flush begins when this turn is over."""
+        self._acknowledger.acknowledge(end_offset, answer, waits)
+        if not self._is_scheduled:  # one flush and one transfer for all puts of this turn
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._after_puts)
+
+    def wake(self) -> None:
+        """Flush what was appended, and find out if it could not be."""
+        self._log_flusher.wake()
+
+    def flush_queues(self) -> None:
+        """Make queue entries durable, and dispatch again if a full disk has postponed it."""
+        self.dispatch()
+        self._queue_flusher.wake()
+
+    def copies_safe_end(self) -> int:
+        """Up to where the broker's own copies count as stored."""
+        return self._policies.services.copies.safe_end(self._store, self._ha, self._config.role)
+
+    def dispatch(self) -> None:
+        """Make messages visible to consumers, and wake the pulls that wait for them."""
+        store = self._store
+        end_offset = self._policies.visible_end(store, self._ha, self._config.role)
+        if end_offset <= store.dispatched_offset:
+            return
+        if end_offset > store.flushed_offset:
+            store.write_out()  # 4.9.8 shows what is not durable, but it must be readable
+        try:
+            visible = store.dispatch(end_offset)
+        except StoreError as error:
+            self._fail(error)
+            return
+        self.on_visible(visible)
+
+    # The end
+
+    async def drain_log(self) -> None:
+        """Return when everything appended is durable."""
+        self._store.commit()
+        await self._log_flusher.drain()
+
+    async def drain_queues(self) -> None:
+        """Return when everything dispatched is durable."""
+        await self._queue_flusher.drain()
+
+    def stop_answering(self) -> None:
+        """Answer the sends that can be answered, and watch no deadline any more."""
+        self._acknowledger.settle()
+        self._acknowledger.stop()
+
+    def close(self) -> None:
+        """Nothing is flushed any more."""
+        self._log_flusher.close()
+        self._queue_flusher.close()
+
+    # Events
+
+    def replicated(self) -> None:
+        """A replica has acknowledged more."""
+        self._acknowledger.settle()
+        self.dispatch()
+
+    def slaves_lost(self) -> None:
+        """A replica has gone."""
+        self._acknowledger.slaves_lost()
+        self.dispatch()
+
+    def failed(self, task: FlushTask | QueueFlushTask | Removal | None, error: OSError) -> None:
+        """How much of `task` (None: of what a cleaning did itself) is on the disk is unknown."""
+        self._store.fail_flush(task, error)
+        if self._store.failure is not None:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._on_failure(error)
+        self._acknowledger.fail_all()
+
+    def _after_puts(self) -> None:
+        self._is_scheduled = False
+        if self._acknowledger.awaits_write or self._config.transient_pool:
+            self.commits.write_out()  # one write for all puts of this turn
+            if self._store.failure is None:
+                self._acknowledger.written()
+        self._log_flusher.wake()
+        self._flow.appended()
+        if not self._config.sync_flush or self._policies.replication.sends_unflushed:
+            self._ha.notify_append()
+        self.dispatch()
+
+    def _begin_flush(self) -> FlushTask | None:
+        task = self._store.begin_flush()
+        if task is not None:
+            self._flow.flush_began()
+        return task
+
+    def _on_flushed(self, task: FlushTask) -> None:
+        self._store.finish_flush(task)
+        self._flow.flush_ended()
+        self._acknowledger.settle()
+        self._ha.notify_append()
+        self._ha.notify_flushed()
+        self.dispatch()
+        self._log_flusher.wake()  # for what was put meanwhile
+
+    def _on_queues_flushed(self, task: QueueFlushTask) -> None:
+        self._store.finish_queue_flush(task)
+        self._log_flusher.wake()  # finds out if the checkpoint could not be written
+
+
+def _ignore(_visible: list[Dispatched]) -> None:
+    """Before the processors are there."""

@@ -1,0 +1,88 @@
+"""Flushes in another thread: one in flight, woken by events, never by polling."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from staticfire.system_under_test.runtime.env import Worker
+
+
+class StoreFailed(Exception):
+    """A write or an fsync failed. The page cache can no longer be trusted: exit, and recover at the next start."""
+
+
+class Task(Protocol):
+    """FlushTask or QueueFlushTask of the store."""
+
+    def run(self) -> None: ...
+
+
+T = TypeVar("T", bound=Task)
+
+
+class Flusher(Generic[T]):
+    """Runs one kind of flush (RocketMQ, GroupCommitService, FlushRealTimeService, FlushConsumeQueueService).
+
+    Whatever is written while a flush is in flight shares the next one: that is the group commit. Sync and async flush
+    differ only in who waits for it.
+
+    Args:
+        worker: runs the tasks.
+        begin: makes a task, or None if there is nothing to flush.
+        finish: called on the loop after the task has run.
+        fail: called on the loop when the task failed; no flush is begun any more.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        begin: Callable[[], T | None],
+        *,
+        finish: Callable[[T], None],
+        fail: Callable[[T, OSError], None],
+    ) -> None:
+        self._worker = worker
+        self._begin = begin
+        self._finish = finish
+        self._fail = fail
+        self._in_flight: T | None = None
+        self._is_over = False  # failed or closed
+        self._landed = asyncio.Event()  # nothing is in flight any more
+
+    def wake(self) -> None:
+        """Begin a flush if there is something to flush and none is in flight."""
+        if self._in_flight is not None or self._is_over:
+            return
+        task = self._begin()
+        if task is not None:
+            self._in_flight = task
+            self._landed.clear()
+            self._worker.run(task.run, self._end)
+
+    def _end(self, error: BaseException | None) -> None:
+        task, self._in_flight = self._in_flight, None
+        assert task is not None
+        try:
+            if error is None:
+                self._finish(task)
+            elif isinstance(error, OSError):
+                self._is_over = True
+                self._fail(task, error)
+            else:
+                raise error
+        finally:
+            if self._in_flight is None:
+                self._landed.set()
+
+    async def drain(self) -> None:
+        """Flush what is there, and return when nothing is in flight any more."""
+        self.wake()
+        while self._in_flight is not None:
+            await self._landed.wait()
+
+    def close(self) -> None:
+        """End the thread; nothing is flushed any more."""
+        self._is_over = True
+        self._worker.close()

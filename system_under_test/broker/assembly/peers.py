@@ -1,0 +1,97 @@
+"""A broker among others: the name servers it registers with, the master whose tables it copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from staticfire.system_under_test.broker.administration.acl_requests import broker_signer
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.metadata.metadata_tables import MetadataTables
+from staticfire.system_under_test.broker.metadata.topics import covering, restricted
+from staticfire.system_under_test.broker.periodic import Schedule
+from staticfire.system_under_test.broker.policies.policies import RegistrationKind
+from staticfire.system_under_test.broker.registration.name_server_calls import RegistrationEvents
+from staticfire.system_under_test.broker.replication.metadata_restore import MetadataRestore
+from staticfire.system_under_test.broker.replication.record_repair import RecordRepair
+from staticfire.system_under_test.broker.replication.slave_sync import SlaveSync
+from staticfire.system_under_test.protocol.bodies import TopicConfigTable
+from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.env import Env
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+
+__all__ = ["Neighbours"]
+
+
+class Neighbours:
+    """Sends requests to other nodes, as a client of theirs.
+
+    Args:
+        queue_keys: (topic, queue id) of every queue in the store.
+        on_topics: given the master's table of topics as a slave copied it.
+        on_master: called with the HA address of the master, when a name server has sent its addresses.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        config: BrokerConfig,
+        registration: RegistrationKind,
+        tables: MetadataTables,
+        store: MessageStore,
+        *,
+        queue_keys: Callable[[], list[tuple[str, int]]],
+        on_master: Callable[[str], None],
+        on_topics: Callable[[Mapping[str, object]], None],
+    ) -> None:
+        self._config = config
+        self._log = env.log
+        self._tables = tables
+        self._queue_keys = queue_keys
+        self._on_master = on_master
+        self._client = RemotingClient(env, sign=broker_signer(env.storage, config))
+        self.registration = registration(
+            config,
+            self._client,
+            self._registered_topics,
+            env.log,
+            RegistrationEvents(on_master=self._learn_master, on_ordered=self._learn_ordered),
+        )
+        self.repair = RecordRepair(self._client, store, config.ha_peers, env.log)
+        store.when_damaged(self.repair.damaged)
+        self._slave_sync = SlaveSync(self._client, tables, env.log, on_topics=on_topics)
+        self.restore = MetadataRestore(self._client, tables, env.log)
+
+    def _registered_topics(self) -> TopicConfigTable:
+        """What this broker registers. The master may be gone before a slave has copied its latest topics."""
+        table = self._tables.topics.table()
+        if self._config.is_slave:
+            table = covering(table, self._queue_keys())
+        return restricted(table, self._config.broker_permission)
+
+    def _learn_ordered(self, topics: Collection[str]) -> None:
+        try:
+            self._tables.topics.set_order(topics)
+        except OSError as error:  # the next registration tries again
+            self._log.warning("order of topics not saved", error=str(error))
+
+    def _learn_master(self, address: str, ha_address: str) -> None:
+        if address != self._config.address:
+            self._slave_sync.master_address = address
+            self._on_master(ha_address)
+
+    def schedule(self, schedule: Schedule) -> None:
+        """A slave's looks at its master's tables."""
+        config = self._config
+        if config.is_slave:
+            schedule.await_job(
+                "slave sync",
+                config.slave_sync_interval_s,
+                self._slave_sync.run,
+                first_s=config.slave_sync_first_s,
+            )
+
+    async def stop(self) -> None:
+        """Unregister, and close the connections."""
+        await self.registration.stop()
+        await self.repair.stop()
+        await self._client.close()

@@ -1,0 +1,54 @@
+"""The shell of delayed delivery: one timer, which runs only while a delayed message waits."""
+
+from __future__ import annotations
+
+import asyncio
+
+from staticfire.system_under_test.broker.delivery.delayed_delivery import (
+    LOOK_INTERVAL_MAX_MS,
+    DelayedDelivery,
+)
+from staticfire.system_under_test.runtime.env import Log
+
+FAILURE_PAUSE_MS = 10_000  # RocketMQ, DELAY_FOR_A_PERIOD
+MS_PER_S = 1_000
+
+
+class DelayTimer:
+    """Looks at the delay levels when something may be due."""
+
+    def __init__(self, delivery: DelayedDelivery, log: Log) -> None:
+        self._delivery = delivery
+        self._log = log
+        self._timer: asyncio.TimerHandle | None = None
+        self._runs = False
+
+    def start(self) -> None:
+        self._runs = True
+        self._arm(0)
+
+    def stop(self) -> None:
+        """Nothing is delivered any more."""
+        self._runs = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def expect(self) -> None:
+        """A delayed message is about to be put; the shortest delay is a second."""
+        self._delivery.notice_clock_step()
+        if self._timer is None and self._runs:
+            self._arm(LOOK_INTERVAL_MAX_MS)
+
+    def _arm(self, wait_ms: int) -> None:
+        self._timer = asyncio.get_running_loop().call_later(wait_ms / MS_PER_S, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        try:
+            wait_ms = self._delivery.look()
+        except Exception as error:
+            self._log.error("delayed delivery failed", error=repr(error))
+            wait_ms = FAILURE_PAUSE_MS
+        if wait_ms is not None and self._runs:
+            self._arm(wait_ms)

@@ -1,0 +1,1 @@
+"""Queues of requests, and refusals of those that waited too long."""

@@ -1,0 +1,92 @@
+"""Which offsets clients may commit (RocketMQ, ConsumerManageProcessor.updateConsumerOffset; its 4.9.8 takes all)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets, full
+from staticfire.system_under_test.broker.metadata.subscription_groups import (
+    GROUP_LENGTH_MAX,
+    SubscriptionGroups,
+)
+from staticfire.system_under_test.broker.metadata.topics import RETRY_PREFIX, Topics
+from staticfire.system_under_test.broker.refusal import Refused
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.message import RECORD_SIZE_MIN
+
+__all__ = ["OFFSET_MAX", "UNKNOWN_MAX", "CommitRefused", "OffsetCommits"]
+
+OFFSET_MAX = (1 << 63) // RECORD_SIZE_MIN  # no log has room for so many messages
+# Queues of topics or groups that this broker does not have: deleted a moment ago, or not yet copied from the master.
+UNKNOWN_MAX = 10_000
+TOPIC_LENGTH_MAX = len(RETRY_PREFIX) + GROUP_LENGTH_MAX
+
+Entry = tuple[str, str, int]  # group, topic, queue id
+
+
+class CommitRefused(Refused):
+    """The offset is not kept."""
+
+
+class OffsetCommits:
+    """Commits for the broker's own topics and groups are all kept, of others only so many.
+
+    RocketMQ 5 refuses the others, with the same codes; 4.9.8 keeps them for ever.
+    """
+
+    def __init__(
+        self, offsets: ConsumerOffsets, topics: Topics, groups: SubscriptionGroups
+    ) -> None:
+        self._offsets = offsets
+        self._topics = topics
+        self._groups = groups
+        self._unknown: deque[Entry] = deque()  # committed, though nothing was known of them
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Keep an offset. Raises CommitRefused."""
+        if offset > OFFSET_MAX:
+            raise CommitRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"commitOffset is {offset}; no queue has an offset above {OFFSET_MAX}",
+            )
+        if not self._offsets.has_room(group, topic, queue_id):
+            raise CommitRefused(ResponseCode.SYSTEM_ERROR, full())
+        if self._offsets.query(group, topic, queue_id) is None:
+            self._admit((group, topic, queue_id))
+        self._offsets.commit(group, topic, queue_id, offset)
+
+    def _admit(self, entry: Entry) -> None:
+        """Raises CommitRefused for the first offset of a queue that is unknown, if it is one too many."""
+        refusal = self._unknown_part(entry)
+        if refusal is None:
+            return
+        group, topic, _ = entry
+        is_short = len(group) <= GROUP_LENGTH_MAX and len(topic) <= TOPIC_LENGTH_MAX
+        if not is_short or not self._has_room():
+            raise refusal
+        self._unknown.append(entry)
+
+    def _unknown_part(self, entry: Entry) -> CommitRefused | None:
+        """What this broker does not have of an entry."""
+        group, topic, queue_id = entry
+        if self._groups.get(group) is None:
+            text = f"subscription group [{group:.255}] does not exist"
+            return CommitRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        settings = self._topics.get(topic)
+        if settings is None:
+            return CommitRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic:.255}] not exist")
+        queues = max(settings.read_queue_nums, settings.write_queue_nums)
+        if not 0 <= queue_id < queues:
+            text = f"queueId[{queue_id}] is illegal, topic {topic} has {queues} queues"
+            return CommitRefused(ResponseCode.SYSTEM_ERROR, text)
+        return None
+
+    def _has_room(self) -> bool:
+        """Whether one more may be unknown. The oldest makes room if it is known by now, or its offset is gone."""
+        if len(self._unknown) < UNKNOWN_MAX:
+            return True
+        oldest = self._unknown.popleft()
+        if self._offsets.query(*oldest) is None or self._unknown_part(oldest) is None:
+            return True
+        self._unknown.append(oldest)  # the next refusal looks at another one
+        return False

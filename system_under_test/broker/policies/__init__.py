@@ -1,0 +1,1 @@
+"""Where a hardened and a faithful broker decide differently."""

@@ -1,0 +1,227 @@
+"""Where a hardened broker and Apache RocketMQ 4.9.8 decide differently: one table, one line a decision.
+
+A policy is a function, a small object or a number that its component is given and calls without asking for the mode.
+This table alone decides how a mode behaves; `tests/system_under_test/broker/policies/test_policies.py`
+shows the difference that each line makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from staticfire.system_under_test.acl.guard import AclPolicy
+from staticfire.system_under_test.acl.permissions import (
+    ADMIN_CODES,
+    ADMIN_CODES_OF_ROCKETMQ,
+    needs_in_rocketmq,
+    needs_of,
+)
+from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
+from staticfire.system_under_test.broker.delivery.delayed_delivery import (
+    at_once_if_too_far,
+    never_early,
+)
+from staticfire.system_under_test.broker.delivery.message_services import ServicePolicies
+from staticfire.system_under_test.broker.delivery.send_back import queues_of_group, queues_of_topic
+from staticfire.system_under_test.broker.delivery.transaction_policy import AS_ROCKETMQ, CAREFUL
+from staticfire.system_under_test.broker.metadata.offsets import (
+    ConsumerOffsets,
+    RacingOffsets,
+    keep_beyond,
+)
+from staticfire.system_under_test.broker.policies.admin_policy import (
+    AdminPolicy,
+    lowest_offsets,
+    lowest_offsets_forgetting,
+)
+from staticfire.system_under_test.broker.pulling.pull_filters import (
+    FilterPolicy,
+    born_before,
+    tested_since,
+)
+from staticfire.system_under_test.broker.registration.name_server_calls import (
+    KeepsRegistered,
+    RegistrationEvents,
+)
+from staticfire.system_under_test.broker.registration.registration import Registration
+from staticfire.system_under_test.broker.registration.rounds import RegistrationRounds
+from staticfire.system_under_test.broker.sending.internal_copies import (
+    CopyPolicy,
+    the_truth,
+    weak_is_success,
+)
+from staticfire.system_under_test.broker.sending.visibility import (
+    Log,
+    Replicas,
+    safe_end,
+    written_end,
+)
+from staticfire.system_under_test.configuration.mode import Mode
+from staticfire.system_under_test.configuration.policy_choice import with_chosen
+from staticfire.system_under_test.protocol.bodies import TopicConfigTable
+from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.env import Log as EnvLog
+from staticfire.system_under_test.runtime.env import Storage
+from staticfire.system_under_test.store.assembly.store_policy import (
+    CAREFUL_STORE,
+    StorePolicy,
+    make_rereading_dispatcher,
+    only_full_files,
+    whatever_comes,
+)
+from staticfire.system_under_test.store.health import HeedlessHealth
+from staticfire.system_under_test.store.index.java_index_recovery import JavaIndexRecovery
+from staticfire.system_under_test.store.index.key_search import JAVA_SEARCH
+from staticfire.system_under_test.store.mapped_file import MappedFileQueue
+from staticfire.system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
+from staticfire.system_under_test.store.reading.time_search import nearest_in_file
+from staticfire.system_under_test.store.replication.plain_receiver import PlainReceiver
+from staticfire.system_under_test.store.replication.replica_receiver import ReplicaReceiver
+from staticfire.system_under_test.store.replication.replication_policy import (
+    ReplicationPolicy,
+    from_first_file,
+    from_last_file,
+)
+from staticfire.system_under_test.store.retention.retention import (
+    ForceRule,
+    only_consumed,
+    regardless,
+)
+
+RegistrationKind = Callable[
+    [BrokerConfig, RemotingClient, Callable[[], TopicConfigTable], EnvLog, RegistrationEvents],
+    KeepsRegistered,
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerPolicies:
+    """Decisions of a broker and its store."""
+
+    visible_end: Callable[[Log, Replicas, BrokerRole], int]  # R03: consumers see unflushed messages
+    may_force: ForceRule  # R45: a disk that is 85 % full makes fresh, unconsumed messages go
+    full_disk_look_s: float  # a full disk that is no longer full refuses sends for 10 s more
+    replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
+    store: StorePolicy  # R01, R04, R14, R60, failed writes, a full disk that ends dispatch for good
+    metadata_file: Callable[
+        [Storage, str], MetadataFile
+    ]  # R15: a power cut empties offsets or topics
+    services: ServicePolicies  # R26, R27, R36, R48, R61: delays, retries, transactions
+    offsets: type[ConsumerOffsets]  # R16: two first commits of a group
+    # R03: what a power cut took had been consumed, and its offset committed
+    clamp_offsets: Callable[[ConsumerOffsets, Callable[[str, int], int]], list[str]]
+    # A pull with an expression that makes no sense gets everything; messages may be hidden by bits of another filter.
+    filters: FilterPolicy
+    registration: RegistrationKind  # a hung name server delays what the others hear
+    admin: AdminPolicy  # what administrators and silent members meet
+    acl: AclPolicy  # an account may make itself an administrator
+
+
+HARDENED_REPLICATION = ReplicationPolicy(
+    start_of_new_replica=from_first_file,
+    make_receiver=lambda log, sync_flush: ReplicaReceiver(log, flushed_only=sync_flush),
+    believes_requests=False,
+    sends_unflushed=False,
+    counts_from_accept=False,
+    reports_at_once=True,
+    waits_for_lost_slaves=False,
+    fetches_missing=True,
+)
+FAITHFUL_REPLICATION = ReplicationPolicy(
+    start_of_new_replica=from_last_file,
+    make_receiver=lambda log, _sync_flush: PlainReceiver(log),
+    believes_requests=True,
+    sends_unflushed=True,
+    counts_from_accept=True,
+    reports_at_once=False,
+    waits_for_lost_slaves=True,
+    fetches_missing=False,
+)
+FAITHFUL_STORE = StorePolicy(
+    sync=whatever_comes,
+    health=HeedlessHealth,
+    cut_log=MappedFileQueue.remove_from,
+    keeps_room_for_entries=False,
+    dispatcher=make_rereading_dispatcher,
+    key_search=JAVA_SEARCH,
+    time_search=nearest_in_file,
+    synced_index=only_full_files,
+    index_recovery=JavaIndexRecovery,
+    believes_page_cache=True,
+    keeps_damaged=False,
+    wants_whole_files=True,
+)
+HARDENED_ADMIN = AdminPolicy(
+    lowest_offsets=lowest_offsets,
+    clones_all_topics=True,
+    ignores_bad_options=False,
+    tells_of_silent_members=True,
+)
+FAITHFUL_ADMIN = AdminPolicy(
+    lowest_offsets=lowest_offsets_forgetting,
+    clones_all_topics=False,
+    ignores_bad_options=True,
+    tells_of_silent_members=False,
+)
+
+HARDENED_SERVICES = ServicePolicies(
+    copies=CopyPolicy(waits=True, hears=the_truth, safe_end=safe_end),
+    remaining_time=never_early,
+    retry_queues=queues_of_topic,
+    transactions=CAREFUL,
+)
+FAITHFUL_SERVICES = ServicePolicies(
+    copies=CopyPolicy(waits=False, hears=weak_is_success, safe_end=written_end),
+    remaining_time=at_once_if_too_far,
+    retry_queues=queues_of_group,
+    transactions=AS_ROCKETMQ,
+)
+
+BROKER_POLICIES = {
+    Mode.HARDENED: BrokerPolicies(
+        visible_end=safe_end,
+        may_force=only_consumed,
+        full_disk_look_s=1.0,
+        store=CAREFUL_STORE,
+        metadata_file=MetadataFile,
+        replication=HARDENED_REPLICATION,
+        services=HARDENED_SERVICES,
+        filters=FilterPolicy(refuses_unparsable=True, trusts_bits=tested_since),
+        registration=Registration,
+        acl=AclPolicy(admin_codes=ADMIN_CODES, needs_of=needs_of, forgives_unique_key=True),
+        offsets=ConsumerOffsets,
+        clamp_offsets=ConsumerOffsets.clamp,
+        admin=HARDENED_ADMIN,
+    ),
+    Mode.FAITHFUL: BrokerPolicies(
+        visible_end=written_end,
+        store=FAITHFUL_STORE,
+        metadata_file=UnsafeMetadataFile,
+        replication=FAITHFUL_REPLICATION,
+        services=FAITHFUL_SERVICES,
+        filters=FilterPolicy(refuses_unparsable=False, trusts_bits=born_before),
+        registration=RegistrationRounds,
+        acl=AclPolicy(
+            admin_codes=ADMIN_CODES_OF_ROCKETMQ,
+            needs_of=needs_in_rocketmq,
+            forgives_unique_key=False,
+        ),
+        offsets=RacingOffsets,
+        clamp_offsets=keep_beyond,
+        admin=FAITHFUL_ADMIN,
+        may_force=regardless,
+        full_disk_look_s=10.0,
+    ),
+}
+
+
+def broker_policies(config: BrokerConfig) -> BrokerPolicies:
+    """Those of the config's mode, or of the hardened one but for the faithful policies that it names.
+
+    Raises ValueError for a name that there is not.
+    """
+    if config.faithful_policies and config.mode is Mode.FAITHFUL:
+        table = BROKER_POLICIES
+        return with_chosen(table[Mode.HARDENED], table[Mode.FAITHFUL], config.faithful_policies)
+    return BROKER_POLICIES[config.mode]

@@ -1,0 +1,281 @@
+"""Serving messages: code 11 with long polling (RocketMQ, PullMessageProcessor)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from staticfire.system_under_test.broker.config import MASTER_ID, BrokerConfig
+from staticfire.system_under_test.broker.metadata.offset_commits import OFFSET_MAX
+from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.metadata.subscription_groups import SubscriptionGroups
+from staticfire.system_under_test.broker.metadata.topics import PERM_READ, Topics
+from staticfire.system_under_test.broker.pulling.held_pulls import HeldPull, HeldPulls
+from staticfire.system_under_test.broker.pulling.pull_filters import (
+    PullFilter,
+    PullFilters,
+    properties_at,
+)
+from staticfire.system_under_test.broker.pulling.pull_reports import PullReports
+from staticfire.system_under_test.broker.refusal import PullRefused
+from staticfire.system_under_test.protocol.codes import FAQ, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import PullMessageHeader
+from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.store.assembly.message_store import (
+    Dispatched,
+    GetResult,
+    GetStatus,
+    MessageStore,
+)
+
+HOLD_CHECK_INTERVAL_S = 5.0
+
+COMMIT_OFFSET_FLAG = 1  # RocketMQ, PullSysFlag
+SUSPEND_FLAG = 2
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+GET_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.RECORD_DAMAGED: ResponseCode.PULL_NOT_FOUND,  # until a replica's copy has mended it
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class PullProcessor:
+    """Checks a pull, reads the queue, and holds the request when there is nothing to read yet."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        filters: PullFilters,
+        offsets: ConsumerOffsets,
+        held: HeldPulls,
+        *,
+        now_ns: Callable[[], int],
+        reports: PullReports,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._filters = filters
+        self._offsets = offsets
+        self._held = held
+        self._now_ns = now_ns
+        self._reports = reports
+
+    def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """Answer a pull, or hold it and return None.
+
+        Raises:
+            HeaderError: a header field is missing or malformed.
+        """
+        began_ns = self._now_ns()
+        header = PullMessageHeader.from_ext(request.ext_fields)
+        try:
+            wanted = self._check(header)
+        except PullRefused as refusal:
+            return RemotingCommand.response(request, refusal.code, str(refusal))
+        result = self._read(header, wanted)
+        commits = header.sys_flag & COMMIT_OFFSET_FLAG and header.commit_offset <= OFFSET_MAX
+        queue = (header.consumer_group, header.topic, header.queue_id)
+        if commits and not self._config.is_slave and self._offsets.has_room(*queue):
+            self._offsets.commit(*queue, header.commit_offset)
+        code = self._code_of(header, result)
+        if (
+            header.sys_flag & SUSPEND_FLAG
+            and self._may_hold(code, result)
+            and self._hold(connection, request, header, wanted)
+        ):
+            self._reports.held()
+            return None
+        return self._answer(request, header, result, code, began_ns)
+
+    def rerun(self, pull: HeldPull) -> None:
+        """Answer a pull that was held, after all checks; it is never held again and commits no offset."""
+        began_ns = self._now_ns()
+        try:
+            wanted = self._check(pull.header)
+        except PullRefused as refusal:
+            answer = RemotingCommand.response(pull.request, refusal.code, str(refusal))
+            pull.connection.send(answer)
+            return
+        result = self._read(pull.header, wanted)
+        code = self._code_of(pull.header, result)
+        pull.connection.send(self._answer(pull.request, pull.header, result, code, began_ns))
+
+    def messages_arrived(self, messages: list[Dispatched]) -> None:
+        """Wake the pulls that wait for messages just dispatched."""
+        held = self._held
+        if not held:  # one look for all messages of a flush
+            return
+        for message in messages:
+            for pull in held.take_arrived(message, self._properties_of):
+                self.rerun(pull)
+
+    def _properties_of(self, message: Dispatched) -> Mapping[str, str]:
+        return properties_at(self._store.record_of_entry, message.physical_offset)
+
+    @property
+    def hold_check_interval_s(self) -> float:
+        """RocketMQ, PullRequestHoldService: with short polling as long as pulls are held."""
+        config = self._config
+        return HOLD_CHECK_INTERVAL_S if config.long_polling else config.short_polling_s
+
+    def held_count(self) -> int:
+        """How many pulls are held."""
+        return len(self._held)
+
+    def check_held(self) -> None:
+        """Answer the pulls whose time is up; forget those whose client has gone."""
+        self._held.drop_closed()
+        for pull in self._held.take_due(self._now_ns(), self._queue_end):
+            self.rerun(pull)
+
+    def _queue_end(self, topic: str, queue_id: int) -> int:
+        return self._store.queue_bounds(topic, queue_id)[1]
+
+    # Checks, in RocketMQ's order
+
+    def _check(self, header: PullMessageHeader) -> PullFilter:
+        """What the pull wants. Raises PullRefused."""
+        if not self._config.broker_permission & PERM_READ:
+            raise PullRefused(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._config.listen_host}] pulling message is forbidden",
+            )
+        self._check_group(header)
+        self._check_queue(header)
+        return self._filters.find(header)
+
+    def _check_group(self, header: PullMessageHeader) -> None:
+        name = header.consumer_group
+        group = self._groups.find(name)
+        if group is None and self._config.is_slave:
+            return  # the master may have made it since the last metadata sync, and be gone
+        if group is None:
+            raise PullRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{name}] does not exist, {FAQ}",
+            )
+        if not group.consume_enable:
+            raise PullRefused(
+                ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}"
+            )
+
+    def _check_queue(self, header: PullMessageHeader) -> None:
+        if self._config.is_slave and self._queue_end(header.topic, header.queue_id) > 0:
+            return  # the log is replicated at once, topics every 10 s: a queue with messages is readable
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise PullRefused(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{header.topic}] not exist, apply first please! {FAQ}",
+            )
+        if not topic.perm & PERM_READ:
+            raise PullRefused(
+                ResponseCode.NO_PERMISSION,
+                f"the topic[{header.topic}] pulling message is forbidden",
+            )
+        if not 0 <= header.queue_id < topic.read_queue_nums:
+            raise PullRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}]"
+                f" topicConfig.readQueueNums:[{topic.read_queue_nums}]",
+            )
+
+    # Reading and answering
+
+    def _read(self, header: PullMessageHeader, wanted: PullFilter) -> GetResult:
+        return self._store.get(
+            header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, *wanted
+        )
+
+    def _code_of(self, header: PullMessageHeader, result: GetResult) -> ResponseCode:
+        code = GET_CODES.get(result.status)
+        if code is None:  # NO_MESSAGE_IN_QUEUE
+            wrong = header.queue_offset != 0
+            code = ResponseCode.PULL_OFFSET_MOVED if wrong else ResponseCode.PULL_NOT_FOUND
+        if code == ResponseCode.PULL_OFFSET_MOVED and not self._config.corrects_offsets:
+            return ResponseCode.PULL_RETRY_IMMEDIATELY
+        return code
+
+    def _may_hold(self, code: ResponseCode, result: GetResult) -> bool:
+        """Hold what found nothing.
+
+        A slave that lags also holds an offset beyond its end: RocketMQ's answers 20 at once, and a consumer without
+        a master then asks again and again without a pause.
+        """
+        if code == ResponseCode.PULL_NOT_FOUND:
+            return True
+        return result.status in NOT_YET_ON_SLAVES and not self._config.corrects_offsets
+
+    def _hold(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        header: PullMessageHeader,
+        wanted: PullFilter,
+    ) -> bool:
+        hold_ns = header.suspend_timeout_millis * NS_PER_MS
+        if not self._config.long_polling:
+            hold_ns = int(self._config.short_polling_s * NS_PER_S)
+        return self._held.hold(
+            HeldPull(connection, request, header, wanted, self._now_ns() + hold_ns)
+        )
+
+    def _answer(
+        self,
+        request: RemotingCommand,
+        header: PullMessageHeader,
+        result: GetResult,
+        code: ResponseCode,
+        began_ns: int,
+    ) -> RemotingCommand:
+        body = b"".join(result.records)
+        self._reports.answered(header, result, code, len(body), began_ns)
+        next_offset = result.next_offset
+        if result.status not in FOLLOWED_ON_SLAVES and not self._config.corrects_offsets:
+            next_offset = header.queue_offset  # what a slave lacks says nothing about the queue
+        return RemotingCommand.response(
+            request,
+            code,
+            result.status.name,
+            {
+                "suggestWhichBrokerId": str(self._suggested_broker(header, result)),
+                "nextBeginOffset": str(next_offset),
+                "minOffset": str(result.min_offset),
+                "maxOffset": str(result.max_offset),
+            },
+            body,
+        )
+
+    def _suggested_broker(self, header: PullMessageHeader, result: GetResult) -> int:
+        """The broker id to pull from next: a slave for groups that are far behind, if slaves may serve reads."""
+        if not self._config.slave_read:
+            return MASTER_ID
+        group = self._groups.find(header.consumer_group)
+        if group is None:
+            return MASTER_ID
+        return group.which_broker_when_consume_slowly if result.is_far_behind else group.broker_id
+
+
+NOT_YET_ON_SLAVES = (
+    GetStatus.OFFSET_OVERFLOW_BADLY,
+    GetStatus.NO_MESSAGE_IN_QUEUE,
+)
+FOLLOWED_ON_SLAVES = (
+    GetStatus.FOUND,
+    GetStatus.NO_MATCHED_MESSAGE,
+    GetStatus.MESSAGE_WAS_REMOVING,
+)

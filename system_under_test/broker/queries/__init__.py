@@ -1,0 +1,1 @@
+"""Messages by key and id, ends of queues, messages that must not be found."""

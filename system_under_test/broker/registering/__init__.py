@@ -1,1 +1,0 @@
-"""How a broker registers at name servers (RocketMQ, BrokerOuterAPI)."""

@@ -1,0 +1,1 @@
+"""Registration at the name servers."""

@@ -1,0 +1,146 @@
+"""Registration with each name server on its own, so that a hung one delays no other and all of them get everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.metadata.topics import TopicChange
+from staticfire.system_under_test.broker.registration.name_server_calls import (
+    Registered,
+    RegistrationEvents,
+)
+from staticfire.system_under_test.broker.registration.registrar import Registrar
+from staticfire.system_under_test.protocol.bodies import TopicConfigTable
+from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.runtime.env import Log
+
+# After a failure, and as long as a slave does not know its master; RocketMQ waits for the next round of 30 s. The first
+# one is short, because a node that starts with us is there in a moment; each further one is twice as long.
+FIRST_RETRY_S = 0.1
+RETRY_MAX_S = 1.0
+
+
+class Registration(Registrar):
+    """Keeps one broker registered with every name server, always with all its topics.
+
+    A registration of one topic alone (RocketMQ, registerIncrementBrokerData) carries the new version of all of them: a
+    name server that missed the others would never ask again.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        client: RemotingClient,
+        table: Callable[[], TopicConfigTable],
+        log: Log,
+        events: RegistrationEvents,
+    ) -> None:
+        super().__init__(config, client, table, log, events)
+        self._changed: dict[str, asyncio.Event] = {}
+        self._ordered: dict[str, tuple[str, ...]] = {}  # by name server that answered last time
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by name server
+        self._is_running = False
+        self._untried: dict[str, None] = {}
+        self._known: dict[str, int] = {}  # the latest change of which each name server was told
+        self._lacks_master = config.is_slave and config.ha_master_address is None
+
+    def start(self) -> None:
+        self._is_running = True
+        self.options_changed()
+
+    def options_changed(self) -> None:
+        """Take up with name servers that are new, leave those that are not wanted any more to their expiry."""
+        if not self._is_running:
+            return
+        wanted = dict.fromkeys(self._config.name_servers)
+        for name_server in [known for known in self._tasks if known not in wanted]:
+            self._tasks.pop(name_server).cancel()
+            self._changed.pop(name_server)
+            self._ordered.pop(name_server, None)
+            self._known.pop(name_server)
+            self._has_tried(name_server)
+        loop = asyncio.get_running_loop()
+        for name_server in wanted:
+            if name_server not in self._tasks:
+                self._changed[name_server] = asyncio.Event()
+                self._untried[name_server] = None
+                self._known[name_server] = -1
+                self.tried.clear()
+                task = loop.create_task(self._keep_registered(name_server))
+                self._tasks[name_server] = task
+
+    def topics_changed(self, _change: TopicChange) -> None:
+        """Register again at once."""
+        self._changes += 1
+        for event in self._changed.values():
+            event.set()
+
+    async def stop(self) -> None:
+        """Unregister everywhere, as far as name servers answer; not if this never began: the place is another's."""
+        if not self._is_running:
+            return
+        self._is_running = False
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        await self._leave(tasks)
+
+    async def _keep_registered(self, name_server: str) -> None:
+        changed = self._changed[name_server]
+        retry_s = FIRST_RETRY_S
+        while True:
+            changed.clear()
+            change = self._changes
+            registered = await self._register(name_server)
+            self._known[name_server] = change
+            self._has_tried(name_server)
+            if registered and not self._lacks_master:
+                delay_s, retry_s = self._config.register_period_s, FIRST_RETRY_S
+            else:
+                delay_s, retry_s = retry_s, min(2 * retry_s, RETRY_MAX_S)
+            try:
+                async with asyncio.timeout(delay_s):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    def _has_tried(self, name_server: str) -> None:
+        self._untried.pop(name_server, None)
+        if not self._untried:
+            self.tried.set()
+        self._answer_waiting()
+
+    def _known_change(self) -> int:
+        return min(self._known.values(), default=self._changes)
+
+    async def _register(self, name_server: str) -> bool:
+        table = self._table()
+        if not await self._is_needed(name_server, table):
+            return True
+        answer = await self._ask_to_register(name_server, table)
+        if answer is None:
+            self._ordered.pop(name_server, None)
+            return False
+        self._learn(name_server, answer)
+        return True
+
+    async def _is_needed(self, name_server: str, table: TopicConfigTable) -> bool:
+        if self._config.force_register or self._lacks_master:
+            return True
+        return await self._calls.is_changed(name_server, table.data_version)
+
+    def _learn(self, name_server: str, answer: Registered) -> None:
+        if self._config.is_slave:
+            if answer.master_address and answer.master_ha_address:
+                self._lacks_master = False
+                self._events.on_master(answer.master_address, answer.master_ha_address)
+            return
+        if answer.ordered is None:
+            self._ordered.pop(name_server, None)
+        else:
+            self._ordered[name_server] = answer.ordered
+        if self._ordered:
+            # Name servers share no state: what one of them calls ordered is, until all of them forgot it.
+            topics = dict.fromkeys(topic for known in self._ordered.values() for topic in known)
+            self._events.on_ordered(topics)

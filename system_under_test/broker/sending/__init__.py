@@ -1,0 +1,1 @@
+"""Sends, and the broker's own copies of messages, up to the acknowledgement."""

@@ -1,1 +1,0 @@
-"""What a broker writes on its own account: delays, retries, transactions, replies."""

@@ -1,0 +1,50 @@
+"""Errors that reach only the event loop go to the log of the node: one line each, repetitions counted.
+
+asyncio prints a traceback for each: without free descriptors a thousand a second, on a disk that has other uses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from staticfire.system_under_test.runtime.env import Log
+
+REPEAT_AFTER_NS = 10_000_000_000
+KINDS_MAX = 100  # different messages that are distinguished
+
+
+class LoopErrors:
+    """An exception handler for a loop: the first of a kind is logged at once, then how many there were since."""
+
+    def __init__(self, log: Log, *, now_ns: Callable[[], int]) -> None:
+        self._log = log
+        self._now_ns = now_ns
+        self._untold: dict[str, int] = {}
+        self._told_ns: dict[str, int] = {}
+
+    def __call__(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        message = str(context.get("message", "unhandled"))
+        now_ns, told_ns = self._now_ns(), self._told_ns.get(message)
+        if told_ns is not None and now_ns - told_ns < REPEAT_AFTER_NS:
+            self._untold[message] += 1
+            return
+        if len(self._told_ns) >= KINDS_MAX:
+            self._told_ns.clear()
+            self._untold.clear()
+        self._told_ns[message] = now_ns
+        more, self._untold[message] = self._untold.get(message, 0), 0
+        error = context.get("exception")
+        place = _place(error.__traceback__) if isinstance(error, BaseException) else ""
+        self._log.error(message, error=repr(error), place=place, more=more)
+
+
+def _place(trace: TracebackType | None) -> str:
+    """File and line, from the outermost call to where the error was raised."""
+    places = []
+    while trace is not None:
+        places.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
+        trace = trace.tb_next
+    return " > ".join(places)

@@ -1,0 +1,67 @@
+"""When the broker cleans, and what a running cycle must not keep from being hidden."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from staticfire.system_under_test.broker.append_pipeline.retention import Cleaning
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.store.retention.retention import Removal
+from tests.system_under_test.broker.bench import Bench, Peer
+
+
+def make_cleaning(bench: Bench, *, is_ready: bool = True) -> Cleaning:
+    def fail(_removal: object, error: OSError) -> None:
+        raise error
+
+    return Cleaning(
+        bench.config,
+        bench.store,
+        fail=fail,
+        is_topic=bench.topics.is_used,
+        is_ready=lambda: is_ready,
+    )
+
+
+def put_and_delete(bench: Bench) -> None:
+    bench.send("TopicTest")
+    assert bench.store.queue_bounds("TopicTest", 0) == (0, 1)
+    bench.topics.delete("TopicTest")
+
+
+def test_a_deleted_topic_is_hidden_even_if_a_cycle_is_running(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_and_delete(bench)
+    removals = iter([Removal(bench.disk, "/store/nothing")])
+    monkeypatch.setattr(bench.store.retention, "clean", lambda: removals)
+
+    async def scenario() -> None:
+        cleaning = make_cleaning(bench)
+        cycle = asyncio.ensure_future(cleaning.run())
+        await asyncio.sleep(0)
+        assert next(removals, None) is None  # the cycle waits for the disk
+        cleaning.clean_now()
+        assert bench.store.queue_bounds("TopicTest", 0) == (1, 1)
+        await cycle
+
+    asyncio.run(scenario())
+
+
+def test_topics_that_may_be_older_than_the_log_hide_nothing(bench: Bench) -> None:
+    put_and_delete(bench)
+
+    async def scenario() -> None:
+        cleaning = make_cleaning(bench, is_ready=False)
+        handler = cleaning.handlers()[RequestCode.CLEAN_UNUSED_TOPIC]
+        request = RemotingCommand.request(RequestCode.CLEAN_UNUSED_TOPIC)
+        response = handler(Peer().connection, request)
+        assert response is not None
+        assert response.code == ResponseCode.SUCCESS
+        await asyncio.sleep(0)
+        assert bench.store.queue_bounds("TopicTest", 0) == (0, 1)
+
+    asyncio.run(scenario())

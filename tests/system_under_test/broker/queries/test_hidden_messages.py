@@ -1,0 +1,90 @@
+"""What a deleted topic held stays hidden when the topic is made again, also after a restart; nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from staticfire.system_under_test.broker.queries import hidden_messages
+from staticfire.system_under_test.broker.queries.hidden_messages import HiddenMessages
+from staticfire.system_under_test.store.metadata_file import MetadataFile
+from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
+
+PATH = "/store/config/hiddenMessages.json"
+FORMER = [b"former %d" % number for number in range(5)]
+
+
+def hidden_of(on_disk: StoreOnDisk) -> HiddenMessages:
+    return HiddenMessages(MetadataFile(on_disk.disk, PATH), on_disk.store.retention.queues)
+
+
+def filled() -> tuple[StoreOnDisk, HiddenMessages]:
+    on_disk = StoreOnDisk()
+    on_disk.open()
+    on_disk.put_visible(*map(make_message, FORMER))
+    on_disk.flush_queues()
+    return on_disk, hidden_of(on_disk)
+
+
+def restarted(on_disk: StoreOnDisk) -> HiddenMessages:
+    """After a power cut."""
+    on_disk.disk.power_cut()
+    on_disk.disk.power_on()
+    on_disk.open()
+    hidden = hidden_of(on_disk)
+    hidden.load()
+    return hidden
+
+
+def test_former_messages_are_hidden_and_new_ones_are_not() -> None:
+    on_disk, hidden = filled()
+    hidden.note("TopicTest")
+    assert on_disk.bodies() == FORMER  # the topic is not deleted yet
+    hidden.apply()
+    on_disk.put_visible(make_message(b"new"))
+    assert on_disk.bodies() == [b"new"]
+    assert on_disk.store.queue_bounds("TopicTest", 0) == (5, 6)
+
+
+def test_they_stay_hidden_after_a_power_cut() -> None:
+    on_disk, hidden = filled()
+    hidden.note("TopicTest")
+    restarted(on_disk).settle()
+    on_disk.put_visible(make_message(b"new"))
+    assert on_disk.bodies() == [b"new"]
+
+
+def test_what_comes_in_place_of_a_lost_tail_is_not_hidden() -> None:
+    on_disk, _ = filled()
+    MetadataFile(on_disk.disk, PATH).save({"beginnings": {"TopicTest": {"0": 9}}})
+    restarted(on_disk).settle()
+    on_disk.put_visible(make_message(b"new"))
+    on_disk.flush_queues()
+    assert on_disk.bodies() == [b"new"]
+    restarted(on_disk).settle()
+    assert on_disk.bodies() == [b"new"]
+
+
+def test_other_topics_and_queues_stay_as_they_are() -> None:
+    on_disk, hidden = filled()
+    hidden.note("TopicTes")
+    hidden.note("TopicTestOther")
+    hidden.apply()
+    assert on_disk.bodies() == FORMER
+    assert not on_disk.disk.exists(PATH)
+
+
+@pytest.mark.parametrize("table", [[], {"TopicTest": 3}, {"TopicTest": {"zero": 1}}])
+def test_a_file_of_another_shape_is_refused(table: object) -> None:
+    on_disk, hidden = filled()
+    MetadataFile(on_disk.disk, PATH).save({"beginnings": table})
+    with pytest.raises(ValueError, match=r"beginnings are no table|invalid literal"):
+        hidden.load()
+
+
+def test_queues_of_deleted_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hidden_messages, "QUEUES_MAX", 0)
+    on_disk, hidden = filled()
+    with pytest.raises(ValueError, match="deleted topics would have 1 queues; allowed: up to 0"):
+        hidden.note("TopicTest")
+    hidden.apply()
+    assert on_disk.bodies() == FORMER

@@ -1,0 +1,111 @@
+"""What a Worker promises, whoever runs it; and that a thread of one's own begins late and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from staticfire.system_under_test.runtime.env import Worker
+from staticfire.system_under_test.runtime.real_worker import RealWorker
+from staticfire.system_under_test.runtime.worker import ExecutorWorker
+
+
+def make_real_worker() -> Worker:
+    return RealWorker("test worker")
+
+
+BOTH = pytest.mark.parametrize("make", [make_real_worker, ExecutorWorker])
+
+
+def thread_count() -> int:
+    return sum(thread.name == "test worker" for thread in threading.enumerate())
+
+
+def wait_for(event: threading.Event) -> None:
+    event.wait(10)
+
+
+async def outcome(worker: Worker, job: Callable[[], None]) -> BaseException | None:
+    """Wait for a job; `done` must be called in the loop's thread."""
+    future: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    here = threading.get_ident()
+
+    def done(error: BaseException | None) -> None:
+        assert threading.get_ident() == here
+        future.set_result(error)
+
+    worker.run(job, done)
+    return await future
+
+
+@BOTH
+def test_a_job_runs_elsewhere_and_its_end_is_told_here(make: Callable[[], Worker]) -> None:
+    threads: list[int] = []
+
+    async def story() -> None:
+        worker = make()
+        assert await outcome(worker, lambda: threads.append(threading.get_ident())) is None
+        worker.close()
+
+    asyncio.run(story())
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
+
+
+@BOTH
+def test_what_a_job_raises_is_told_and_the_next_one_runs(make: Callable[[], Worker]) -> None:
+    def fail() -> None:
+        raise OSError(5, "EIO")
+
+    async def story() -> None:
+        worker = make()
+        error = await outcome(worker, fail)
+        assert isinstance(error, OSError)
+        assert error.errno == 5
+        assert await outcome(worker, lambda: None) is None
+        worker.close()
+
+    asyncio.run(story())
+
+
+def test_a_thread_does_its_jobs_in_order_and_ends_after_them() -> None:
+    done: list[int] = []
+
+    async def story() -> None:
+        worker = RealWorker("test worker")
+        assert thread_count() == 0
+        for number in range(20):
+            worker.run(partial(done.append, number), lambda _error: None)
+        await outcome(worker, lambda: None)
+        assert thread_count() == 1
+        worker.close()
+        while thread_count():
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
+    assert done == list(range(20))
+
+
+def test_a_loop_that_is_closed_meanwhile_is_not_told() -> None:
+    may_end = threading.Event()
+
+    async def story() -> None:
+        worker = RealWorker("test worker")
+        worker.run(lambda: wait_for(may_end), lambda _error: None)
+        worker.close()
+
+    asyncio.run(story())
+    may_end.set()
+    for thread in threading.enumerate():
+        if thread.name == "test worker":
+            thread.join(10)
+    assert thread_count() == 0
+
+
+def test_closing_what_never_ran_begins_nothing() -> None:
+    RealWorker("test worker").close()
+    assert thread_count() == 0
