@@ -1,4 +1,4 @@
-"""Values in refusals, and text of peers on terminals."""
+"""Formats rejected values for error messages, and text of peers for terminals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
-def shown(value: object) -> str:
-    """The value as a refusal repeats it, of bearable length."""
+def truncated_repr(value: object) -> str:
+    """Return the value's repr, cut off after SHOWN_MAX characters."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # Python does not print a number of 5000 digits

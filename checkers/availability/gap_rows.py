@@ -20,7 +20,15 @@ from staticfire.checkers.derived.first_deliveries import first_consumed_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.guarantees.promises import NS_PER_S
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches, joined
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    Mask,
+    MessageEvents,
+    Outcome,
+    joined,
+)
 
 
 def first_rows(columns: Columns, context: Context) -> Columns:
@@ -45,7 +53,7 @@ def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Colu
     return _chosen(columns, wanted, told | _elsewhere(columns))
 
 
-def unacknowledged(sends: Touches, context: Context) -> Mask:
+def unacknowledged(sends: MessageEvents, context: Context) -> Mask:
     """The sends of producers that were not acknowledged with SEND_OK."""
     rows = sends_by(sends, context, context.facts.producers)
     wanted = np.zeros(len(sends), np.bool_)
@@ -53,7 +61,7 @@ def unacknowledged(sends: Touches, context: Context) -> Mask:
     return wanted
 
 
-def next_acked(sends: Touches, gathered: Touches, context: Context, node: str) -> Ints:
+def next_acked(sends: MessageEvents, gathered: MessageEvents, context: Context, node: str) -> Ints:
     """Rows of the next acknowledged send of a producer behind each of `gathered` that was not acknowledged."""
     rows = sends_by(sends, context, (node,))
     acked = rows[sends.outcome[rows] == Outcome.OK]
@@ -89,14 +97,14 @@ def _elsewhere(columns: Columns) -> Mask:
     return found
 
 
-def _failed_ns(sends: Touches, context: Context, node: str) -> Ints:
+def _failed_ns(sends: MessageEvents, context: Context, node: str) -> Ints:
     """When the sends of a node began that were not acknowledged, ascending."""
     rows = sends_by(sends, context, (node,))
     begun_ns: Ints = sends.invoke_ns[rows[sends.outcome[rows] != Outcome.OK]]
     return begun_ns
 
 
-def _next_acked(sends: Touches, acked: Ints, failed_ns: Ints) -> Ints:
+def _next_acked(sends: MessageEvents, acked: Ints, failed_ns: Ints) -> Ints:
     """Rows of the first acknowledged send that began after each failed one, and of all that began with one.
 
     `acked` are rows in the order in which they began.
@@ -108,7 +116,7 @@ def _next_acked(sends: Touches, acked: Ints, failed_ns: Ints) -> Ints:
 
 
 def _slow(
-    sends: Touches, acked: Ints, context: Context, node: str, load_end_ns: int
+    sends: MessageEvents, acked: Ints, context: Context, node: str, load_end_ns: int
 ) -> Iterator[Ints]:
     """Rows of sends that were a gap by themselves, and of the slowest one of each life."""
     assert context.facts.gap_max_s is not None
@@ -123,7 +131,7 @@ def _slow(
 
 
 def _longest_waits(
-    columns: Columns, context: Context, elsewhere: Touches, load_end_ns: int
+    columns: Columns, context: Context, elsewhere: MessageEvents, load_end_ns: int
 ) -> Iterator[int]:
     """The row of the acknowledged send of each queue that waited longest for each group."""
     mine = np.unique(columns.sends.message[columns.sends.outcome == Outcome.OK])
@@ -131,7 +139,7 @@ def _longest_waits(
     together = Columns(
         names=columns.names,
         sends=columns.sends,
-        deliveries=joined(Touches, [columns.deliveries, of_mine])
+        deliveries=joined(MessageEvents, [columns.deliveries, of_mine])
         if len(of_mine)
         else columns.deliveries,
         commits=columns.commits,

@@ -39,8 +39,8 @@ from staticfire.checkers.model.columns import (
     Columns,
     Ints,
     Mask,
+    MessageEvents,
     Outcome,
-    Touches,
     Transaction,
 )
 from staticfire.checkers.model.intervals import Span, joined, without
@@ -82,7 +82,7 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
     return None
 
 
-def _got_through(sends: Touches) -> Mask:
+def _got_through(sends: MessageEvents) -> Mask:
     """Sends that a broker has stored as safely as asked: acknowledged, or kept back in their place."""
     kept = (sends.queue != UNKNOWN) & (sends.outcome != Outcome.WEAK)
     through: Mask = (sends.outcome == Outcome.OK) | kept
@@ -90,7 +90,7 @@ def _got_through(sends: Touches) -> Mask:
 
 
 def _stretches(
-    sends: Touches, rows: Ints, through: Mask, counts: Mask, free: Span
+    sends: MessageEvents, rows: Ints, through: Mask, counts: Mask, free: Span
 ) -> Iterator[Ints]:
     """Rows of sends that count, began and ended in `free`, one behind the other, and did not get through."""
     begun_ns, ended_ns = sends.invoke_ns[rows], sends.time_ns[rows]
@@ -103,7 +103,7 @@ def _stretches(
             yield rows[failed]
 
 
-def _is_long(sends: Touches, failed: Ints, context: Context) -> bool:
+def _is_long(sends: MessageEvents, failed: Ints, context: Context) -> bool:
     lasted_ns = int(sends.time_ns[failed].max() - sends.invoke_ns[failed[0]])
     bound_ns = int(REQUESTS * context.facts.timings.request_s * NS_PER_S)
     return lasted_ns > bound_ns and len(np.unique(sends.invoke_ns[failed])) >= SENDS_MIN
@@ -153,7 +153,7 @@ def _refused_at_rest(columns: Columns, context: Context, node: str) -> Finding |
     return None
 
 
-def _unserved(sends: Touches, context: Context) -> Mask:
+def _unserved(sends: MessageEvents, context: Context) -> Mask:
     """Legal sends, but for transactions, that were refused, or not answered in the time of a request."""
     waited = sends.time_ns - sends.invoke_ns >= int(context.facts.timings.request_s * NS_PER_S)
     silent = (sends.outcome == Outcome.UNKNOWN) & waited & (sends.queue == UNKNOWN)

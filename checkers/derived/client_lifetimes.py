@@ -11,16 +11,16 @@ from staticfire.checkers.guarantees.excuses import began_ns
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.fault_effects import STOPS
 from staticfire.checkers.guarantees.promises import FOREVER_NS
-from staticfire.checkers.model.columns import Ints, Touches
+from staticfire.checkers.model.columns import Ints, MessageEvents
 
 
-def load_end_ns(sends: Touches, context: Context) -> int:
+def load_end_ns(sends: MessageEvents, context: Context) -> int:
     """When the last send began that a producer under load made; 0 if there was none."""
     begun = sends.invoke_ns[sends_by(sends, context, context.facts.producers)]
     return int(begun.max()) if len(begun) else 0
 
 
-def sends_by(sends: Touches, context: Context, nodes: tuple[str, ...]) -> Ints:
+def sends_by(sends: MessageEvents, context: Context, nodes: tuple[str, ...]) -> Ints:
     """Rows of the sends of these nodes, in the order in which they began."""
     node_of = context.timeline.nodes
     processes = [process for process, node in node_of.items() if node in nodes]

@@ -14,7 +14,7 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placements:
+class MessagePositions:
     """Every sighting of a message at a place; arrays of shape (sightings,), sends first."""
 
     queue: Ints
@@ -24,14 +24,14 @@ class Placements:
     from_send: Mask
 
 
-def placements_of(columns: Columns, sent: Ints, delivered: Ints) -> Placements:
+def placements_of(columns: Columns, sent: Ints, delivered: Ints) -> MessagePositions:
     """The sightings among some rows of sends and of deliveries."""
     sends, deliveries = columns.sends, columns.deliveries
     known = (sends.queue[sent] != UNKNOWN) & (sends.queue_offset[sent] != UNKNOWN)
     placed = sent[known]
     # An unreadable body names no message.
     read = delivered[deliveries.message[delivered] != UNKNOWN]
-    return Placements(
+    return MessagePositions(
         queue=np.concatenate((sends.queue[placed], deliveries.queue[read])),
         offset=np.concatenate((sends.queue_offset[placed], deliveries.queue_offset[read])),
         message=np.concatenate((sends.message[placed], deliveries.message[read])),
@@ -68,7 +68,7 @@ def first_at(ids: Ints) -> Ints:
     return table[ids]
 
 
-def conflicting(places: Placements) -> tuple[Ints, Ints]:
+def conflicting(places: MessagePositions) -> tuple[Ints, Ints]:
     """Return pairs of sightings (first, other) of two messages at one place.
 
     One pair a place: its first sighting, and the first sighting there of another message.

@@ -13,7 +13,7 @@ import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.promises import NS_PER_S, LossRule
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
 
 BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may hold a message before it delivers it
 
@@ -22,8 +22,8 @@ BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may hold a message before it 
 class ProvenSends:
     """One row a message, all of the same length."""
 
-    sends: Touches  # with the place from which the message was first delivered
-    seen: Touches  # the same; op_index and time_ns say when it was proven, and how old it may be at most
+    sends: MessageEvents  # with the place from which the message was first delivered
+    seen: MessageEvents  # the same; op_index and time_ns say when it was proven, and how old it may be at most
     since_ns: Ints  # the broker held it from then on
 
     def missed(self, columns: Columns, context: Context, group: str, consumed: Mask) -> Ints:

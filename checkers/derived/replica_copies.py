@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from staticfire.checkers.engine.kernel import Context, queue_of
 from staticfire.checkers.guarantees.promises import LossRule
-from staticfire.checkers.model.columns import Columns, Ints, Touches
+from staticfire.checkers.model.columns import Columns, Ints, MessageEvents
 
 _Place = tuple[str, str, int, int, str | None]  # topic, broker, queue, queue offset, key
 
@@ -54,7 +54,7 @@ class ReplicaCopies:
             if seen["kind"] == "queue_entries":
                 self._entries.setdefault(seen["broker_name"], {})[seen["node"]] = seen["entries"]
 
-    def of(self, columns: Columns, sends: Touches, row: int) -> Copies:
+    def of(self, columns: Columns, sends: MessageEvents, row: int) -> Copies:
         """Return the copies of a placed send."""
         queue = queue_of(columns, sends, row)
         if queue is None:
@@ -85,7 +85,7 @@ class ReplicaCopies:
 
 
 def judge_lost(
-    columns: Columns, context: Context, sends: Touches, row: int, copies: Copies
+    columns: Columns, context: Context, sends: MessageEvents, row: int, copies: Copies
 ) -> LossRule:
     """Return what the loss of one acknowledged, placed message means, given its copies."""
     queue = queue_of(columns, sends, row)

@@ -24,7 +24,7 @@ SET_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
 NOWHERE = np.iinfo(np.int64).min  # below all offsets
 
 
-class SettledPlaces:
+class SettledPositions:
     """Where the settled messages of some queues are, and since when each is settled."""
 
     def __init__(self, columns: Columns, context: Context) -> None:
@@ -49,12 +49,12 @@ class SettledPlaces:
         return int(self._offset[start + found[-1]]) if len(found) else int(NOWHERE)
 
 
-def settled_places(columns: Columns, context: Context) -> SettledPlaces:
+def settled_places(columns: Columns, context: Context) -> SettledPositions:
     """The settled messages among the sends of these columns, found once."""
     known = columns.cache.get("settled places")
     if known is None:
-        known = columns.cache["settled places"] = SettledPlaces(columns, context)
-    assert isinstance(known, SettledPlaces)
+        known = columns.cache["settled places"] = SettledPositions(columns, context)
+    assert isinstance(known, SettledPositions)
     return known
 
 

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from staticfire.checkers.guarantees.promises import NS_PER_S
-from staticfire.checkers.model.columns import Touches
+from staticfire.checkers.model.columns import MessageEvents
 
 NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 REPORTED_NS = 10 * NS_PER_S
@@ -48,7 +48,7 @@ class KnownCopies:
 
 
 def rows_left_behind(
-    sends: Touches,
+    sends: MessageEvents,
     observed: Sequence[tuple[str, int, Seen]],
     held: Iterable[Seen],
     behind_max_bytes: int,

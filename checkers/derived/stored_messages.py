@@ -12,8 +12,8 @@ from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
     Ints,
+    MessageEvents,
     Outcome,
-    Touches,
     Transaction,
     joined,
 )
@@ -94,12 +94,12 @@ class StoredMessages:
         sends = self._columns.sends.where(self._rows[0][found])
         return found[self._context.matches(self._columns, sends, group)]
 
-    def touches(self, found: Ints) -> Touches:
+    def touches(self, found: Ints) -> MessageEvents:
         """The evidence of some messages, in their order: their acknowledged sends, else their first deliveries."""
         rows, sends = self._rows[0][found], self._columns.sends
         acked = rows < len(sends)
         if np.all(acked):
             return sends.where(rows)
         given = self._columns.deliveries.where(rows[~acked] - len(sends))
-        both = joined(Touches, [sends.where(rows[acked]), given])
+        both = joined(MessageEvents, [sends.where(rows[acked]), given])
         return both.where(np.argsort(np.concatenate((found[acked], found[~acked]))))

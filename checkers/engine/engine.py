@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from staticfire.checkers.engine.kernel import Context, Innocent, Kernel
+from staticfire.checkers.engine.kernel import Context, Kernel, ScreenedCounts
 from staticfire.checkers.engine.screening import innocent_of, is_among, suspects_of, widened
 from staticfire.checkers.guarantees.verdict import Tally, Validity, Verdict
 from staticfire.checkers.model.building.column_arrays import touch_order
@@ -29,35 +29,35 @@ from staticfire.checkers.model.columns import (
     Commits,
     Ints,
     Mask,
+    MessageEvents,
     Names,
     Outcome,
-    Touches,
     joined,
 )
 
 NO_SUSPECTS: Ints = np.zeros(0, np.int64)
-Rows = tuple[Touches, Touches, Commits]
-R = TypeVar("R", Touches, Commits)
+Rows = tuple[MessageEvents, MessageEvents, Commits]
+R = TypeVar("R", MessageEvents, Commits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstLook:
+class ScreeningPass:
     """What one partition tells by itself."""
 
     tallies: Mapping[str, Tally] = field(default_factory=dict)  # by name of the kernel
-    suspects: Ints = field(
+    candidates: Ints = field(
         default_factory=lambda: NO_SUSPECTS
     )  # ids of messages, sorted, each once
     totals: Mapping[str, int] = field(default_factory=dict)  # sends by outcome, deliveries
     failed: Mapping[str, str] = field(default_factory=dict)  # kernel -> why it could not judge
     states: Mapping[tuple[str, int], Any] = field(default_factory=dict)  # of queues in pieces
 
-    def merge(self, other: FirstLook) -> FirstLook:
+    def merge(self, other: ScreeningPass) -> ScreeningPass:
         """Associative; FirstLook() is the identity."""
         totals = Tally(counts=self.totals).merge(Tally(counts=other.totals)).counts
-        return FirstLook(
+        return ScreeningPass(
             tallies=merged(self.tallies, other.tallies),
-            suspects=np.union1d(self.suspects, other.suspects),
+            candidates=np.union1d(self.candidates, other.candidates),
             totals=totals,
             failed={**other.failed, **self.failed},
             states=_merged_states(self.states, other.states),
@@ -65,17 +65,17 @@ class FirstLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondLook:
+class ExactPass:
     """What one partition holds of all suspects."""
 
-    sends: Touches
-    deliveries: Touches
+    sends: MessageEvents
+    deliveries: MessageEvents
     commits: Commits  # of queues in which a suspect was delivered
-    taken_back: Mapping[str, Tally]  # what the first look had counted of them
+    correction: Mapping[str, Tally]  # what the first look had counted of them
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
-def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) -> FirstLook:
+def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) -> ScreeningPass:
     """Judge whole queues, or a piece of one, as far as they tell by themselves. A kernel that raises is in `failed`."""
     results = _Results()
     piece = columns.piece
@@ -89,14 +89,14 @@ def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) ->
         elif kernel.partition_by == "queue":
             results.keep(kernel, lambda of: of.partial(columns, context))
     others = [kernel for kernel in kernels if _is_screened(kernel)]
-    suspects = NO_SUSPECTS
+    candidates = NO_SUSPECTS
     if others:
-        innocent, suspects = _screened(columns, context, others, results.failed)
+        innocent, candidates = _screened(columns, context, others, results.failed)
         for kernel in others:
             results.keep(kernel, lambda of: Tally(counts=dict(of.counts_of_innocent(innocent))))
-    return FirstLook(
+    return ScreeningPass(
         tallies=results.tallies,
-        suspects=suspects,
+        candidates=candidates,
         totals=totals_of(columns),
         failed=results.failed,
         states=states,
@@ -104,33 +104,33 @@ def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) ->
 
 
 def second_look(
-    columns: Columns, suspects: Ints, own: Ints, context: Context, kernels: Sequence[Kernel]
-) -> SecondLook:
-    """Fetch all rows of `suspects`, which are those of all partitions; `own` are this partition's.
+    columns: Columns, candidates: Ints, own: Ints, context: Context, kernels: Sequence[Kernel]
+) -> ExactPass:
+    """Fetch all rows of `candidates`, which are those of all partitions; `own` are this partition's.
 
     A kernel that is not screened needs every row there is.
     """
-    found = of_messages(columns, suspects)
+    found = of_messages(columns, candidates)
     results = _Results()
-    if len(own) < len(suspects):
-        counted = of_messages(found, np.setdiff1d(suspects, own, assume_unique=True))
+    if len(own) < len(candidates):
+        counted = of_messages(found, np.setdiff1d(candidates, own, assume_unique=True))
         for kernel in kernels:
             if _is_screened(kernel):
                 results.keep(kernel, lambda of: _negative(of.partial(counted, context)))
     if reads_every_row(kernels):
         found = columns
-    return SecondLook(
+    return ExactPass(
         sends=found.sends,
         deliveries=found.deliveries,
         commits=found.commits,
-        taken_back=results.tallies,
+        correction=results.tallies,
         failed=results.failed,
     )
 
 
 def conclude(
-    first: FirstLook,
-    second: Sequence[SecondLook],
+    first: ScreeningPass,
+    second: Sequence[ExactPass],
     names: Names,
     context: Context,
     kernels: Sequence[Kernel],
@@ -142,13 +142,13 @@ def conclude(
     results = _Results(failed=dict(first.failed))
     for look in second:
         results.failed.update(look.failed)
-    screened = of_messages(columns, first.suspects) if reads_every_row(kernels) else columns
+    screened = of_messages(columns, first.candidates) if reads_every_row(kernels) else columns
     for kernel in kernels:
         if kernel.partition_by != "queue":
             read = screened if kernel.screened else columns
             results.keep(kernel, partial(_partial, read, context))
     tallies = reduce(
-        merged, (look.taken_back for look in second), merged(first.tallies, results.tallies)
+        merged, (look.correction for look in second), merged(first.tallies, results.tallies)
     )
     for kernel in kernels:
         tallies = merged(tallies, _of_pieces(kernel, first, columns, context, results))
@@ -172,7 +172,7 @@ def _partial(columns: Columns, context: Context, kernel: Kernel) -> Tally:
 
 
 def _of_pieces(
-    kernel: Kernel, first: FirstLook, columns: Columns, context: Context, results: _Results
+    kernel: Kernel, first: ScreeningPass, columns: Columns, context: Context, results: _Results
 ) -> dict[str, Tally]:
     """What a kernel says of queues that were judged in pieces."""
     states = [state for (name, _), state in sorted(first.states.items()) if name == kernel.name]
@@ -186,13 +186,13 @@ def _of_pieces(
     return own.tallies
 
 
-def gathered(looks: Iterable[FirstLook]) -> tuple[FirstLook, list[Ints]]:
+def gathered(looks: Iterable[ScreeningPass]) -> tuple[ScreeningPass, list[Ints]]:
     """All looks as one, and the suspects of each; of looks that are made one by one only the sum is held."""
-    total, own = FirstLook(), [NO_SUSPECTS]
+    total, own = ScreeningPass(), [NO_SUSPECTS]
     for look in looks:
-        own.append(look.suspects)
-        total = total.merge(replace(look, suspects=NO_SUSPECTS))
-    return replace(total, suspects=np.unique(np.concatenate(own))), own[1:]
+        own.append(look.candidates)
+        total = total.merge(replace(look, candidates=NO_SUSPECTS))
+    return replace(total, candidates=np.unique(np.concatenate(own))), own[1:]
 
 
 def judge_partitions(
@@ -200,19 +200,19 @@ def judge_partitions(
     names: Names,
     context: Context,
     kernels: Sequence[Kernel],
-) -> tuple[dict[str, Verdict], FirstLook]:
+) -> tuple[dict[str, Verdict], ScreeningPass]:
     """Judge a history that is read partition by partition, in the order of queues; once more where suspects are."""
     first, own = gathered(first_look(read(), context, kernels) for read in partitions)
-    second: list[SecondLook] = []
-    if len(first.suspects) or reads_every_row(kernels):
-        for read, suspects in zip(partitions, own, strict=True):
-            second.append(second_look(read(), first.suspects, suspects, context, kernels))
+    second: list[ExactPass] = []
+    if len(first.candidates) or reads_every_row(kernels):
+        for read, candidates in zip(partitions, own, strict=True):
+            second.append(second_look(read(), first.candidates, candidates, context, kernels))
     return conclude(first, second, names, context, kernels), first
 
 
 def judge_columns(
     columns: Columns, context: Context, kernels: Sequence[Kernel]
-) -> tuple[dict[str, Verdict], FirstLook]:
+) -> tuple[dict[str, Verdict], ScreeningPass]:
     """Judge a history that is in memory, as one partition."""
     return judge_partitions([lambda: columns], columns.names, context, kernels)
 
@@ -221,8 +221,8 @@ def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
     """Rows of all partitions in the order of Columns: pieces of a queue, one after the other, overlap in time."""
     return Columns(
         names=names,
-        sends=_in_order(joined(Touches, [part[0] for part in parts])),
-        deliveries=_in_order(joined(Touches, [part[1] for part in parts])),
+        sends=_in_order(joined(MessageEvents, [part[0] for part in parts])),
+        deliveries=_in_order(joined(MessageEvents, [part[1] for part in parts])),
         commits=_in_order(joined(Commits, [part[2] for part in parts])),
     )
 
@@ -280,7 +280,7 @@ def totals_of(columns: Columns) -> dict[str, int]:
 
 def _screened(
     columns: Columns, context: Context, kernels: Sequence[Kernel], failed: dict[str, str]
-) -> tuple[Innocent, Ints]:
+) -> tuple[ScreenedCounts, Ints]:
     """Who was cleared, and who is suspect. Should the screening fail, everybody is."""
     try:
         suspicion = suspects_of(columns, context)
@@ -291,7 +291,7 @@ def _screened(
             suspicion = widened(columns, suspicion, np.unique(np.concatenate(more)))
         return innocent_of(columns, suspicion), suspicion.messages
     except Exception:  # a hostile history may hold what no one thought of: then nothing is cleared
-        none_cleared = Innocent(
+        none_cleared = ScreenedCounts(
             sends=np.zeros(len(Outcome), np.int64),
             deliveries=0,
             identified=0,

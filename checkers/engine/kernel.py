@@ -20,13 +20,13 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, LossPro
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Validity, Verdict
 from staticfire.checkers.model.columns import (
     UNKNOWN,
+    Chunk,
     Columns,
     Ints,
     Mask,
+    MessageEvents,
     PartitionKey,
-    Piece,
     QueueKey,
-    Touches,
 )
 from staticfire.checkers.model.timeline import Timeline
 
@@ -48,7 +48,7 @@ class Context:
     def __post_init__(self) -> None:
         object.__setattr__(self, "excuses", Excuses(self.facts))
 
-    def wants(self, columns: Columns, sends: Touches, group: str) -> Mask:
+    def wants(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
         """Which sends `group` is to consume, by topic and by tag, shape (sends,)."""
         topics = self.facts.groups[group]
         subscribed = np.array([topic in topics for topic in columns.names.topics], np.bool_)
@@ -60,7 +60,7 @@ class Context:
             wanted &= (sends.queue == UNKNOWN) | (sends.queue_offset >= low[sends.queue])
         return wanted
 
-    def matches(self, columns: Columns, sends: Touches, group: str) -> Mask:
+    def matches(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
         """Which sends the filter of `group` lets through, whenever they are consumed; shape (sends,).
 
         A message that was sent before all members had changed their filter may have met either of the two.
@@ -68,12 +68,12 @@ class Context:
         now, before = self._filters(columns, sends, group)
         return now & before
 
-    def may_match(self, columns: Columns, sends: Touches, group: str) -> Mask:
+    def may_match(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
         """Which sends a filter of `group` may have let through, shape (sends,)."""
         now, before = self._filters(columns, sends, group)
         return now | before
 
-    def _filters(self, columns: Columns, sends: Touches, group: str) -> tuple[Mask, Mask]:
+    def _filters(self, columns: Columns, sends: MessageEvents, group: str) -> tuple[Mask, Mask]:
         """What lets the filter through that holds at last, and what the first one that a send may have met."""
         now = _tagged(columns, sends, self.facts.wanted_tags.get(group))
         changed_ns = self.facts.filters_changed_ns.get(group)
@@ -82,7 +82,7 @@ class Context:
         before = _tagged(columns, sends, self.facts.wanted_before.get(group))
         return now, np.where(sends.invoke_ns < changed_ns, before, now)
 
-    def resolved(self, columns: Columns, sends: Touches, group: str) -> Mask:
+    def resolved(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
         """Which sends `group` must have consumed by now, shape (sends,).
 
         A send is open while it lies at or above the committed offset of a queue that was not read to
@@ -99,7 +99,7 @@ class Context:
         return found
 
 
-def _tagged(columns: Columns, sends: Touches, tags: tuple[str, ...] | None) -> Mask:
+def _tagged(columns: Columns, sends: MessageEvents, tags: tuple[str, ...] | None) -> Mask:
     """Which sends have one of the tags; all for None."""
     if tags is None:
         return np.ones(len(sends), np.bool_)
@@ -168,7 +168,7 @@ class Checker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Innocent:
+class ScreenedCounts:
     """How many the first look at some queues has cleared (`checkers/engine/screening.py`)."""
 
     sends: Ints  # by Outcome
@@ -189,7 +189,7 @@ def sends_only(columns: Columns, rows: Ints) -> Columns:
     )
 
 
-def not_counted(_innocent: Innocent) -> Mapping[str, int]:
+def not_counted(_innocent: ScreenedCounts) -> Mapping[str, int]:
     """For kernels that count only what they find."""
     return {}
 
@@ -207,7 +207,7 @@ class Split:
     all; of its columns only the names are looked at.
     """
 
-    look: Callable[[Columns, Context, Piece], Any]
+    look: Callable[[Columns, Context, Chunk], Any]
     conclude: Callable[[Any, Columns, Context], Tally]
 
 
@@ -231,7 +231,7 @@ class Kernel:
     partial: Callable[[Columns, Context], Tally]
     unknown_reason: Callable[[Tally, Context], str | None]
     screened: bool = False
-    counts_of_innocent: Callable[[Innocent], Mapping[str, int]] = not_counted
+    counts_of_innocent: Callable[[ScreenedCounts], Mapping[str, int]] = not_counted
     more_suspects: Callable[[Columns, Context, Mask], Ints] = no_more_suspects
     finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
     split: Split | None = (
@@ -299,7 +299,7 @@ def _drain_state(timeline: Timeline, group: str, topic: str) -> str:
 
 def finding_at(
     columns: Columns,
-    touches: Touches,
+    touches: MessageEvents,
     row: int,
     *,
     anomaly: str,
@@ -327,7 +327,7 @@ def finding_at(
     )
 
 
-def queue_of(columns: Columns, touches: Touches, row: int) -> QueueKey | None:
+def queue_of(columns: Columns, touches: MessageEvents, row: int) -> QueueKey | None:
     queue = int(touches.queue[row])
     return None if queue == UNKNOWN else columns.names.queues[queue]
 

@@ -11,12 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Commits, Ints, Mask, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Commits, Ints, Mask, MessageEvents
 
 EMPTY = -2  # at a place: no message was seen there; -1 is a message without a readable key
 
 
-class PlaceIndex:
+class PositionIndex:
     """What kernels ask of columns that hold whole queues (rows by queue, then by op)."""
 
     def __init__(self, columns: Columns) -> None:
@@ -89,7 +89,7 @@ class PlaceIndex:
 class Streams:
     """Deliveries by stream (queue, then group), in the order of calls."""
 
-    def __init__(self, deliveries: Touches, groups: int, places: int, place: Ints) -> None:
+    def __init__(self, deliveries: MessageEvents, groups: int, places: int, place: Ints) -> None:
         self._deliveries, self._places, self._place = deliveries, places, place
         stream_of = _stream_ids(groups, deliveries)
         # Rows by stream, then by completion; None: as they are.
@@ -158,16 +158,16 @@ class Streams:
         return np.intersect1d(self.back, firsts, assume_unique=True)
 
 
-def index_of(columns: Columns) -> PlaceIndex:
+def index_of(columns: Columns) -> PositionIndex:
     """The index of these columns, made at the first call."""
     index = columns.cache.get("place index")
     if index is None:
-        index = columns.cache["place index"] = PlaceIndex(columns)
-    assert isinstance(index, PlaceIndex)
+        index = columns.cache["place index"] = PositionIndex(columns)
+    assert isinstance(index, PositionIndex)
     return index
 
 
-def stream_ids(columns: Columns, rows: Touches | Commits) -> Ints:
+def stream_ids(columns: Columns, rows: MessageEvents | Commits) -> Ints:
     """A number for each (queue, group), ascending with both, none of them negative."""
     return _stream_ids(len(columns.names.groups), rows)
 
@@ -177,7 +177,7 @@ def stream_id(columns: Columns, queue: int, group: int) -> int:
     return (queue + 1) * (len(columns.names.groups) + 1) + group + 1
 
 
-def _stream_ids(groups: int, rows: Touches | Commits) -> Ints:
+def _stream_ids(groups: int, rows: MessageEvents | Commits) -> Ints:
     return (rows.queue + 1) * (groups + 1) + rows.group + 1
 
 

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from staticfire.checkers.engine.kernel import Context, Innocent
-from staticfire.checkers.engine.position_index import PlaceIndex, index_of
+from staticfire.checkers.engine.kernel import Context, ScreenedCounts
+from staticfire.checkers.engine.position_index import PositionIndex, index_of
 from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
     Ints,
     Mask,
+    MessageEvents,
     Outcome,
-    Touches,
     Transaction,
 )
 from staticfire.checkers.model.message_ids import PROCESS_SHIFT
@@ -70,7 +70,7 @@ def widened(columns: Columns, suspicion: Suspicion, more: Ints) -> Suspicion:
     return Suspicion(bad_place=bad, messages=messages, pending=suspicion.pending)
 
 
-def innocent_of(columns: Columns, suspicion: Suspicion) -> Innocent:
+def innocent_of(columns: Columns, suspicion: Suspicion) -> ScreenedCounts:
     """Count those that are no suspects; `suspicion` must have been widened."""
     index = index_of(columns)
     sends = columns.sends
@@ -78,7 +78,7 @@ def innocent_of(columns: Columns, suspicion: Suspicion) -> Innocent:
     cleared = np.flatnonzero(~suspect & (sends.outcome == Outcome.OK))
     clean = ~suspicion.bad_place[index.delivery_place]
     identified = columns.deliveries.message_id != UNKNOWN
-    return Innocent(
+    return ScreenedCounts(
         sends=np.bincount(sends.outcome[~suspect], minlength=len(Outcome)),
         deliveries=int(np.count_nonzero(clean)),
         identified=int(np.count_nonzero(clean & identified)),
@@ -114,7 +114,7 @@ def _sieve_place(messages: Ints) -> Ints:
     return place
 
 
-def _odd_sends(columns: Columns, index: PlaceIndex) -> Ints:
+def _odd_sends(columns: Columns, index: PositionIndex) -> Ints:
     """Rows of placed sends that are not the one acknowledged send of their place."""
     sends = columns.sends
     rows = np.flatnonzero(index.placed)
@@ -128,13 +128,13 @@ def _odd_sends(columns: Columns, index: PlaceIndex) -> Ints:
     return found
 
 
-def _is_special(sends: Touches) -> Mask:
+def _is_special(sends: MessageEvents) -> Mask:
     """Which sends were kept back by the broker."""
     special: Mask = (sends.due_ns != UNKNOWN) | (sends.transaction != Transaction.NONE)
     return special
 
 
-def _odd_deliveries(columns: Columns, index: PlaceIndex) -> Ints:
+def _odd_deliveries(columns: Columns, index: PositionIndex) -> Ints:
     """Rows of deliveries that are not, in good shape, what was sent to their place."""
     deliveries = columns.deliveries
     sent_to = np.zeros(index.size, np.bool_)
@@ -147,7 +147,7 @@ def _odd_deliveries(columns: Columns, index: PlaceIndex) -> Ints:
 
 
 def _not_consumed(
-    columns: Columns, context: Context, index: PlaceIndex, bad: Mask
+    columns: Columns, context: Context, index: PositionIndex, bad: Mask
 ) -> tuple[Ints, Ints]:
     """Rows of sends that a group missed, and of those that one has not come to yet."""
     sends = columns.sends
@@ -177,7 +177,7 @@ class _Wanting:
         self.groups_of = np.count_nonzero(table, axis=0)
         self._table = table[[known.index(group) for group in names.groups] + [-1]]
 
-    def consumed(self, deliveries: Touches) -> Mask | Ints:
+    def consumed(self, deliveries: MessageEvents) -> Mask | Ints:
         """Rows of deliveries that a group asked for and consumed."""
         consumed = deliveries.outcome == Outcome.OK
         if self._table[:-1].all():
@@ -190,7 +190,9 @@ def asks(context: Context, group: str, topic: str) -> bool:
     return group in context.facts.groups and (topic in context.facts.groups[group] or drained)
 
 
-def _missed(columns: Columns, context: Context, index: PlaceIndex, rows: Ints) -> tuple[Ints, Ints]:
+def _missed(
+    columns: Columns, context: Context, index: PositionIndex, rows: Ints
+) -> tuple[Ints, Ints]:
     """Tell messages that some group passed without them from those that it did not come to."""
     sends = columns.sends.where(rows)
     place = index.send_place[rows]
@@ -205,7 +207,7 @@ def _missed(columns: Columns, context: Context, index: PlaceIndex, rows: Ints) -
 
 
 def _consumed_by(
-    columns: Columns, context: Context, index: PlaceIndex, places: Ints
+    columns: Columns, context: Context, index: PositionIndex, places: Ints
 ) -> Iterator[tuple[str, Mask]]:
     """For each group that facts know: which of some places it has consumed, shape (places of the index,)."""
     deliveries, groups = columns.deliveries, columns.names.groups
@@ -223,7 +225,7 @@ def _consumed_by(
         yield group, consumed
 
 
-def _messages_at(columns: Columns, index: PlaceIndex, bad: Mask) -> Ints:
+def _messages_at(columns: Columns, index: PositionIndex, bad: Mask) -> Ints:
     """All messages seen at bad places, and those that were acknowledged without a place."""
     sends, deliveries = columns.sends, columns.deliveries
     sent = np.where(

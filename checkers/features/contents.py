@@ -34,8 +34,8 @@ from staticfire.checkers.model.columns import (
     Columns,
     Ints,
     Mask,
+    MessageEvents,
     Outcome,
-    Touches,
     is_constant,
 )
 from staticfire.checkers.model.message_contents import CONTENTS
@@ -76,7 +76,7 @@ def _counted(identified: int) -> dict[str, int]:
     return {"identified": identified} if identified else {}
 
 
-def reports_contents(deliveries: Touches) -> bool:
+def reports_contents(deliveries: MessageEvents) -> bool:
     """Whether any delivery has contents."""
     columns = [getattr(deliveries, name) for name in CONTENTS]
     return any(
@@ -259,7 +259,7 @@ def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
     return found
 
 
-def _at_places(size: int, place: Ints, touches: Touches, name: str, rows: Ints) -> Ints:
+def _at_places(size: int, place: Ints, touches: MessageEvents, name: str, rows: Ints) -> Ints:
     """One of the values that touches have at each place, UNKNOWN where there is none; shape (size,)."""
     table = np.full(size, UNKNOWN)
     table[place[rows]] = getattr(touches, name)[rows]

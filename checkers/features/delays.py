@@ -18,7 +18,7 @@ import numpy as np
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, QueueKey, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, QueueKey
 from staticfire.checkers.model.event_times import began_latest
 
 NS_PER_MS = 1_000_000
@@ -44,7 +44,7 @@ def tally_delays(columns: Columns, context: Context) -> Tally:
 
 
 def _early(
-    columns: Columns, context: Context, delayed: Touches, rows: Ints, place: Ints
+    columns: Columns, context: Context, delayed: MessageEvents, rows: Ints, place: Ints
 ) -> Iterator[Finding]:
     deliveries = columns.deliveries
     by_ns = delayed.due_ns[place] - began_latest(deliveries, rows)

@@ -48,13 +48,13 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
 from staticfire.checkers.model.columns import (
     UNKNOWN,
+    Chunk,
     Columns,
     Ints,
     Mask,
+    MessageEvents,
     Outcome,
-    Piece,
     QueueKey,
-    Touches,
     Transaction,
 )
 from staticfire.checkers.model.intervals import Span, shared, without
@@ -73,7 +73,7 @@ class Candidates:
     """First deliveries that were late as far as a piece of a queue tells; all arrays of shape (deliveries,)."""
 
     number: int  # of the piece
-    given: Touches
+    given: MessageEvents
     there_ns: Ints  # when it was acknowledged, or else stored
     is_acked: Mask
     finished_ns: (
@@ -101,7 +101,7 @@ def tally_delivery_waits(columns: Columns, context: Context) -> Tally:
     return conclude_waits(_look(columns, context, 0), columns, context)
 
 
-def look_at_waits(columns: Columns, context: Context, piece: Piece) -> DeliveryWaits:
+def look_at_waits(columns: Columns, context: Context, piece: Chunk) -> DeliveryWaits:
     """Find late deliveries in a piece of a queue; how long lower pieces kept their readers busy is not known here."""
     return _look(columns, context, piece.number)
 

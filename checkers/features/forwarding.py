@@ -26,7 +26,14 @@ import numpy as np
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing
 from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey, Touches
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    MessageEvents,
+    Outcome,
+    QueueKey,
+)
 from staticfire.checkers.model.timeline import Forward
 
 ANOMALIES = ("not_forwarded", "made_up_copy")
@@ -47,7 +54,7 @@ def tally_forwarding(columns: Columns, context: Context) -> Tally:
     return Tally.of(findings, consumed=consumed, originals=originals, copies=copies)
 
 
-def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[Touches, list[Forward]]]:
+def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[MessageEvents, list[Forward]]]:
     """What forwarders were given of each queue that is here, and what they told of that."""
     told: dict[QueueKey, list[Forward]] = {}
     for forward in context.timeline.forwards:
@@ -76,7 +83,7 @@ def _queues_here(columns: Columns) -> list[int]:
 class _Told:
     """What was told of one queue: the offset of each original, and which `forward` tells of it."""
 
-    def __init__(self, columns: Columns, given: Touches, forwards: Sequence[Forward]) -> None:
+    def __init__(self, columns: Columns, given: MessageEvents, forwards: Sequence[Forward]) -> None:
         self._given, self._forwards = given, forwards
         self._offsets, self._forward = _originals(columns, forwards)
         self._told_at = np.array([of.op_index for of in forwards], np.int64)[self._forward]
@@ -128,7 +135,7 @@ def _originals(columns: Columns, forwards: Sequence[Forward]) -> tuple[Ints, Int
     return np.concatenate(offsets), np.concatenate(numbers)
 
 
-def _copies_acknowledged(sends: Touches, forwards: Sequence[Forward]) -> int:
+def _copies_acknowledged(sends: MessageEvents, forwards: Sequence[Forward]) -> int:
     """How many sends are acknowledged copies."""
     if not forwards:
         return 0
@@ -140,7 +147,7 @@ def _copies_acknowledged(sends: Touches, forwards: Sequence[Forward]) -> int:
     return int(np.count_nonzero((at >= 0) & (acked < end[at])))
 
 
-def _not_forwarded(columns: Columns, context: Context, given: Touches, row: int) -> Finding:
+def _not_forwarded(columns: Columns, context: Context, given: MessageEvents, row: int) -> Finding:
     return finding_at(
         columns,
         given,

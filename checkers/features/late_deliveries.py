@@ -47,9 +47,9 @@ from staticfire.checkers.model.columns import (
     Columns,
     Ints,
     Mask,
+    MessageEvents,
     Outcome,
     QueueKey,
-    Touches,
     Transaction,
 )
 from staticfire.checkers.model.event_times import began_earliest
@@ -283,7 +283,7 @@ def _retries_in_time(
     }
 
 
-def _firsts(deliveries: Touches, rows: Ints, sent: Ints) -> tuple[Ints, Ints]:
+def _firsts(deliveries: MessageEvents, rows: Ints, sent: Ints) -> tuple[Ints, Ints]:
     """The first delivery of each message to each group, and the row of its send."""
     group = deliveries.group[rows]
     order = np.lexsort((deliveries.invoke_index[rows], group, sent))

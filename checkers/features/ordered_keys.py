@@ -35,7 +35,7 @@ from staticfire.checkers.engine.kernel import (
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, Outcome
 
 # What nine of ten messages wait in the queue of a hot key, at least, and against other queues.
 HOT_WAIT_NS, HOT_RATIO = NS_PER_S, 3
@@ -153,7 +153,7 @@ def check_keys(columns: Columns, context: Context) -> Verdict:
     )
 
 
-def _moved(columns: Columns, context: Context, keyed: Touches) -> Iterator[Finding]:
+def _moved(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[Finding]:
     for _, rows in rows_by_id(keyed.sharding_key):
         of_key = keyed.where(rows[np.argsort(keyed.op_index[rows], kind="stable")])
         for row in (1 + np.flatnonzero(np.diff(of_key.queue) != 0)).tolist():
@@ -170,7 +170,7 @@ def _moved(columns: Columns, context: Context, keyed: Touches) -> Iterator[Findi
             )
 
 
-def _hot(columns: Columns, context: Context, keyed: Touches) -> Iterator[Finding]:
+def _hot(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[Finding]:
     """The key that has more than half of the messages, if its queue makes them wait."""
     if not len(keyed):
         return
@@ -217,7 +217,7 @@ def _nine_of_ten(waits_ns: Ints) -> int:
     return int(np.sort(waits_ns)[-(-9 * len(waits_ns) // 10) - 1])
 
 
-def _waits_ns(columns: Columns, sends: Touches) -> Ints:
+def _waits_ns(columns: Columns, sends: MessageEvents) -> Ints:
     """From each acknowledgement to the first call of a listener for it; -1 where there was none."""
     deliveries = columns.deliveries
     order = np.argsort(deliveries.invoke_ns, kind="stable")
@@ -230,7 +230,7 @@ def _waits_ns(columns: Columns, sends: Touches) -> Ints:
     return np.where(messages[at] == sends.message, waited_ns, -1)
 
 
-def _excuse(context: Context, of_key: Touches, row: int) -> str:
+def _excuse(context: Context, of_key: MessageEvents, row: int) -> str:
     """Why the producers may have seen other queues for a message and the one before it; empty when they must not."""
     find = context.excuses.find
     since = int(of_key.invoke_ns[row - 1 : row + 1].min())

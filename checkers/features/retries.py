@@ -41,7 +41,7 @@ from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue
 from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
 from staticfire.checkers.model.event_times import began_latest, ended_earliest
 
 RETRY, DEAD = "%RETRY%", "%DLQ%"
@@ -103,8 +103,8 @@ def _stories(columns: Columns, context: Context, kinds: Ints) -> Iterator[tuple[
             continue
         rows = np.flatnonzero(deliveries.group == groups.index(group))
         kind = kinds[deliveries.topic[rows]]
-        suspects = np.unique(deliveries.message[rows[kind > 0]])
-        rows = rows[np.isin(deliveries.message[rows], suspects)]
+        candidates = np.unique(deliveries.message[rows[kind > 0]])
+        rows = rows[np.isin(deliveries.message[rows], candidates)]
         rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
         stories: dict[int, _Story] = {}
         for row in rows.tolist():
@@ -283,14 +283,14 @@ def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Findin
         earlier.append(row)
 
 
-def _claims(deliveries: Touches, kinds: Ints) -> Ints:
+def _claims(deliveries: MessageEvents, kinds: Ints) -> Ints:
     """Rows of deliveries from a message's own topic that say that it was tried before."""
     retried = np.flatnonzero((deliveries.tries > 0) & (deliveries.message != UNKNOWN))
     found: Ints = retried[kinds[deliveries.topic[retried]] == 0]
     return found
 
 
-def _explains(deliveries: Touches, before: int, row: int) -> bool:
+def _explains(deliveries: MessageEvents, before: int, row: int) -> bool:
     return bool(
         deliveries.tries[before] < deliveries.tries[row]
         and deliveries.outcome[before] != Outcome.OK
@@ -303,11 +303,11 @@ def claiming(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
     return np.unique(columns.deliveries.message[rows])
 
 
-def _uses_up(deliveries: Touches, row: int, retries_max: int) -> bool:
+def _uses_up(deliveries: MessageEvents, row: int, retries_max: int) -> bool:
     return bool(deliveries.tries[row] >= retries_max and deliveries.outcome[row] != Outcome.OK)
 
 
-def _repeats(deliveries: Touches, row: int, retry: int) -> bool:
+def _repeats(deliveries: MessageEvents, row: int, retry: int) -> bool:
     """Whether a client that could not send back tried again by itself: the same place, with fewer tries before."""
     return bool(
         deliveries.queue[row] == deliveries.queue[retry]
@@ -317,7 +317,7 @@ def _repeats(deliveries: Touches, row: int, retry: int) -> bool:
     )
 
 
-def _provokes(context: Context, deliveries: Touches, row: int, retry: int) -> bool:
+def _provokes(context: Context, deliveries: MessageEvents, row: int, retry: int) -> bool:
     """Whether a delivery may be why the retry came: one step before it, earlier, and not successful by then."""
     return bool(
         deliveries.tries[row] == deliveries.tries[retry] - 1
@@ -326,7 +326,7 @@ def _provokes(context: Context, deliveries: Touches, row: int, retry: int) -> bo
     )
 
 
-def _is_overlong(context: Context, deliveries: Touches, row: int) -> bool:
+def _is_overlong(context: Context, deliveries: MessageEvents, row: int) -> bool:
     """Whether the listener was busy with a delivery for so long that its client gave it up."""
     timeout_ns = int(context.facts.timings.consume_timeout_s * NS_PER_S)
     return bool(deliveries.time_ns[row] - deliveries.invoke_ns[row] >= timeout_ns)

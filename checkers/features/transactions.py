@@ -48,9 +48,9 @@ from staticfire.checkers.model.columns import (
     Columns,
     Ints,
     Mask,
+    MessageEvents,
     Outcome,
     QueueKey,
-    Touches,
     Transaction,
 )
 from staticfire.checkers.model.event_times import began_latest
@@ -106,7 +106,7 @@ def _checks_by_key(context: Context) -> dict[str, list[CheckBack]]:
     return checks
 
 
-def _visible(columns: Columns, context: Context, halves: Touches) -> Iterator[Finding]:
+def _visible(columns: Columns, context: Context, halves: MessageEvents) -> Iterator[Finding]:
     hidden = halves.where(halves.transaction != Transaction.COMMIT)
     deliveries = columns.deliveries
     rows = np.flatnonzero(is_among(deliveries.message, np.unique(hidden.message)))
@@ -127,7 +127,7 @@ def _visible(columns: Columns, context: Context, halves: Touches) -> Iterator[Fi
         )
 
 
-def _first_deliveries_of_left(columns: Columns, halves: Touches) -> Ints:
+def _first_deliveries_of_left(columns: Columns, halves: MessageEvents) -> Ints:
     """Rows of deliveries: the first one of each half whose end was left to the broker's question."""
     left = halves.where(_is_left(halves))
     deliveries = columns.deliveries
@@ -161,7 +161,7 @@ def _undecided(
             )
 
 
-def _is_left(halves: Touches) -> Mask:
+def _is_left(halves: MessageEvents) -> Mask:
     """Halves that were stored for certain, and whose commit depends on the broker's question."""
     left: Mask = (
         (halves.transaction == Transaction.COMMIT)
@@ -171,7 +171,7 @@ def _is_left(halves: Touches) -> Mask:
     return left
 
 
-def _unresolved(columns: Columns, context: Context, halves: Touches) -> Iterator[Finding]:
+def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> Iterator[Finding]:
     """Halves that were stored for certain, and whose commit depends on the broker's question."""
     left = halves.where(_is_left(halves))
     seen = is_among(left.message, np.unique(columns.deliveries.message))
@@ -195,7 +195,7 @@ def _unresolved(columns: Columns, context: Context, halves: Touches) -> Iterator
 
 
 def _never_asked(
-    columns: Columns, context: Context, halves: Touches, asked: Mapping[int, list[CheckBack]]
+    columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
     """Halves that were stored at rest, that no producer ended, and that no broker asked about in time."""
     facts = context.facts
@@ -222,7 +222,7 @@ def _never_asked(
 
 
 def _checked(
-    columns: Columns, context: Context, halves: Touches, asked: dict[int, list[CheckBack]]
+    columns: Columns, context: Context, halves: MessageEvents, asked: dict[int, list[CheckBack]]
 ) -> Iterator[Finding]:
     facts = context.facts
     given_ns = _given_ns(columns, halves.message[list(asked)])
@@ -263,7 +263,7 @@ def _given_ns(columns: Columns, messages: Ints) -> dict[int, int]:
 
 def _asked_again(
     context: Context,
-    halves: Touches,
+    halves: MessageEvents,
     row: int,
     queue: QueueKey | None,
     checks: list[CheckBack],
@@ -306,7 +306,7 @@ class _Again(NamedTuple):
 
 def _asked_over(
     context: Context,
-    halves: Touches,
+    halves: MessageEvents,
     row: int,
     checks: list[CheckBack],
     given_ns: Mapping[int, int],
@@ -390,7 +390,7 @@ def _may_have_doubled(context: Context, broker: str, first_ns: int, again: _Agai
     ]
 
 
-def _many_halves(halves: Touches, row: int) -> str | None:
+def _many_halves(halves: MessageEvents, row: int) -> str | None:
     """Why there may be more halves than producers have told of."""
     if halves.tries[row] == 0:
         return "the number of attempts is not known, and each may have stored a half of its own"
@@ -409,7 +409,7 @@ def _broker_died(
 def _question(
     columns: Columns,
     context: Context,
-    halves: Touches,
+    halves: MessageEvents,
     row: int,
     anomaly: str,
     detail: str,

@@ -20,7 +20,7 @@ from staticfire.checkers.derived.proven import ProvenSends, proven_sends
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.model.columns import Columns, Ints, Mask, MessageEvents, Outcome
 
 
 def tally_broadcasting(columns: Columns, context: Context) -> Tally:
@@ -59,7 +59,7 @@ def _given_to(columns: Columns, context: Context, group: str, member: str) -> In
 
 
 def _missed(
-    columns: Columns, context: Context, group: str, member: str, missed: Touches
+    columns: Columns, context: Context, group: str, member: str, missed: MessageEvents
 ) -> Iterator[Finding]:
     for row in range(len(missed)):
         queue = queue_of(columns, missed, row)

@@ -34,7 +34,7 @@ from staticfire.checkers.engine.kernel import (
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import Columns, Ints, Touches
+from staticfire.checkers.model.columns import Columns, Ints, MessageEvents
 from staticfire.checkers.model.timeline import same_stint
 
 
@@ -55,7 +55,7 @@ def _findings(columns: Columns, context: Context) -> Iterator[Finding]:
             yield from _of_stream(columns, context, delivered.where(rows))
 
 
-def _of_stream(columns: Columns, context: Context, delivered: Touches) -> Iterator[Finding]:
+def _of_stream(columns: Columns, context: Context, delivered: MessageEvents) -> Iterator[Finding]:
     """Judge what one group was given of one queue."""
     delivered = delivered.where(np.lexsort((delivered.op_index, delivered.invoke_index)))
     begun = delivered.invoke_index
@@ -71,7 +71,7 @@ def _of_stream(columns: Columns, context: Context, delivered: Touches) -> Iterat
         yield _finding(columns, context, delivered, pair, "overlapping_owners", what)
 
 
-def _latest_of_others(delivered: Touches, until: Ints) -> tuple[Ints, Ints]:
+def _latest_of_others(delivered: MessageEvents, until: Ints) -> tuple[Ints, Ints]:
     """For each row: the highest `until` of earlier rows of other processes, or -1, and the last row that has it."""
     highest, rows = np.full(len(delivered), -1, np.int64), np.full(len(delivered), -1, np.int64)
     for process in np.unique(delivered.process).tolist():
@@ -84,7 +84,7 @@ def _latest_of_others(delivered: Touches, until: Ints) -> tuple[Ints, Ints]:
     return highest, rows
 
 
-def _kept_until(columns: Columns, context: Context, delivered: Touches) -> Ints:
+def _kept_until(columns: Columns, context: Context, delivered: MessageEvents) -> Ints:
     """For each row: when the next call of its process began, if the process had the queue from the one to the other.
 
     Else when this one began. Only calls that follow each other are compared, so that a long queue may be cut nearby.
@@ -106,7 +106,7 @@ def _kept_until(columns: Columns, context: Context, delivered: Touches) -> Ints:
 def _finding(
     columns: Columns,
     context: Context,
-    delivered: Touches,
+    delivered: MessageEvents,
     pair: tuple[int, int],
     anomaly: str,
     what: str,
@@ -128,7 +128,11 @@ def _finding(
 
 
 def _excuse(
-    columns: Columns, context: Context, delivered: Touches, pair: tuple[int, int], anomaly: str
+    columns: Columns,
+    context: Context,
+    delivered: MessageEvents,
+    pair: tuple[int, int],
+    anomaly: str,
 ) -> Window | None:
     """Why the lock may have been lost that one of the two members had."""
     row, other = pair

@@ -37,7 +37,7 @@ from staticfire.checkers.guarantees.verdict import (
     count_name,
     first_witnesses,
 )
-from staticfire.checkers.model.columns import Columns, Ints, Mask, Touches
+from staticfire.checkers.model.columns import Columns, Ints, Mask, MessageEvents
 from staticfire.checkers.model.timeline import Timeline
 
 AT_HAND_NS = NS_PER_S  # our clients: 0; in others a listener's thread may have passed the last look at its queue
@@ -57,7 +57,7 @@ class _Calls:
     invoke_ns: Ints
 
     @classmethod
-    def of(cls, delivered: Touches, rows: Ints) -> Self:
+    def of(cls, delivered: MessageEvents, rows: Ints) -> Self:
         """The calls of which these are the first rows."""
         processes, process = np.unique(delivered.process[rows], return_inverse=True)
         names = ("group", "topic", "queue", "invoke_index", "invoke_ns")
@@ -135,7 +135,7 @@ def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
             )
 
 
-def _begins_call(rows: Touches) -> Mask:
+def _begins_call(rows: MessageEvents) -> Mask:
     """Which rows are the first of a call of a listener, shape (rows,): those of one op follow each other."""
     new: Mask = (rows.op_index[1:] != rows.op_index[:-1]) | (rows.queue[1:] != rows.queue[:-1])
     return np.concatenate(([True], new))
@@ -242,7 +242,7 @@ WHY = {
 
 
 def _findings(
-    columns: Columns, context: Context, delivered: Touches, rows: Ints, anomaly: str
+    columns: Columns, context: Context, delivered: MessageEvents, rows: Ints, anomaly: str
 ) -> Iterator[Finding]:
     """The findings of the first of these rows, at least as many as there can be witnesses."""
     if len(rows) > WITNESSES_MAX:

@@ -103,7 +103,7 @@ class NodeExit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floors:
+class MinimumEvidence:
     """What a run must at least have seen, or its verdict is unknown."""
 
     acked_min: int = 1  # sends acknowledged with SEND_OK
@@ -157,7 +157,7 @@ class RunFacts:
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
     # Made when other groups had consumed, and retention may have deleted.
     late_groups: tuple[str, ...] = ()
-    floors: Floors = field(default_factory=Floors)
+    floors: MinimumEvidence = field(default_factory=MinimumEvidence)
     disks_observed: bool = True  # the harness looked at the disks at each acknowledgement
     routes_observed: bool = False  # the harness asked the name servers, again and again
     resources_observed: bool = False  # what servers hold was measured, before and after the load
@@ -227,7 +227,7 @@ class RunFacts:
                 "living": None if fields["living"] is None else tuple(fields["living"]),
                 "faults": tuple(map(_fault_from_json, fields["faults"])),
                 "exits": tuple(NodeExit(**ended) for ended in fields["exits"]),
-                "floors": Floors(**fields["floors"]),
+                "floors": MinimumEvidence(**fields["floors"]),
                 "timings": Timings(**fields.get("timings", {})),
                 "name_servers": tuple(fields.get("name_servers", ())),
             }

@@ -156,7 +156,7 @@ def judge(mode: Mode, anomaly: str) -> Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class DamageEvent:
     """One destructive fault on one node."""
 
     node: str
@@ -171,7 +171,7 @@ class LossRule:
     """What one message may suffer, and the hits that allow it (empty: none does)."""
 
     loss: Loss
-    hits: tuple[Hit, ...]
+    hits: tuple[DamageEvent, ...]
     hazard: Hazard | None = None  # what explains the loss, excused or not
 
     @property
@@ -198,7 +198,7 @@ class LossPromises:
         self._rotten = {
             name: _rotten_records(nodes, facts.faults) for name, nodes in facts.brokers.items()
         }
-        self._rules: dict[tuple[str, tuple[Hit, ...]], LossRule] = {}
+        self._rules: dict[tuple[str, tuple[DamageEvent, ...]], LossRule] = {}
         self._visible: LossPromises | None = None
 
     def rule(
@@ -355,13 +355,13 @@ class LossPromises:
         is_master = node == facts.brokers[broker][0]
         return KEPT[facts.masters_keeping if is_master else facts.flush, damage]
 
-    def _most_lenient(self, broker: str, hits: Sequence[Hit]) -> LossRule:
+    def _most_lenient(self, broker: str, hits: Sequence[DamageEvent]) -> LossRule:
         episodes = _episodes(hits, self._barred[broker]) if hits else ()
         rules = [self._rule_of_episode(broker, episode) for episode in episodes]
         never = LossRule(loss=Loss.NEVER, hits=tuple(hits))
         return max(rules, key=lambda rule: _LENIENCE[rule.loss], default=never)
 
-    def _rule_of_episode(self, broker: str, hits: tuple[Hit, ...]) -> LossRule:
+    def _rule_of_episode(self, broker: str, hits: tuple[DamageEvent, ...]) -> LossRule:
         facts = self._facts
         master, *slaves = facts.brokers[broker]
         kept = {node: self._kept(broker, node, _worst(node, hits)) for node in (master, *slaves)}
@@ -382,11 +382,11 @@ _LENIENCE: Mapping[Loss, int] = MappingProxyType(
 )
 
 
-def _worst(node: str, hits: Sequence[Hit]) -> Damage:
+def _worst(node: str, hits: Sequence[DamageEvent]) -> Damage:
     return max((hit.damage for hit in hits if hit.node == node), default=Damage.NONE)
 
 
-def _hits_on(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> tuple[Hit, ...]:
+def _hits_on(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> tuple[DamageEvent, ...]:
     hits = [
         _hit(node, fault)
         for fault in faults
@@ -397,21 +397,21 @@ def _hits_on(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> tuple[Hit, .
     return tuple(sorted(hits, key=_by_start))
 
 
-def _by_start(hit: Hit) -> tuple[int, str]:
+def _by_start(hit: DamageEvent) -> tuple[int, str]:
     return hit.start_ns, hit.node
 
 
 def _rotten_records(
     nodes: Sequence[str], faults: Sequence[FaultFacts]
-) -> dict[str, tuple[Hit, ...]]:
+) -> dict[str, tuple[DamageEvent, ...]]:
     """The hits on single messages, by their key. A record may never be read again, and so never be mended."""
-    found: dict[str, tuple[Hit, ...]] = {}
+    found: dict[str, tuple[DamageEvent, ...]] = {}
     for fault in faults:
         if fault.kind != ROTS or fault.bitten_ns is None:
             continue
         for record in fault.records:
             for node in (target for target in fault.targets if target in nodes):
-                hit = Hit(
+                hit = DamageEvent(
                     node=node,
                     damage=Damage.RECORD,
                     start_ns=fault.bitten_ns,
@@ -422,12 +422,12 @@ def _rotten_records(
     return found
 
 
-def _hit(node: str, fault: FaultFacts) -> Hit:
+def _hit(node: str, fault: FaultFacts) -> DamageEvent:
     assert fault.bitten_ns is not None
     start_ns = fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
     healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
     until_ns = healed_ns if fault.kind in STRIKES_LATER else max(start_ns, fault.bitten_ns)
-    return Hit(
+    return DamageEvent(
         node=node,
         damage=DAMAGE_OF_FAULT[fault.kind],
         start_ns=start_ns,
@@ -457,9 +457,11 @@ def _bars(fault: FaultFacts, node: str, peers: frozenset[str]) -> bool:
     return CUTS in fault.effects and cuts_between(fault, frozenset({node}), peers)
 
 
-def _episodes(hits: Sequence[Hit], barred: Mapping[str, Sequence[Span]]) -> list[tuple[Hit, ...]]:
+def _episodes(
+    hits: Sequence[DamageEvent], barred: Mapping[str, Sequence[Span]]
+) -> list[tuple[DamageEvent, ...]]:
     """Cut hits, sorted by start, wherever the cluster had time to repair itself."""
-    episodes: list[list[Hit]] = []
+    episodes: list[list[DamageEvent]] = []
     whole_ns = -1  # from when on every replica is whole again
     for hit in hits:
         if episodes and hit.start_ns <= whole_ns:
@@ -470,7 +472,7 @@ def _episodes(hits: Sequence[Hit], barred: Mapping[str, Sequence[Span]]) -> list
     return [tuple(episode) for episode in episodes]
 
 
-def _whole_ns(hit: Hit, barred: Sequence[Span]) -> int:
+def _whole_ns(hit: DamageEvent, barred: Sequence[Span]) -> int:
     """From when on the node has again what its peers have."""
     whole_ns = hit.healed_ns + RESYNC_NS
     for span in barred:

@@ -18,9 +18,9 @@ import numpy as np
 from staticfire.checkers.derived.message_positions import first_at, place_ids, placements_of
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, rows_by_id, unless_unread
 from staticfire.checkers.engine.position_index import index_of
-from staticfire.checkers.guarantees.promises import RESYNC_NS, Hit, Loss, LossRule, judge
+from staticfire.checkers.guarantees.promises import RESYNC_NS, DamageEvent, Loss, LossRule, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
 from staticfire.checkers.model.message_ids import dense_numbers
 
 
@@ -41,7 +41,7 @@ def tally_log_holes(columns: Columns, context: Context) -> Tally:
     return Tally.of(findings, excused_copies=excused)
 
 
-def _delivered_from_broker(columns: Columns, acked: Touches) -> Mask:
+def _delivered_from_broker(columns: Columns, acked: MessageEvents) -> Mask:
     """Which copies a consumer got from the broker that acknowledged them, shape (acked,)."""
     brokers = columns.names.broker_of_queue
     size = len(columns.names.brokers)
@@ -53,7 +53,7 @@ def _delivered_from_broker(columns: Columns, acked: Touches) -> Mask:
     return found
 
 
-def _passed(columns: Columns, context: Context, acked: Touches) -> Mask:
+def _passed(columns: Columns, context: Context, acked: MessageEvents) -> Mask:
     """Which copies some group that wants them has read past, shape (acked,)."""
     passed = np.zeros(len(acked), np.bool_)
     for group in context.facts.groups:
@@ -67,11 +67,11 @@ class _Log:
     __slots__ = ("_acked", "_broker", "_columns", "_context", "_missing", "_survived", "excused")
 
     def __init__(
-        self, columns: Columns, context: Context, broker: str, acked: Touches, missing: Mask
+        self, columns: Columns, context: Context, broker: str, acked: MessageEvents, missing: Mask
     ) -> None:
         self._columns, self._context, self._broker = columns, context, broker
         self._acked, self._missing = acked, missing
-        self._survived: Touches | None = None
+        self._survived: MessageEvents | None = None
         self.excused = [
             (row, rule)
             for row in np.flatnonzero(missing).tolist()
@@ -102,7 +102,7 @@ class _Log:
             return None
         return f"key {survivor}, further up and acknowledged before the fault, has survived"
 
-    def _recovered_end(self, hits: tuple[Hit, ...]) -> int | None:
+    def _recovered_end(self, hits: tuple[DamageEvent, ...]) -> int | None:
         """Where the log of the best damaged replica ended in this episode, if observed.
 
         A node may recover more than once; what counts is the shortest log it ever had, since later ones hold new
@@ -151,7 +151,7 @@ class _Log:
         return unshared[_rows_of_messages(self._columns.sends, self._acked)]
 
 
-def _furthest_before(copies: Touches, fault_ns: int) -> int | None:
+def _furthest_before(copies: MessageEvents, fault_ns: int) -> int | None:
     """The row of the copy furthest up in the log of those acknowledged before a time; the first such op."""
     rows = np.flatnonzero(copies.time_ns < fault_ns)
     if not len(rows):
@@ -180,7 +180,7 @@ def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Int
     return np.unique(np.array(found, np.int64))
 
 
-def _below_the_end(columns: Columns, context: Context, sends: Touches) -> Mask:
+def _below_the_end(columns: Columns, context: Context, sends: MessageEvents) -> Mask:
     """Which of some placed sends lie below the end of their queue after a complete drain."""
     names = columns.names
     ends = np.zeros(len(names.queues) + 1, np.int64)  # the last: no queue
@@ -192,7 +192,7 @@ def _below_the_end(columns: Columns, context: Context, sends: Touches) -> Mask:
     return below
 
 
-def _rows_of_messages(sends: Touches, acked: Touches) -> Ints:
+def _rows_of_messages(sends: MessageEvents, acked: MessageEvents) -> Ints:
     order = np.argsort(sends.message, kind="stable")
     return order[np.searchsorted(sends.message[order], acked.message)]
 

@@ -33,9 +33,9 @@ from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
     Ints,
+    MessageEvents,
     Outcome,
     QueueKey,
-    Touches,
     Transaction,
 )
 from staticfire.checkers.model.intervals import Span, without
@@ -93,7 +93,7 @@ def _attempts_unknown(tally: Tally, _context: Context) -> str | None:
     return f"{count} messages have copies, and nothing says how often their sends were tried"
 
 
-def _readers(columns: Columns, context: Context, deliveries: Touches) -> tuple[int, Ints]:
+def _readers(columns: Columns, context: Context, deliveries: MessageEvents) -> tuple[int, Ints]:
     """How many readers there are, and which one got each delivery: a group, or a member of one that broadcasts."""
     groups = len(columns.names.groups)
     if not context.facts.broadcasting:
@@ -107,7 +107,7 @@ def _readers(columns: Columns, context: Context, deliveries: Touches) -> tuple[i
     return groups * (len(names) + 1), deliveries.group * (len(names) + 1) + member
 
 
-def _repeated(columns: Columns, context: Context, deliveries: Touches) -> tuple[Ints, Ints]:
+def _repeated(columns: Columns, context: Context, deliveries: MessageEvents) -> tuple[Ints, Ints]:
     """Rows of what one reader got of one message, in delivery order, when that is more than one row.
 
     The second array tells where among them each such pair starts, and the end.
@@ -173,7 +173,7 @@ def _copies(
 
 
 def _judge_moves(
-    context: Context, sends: Touches, row: int, stored: Mapping[str, int], last_ns: int
+    context: Context, sends: MessageEvents, row: int, stored: Mapping[str, int], last_ns: int
 ) -> tuple[str, bool]:
     """What a broker kept back at first it may store more than once, when it dies before it writes down that it did.
 

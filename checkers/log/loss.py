@@ -26,8 +26,8 @@ from staticfire.checkers.derived.proven import ProvenSends, proven_sends
 from staticfire.checkers.derived.replica_copies import ReplicaCopies, judge_lost, loss_text
 from staticfire.checkers.engine.kernel import (
     Context,
-    Innocent,
     Kernel,
+    ScreenedCounts,
     finding_at,
     queue_of,
     undrained,
@@ -41,8 +41,8 @@ from staticfire.checkers.model.columns import (
     Columns,
     Ints,
     Mask,
+    MessageEvents,
     Outcome,
-    Touches,
     Transaction,
 )
 from staticfire.checkers.model.message_ids import dense_numbers
@@ -121,13 +121,15 @@ def _used_up_unread(columns: Columns, context: Context, group: str) -> Ints:
     return np.flatnonzero(used_up & of_group & at_broker & (deliveries.queue != UNKNOWN))
 
 
-def _lost(columns: Columns, context: Context, acked: Touches, lost: Mask) -> Iterator[Finding]:
+def _lost(
+    columns: Columns, context: Context, acked: MessageEvents, lost: Mask
+) -> Iterator[Finding]:
     what = "acknowledged, delivered to no consumer"
     yield from _findings(columns, context, acked, lost, "lost", what)
 
 
 def _unseen(
-    columns: Columns, context: Context, acked: Touches, unseen: Mask, group: str
+    columns: Columns, context: Context, acked: MessageEvents, unseen: Mask, group: str
 ) -> Iterator[Finding]:
     what = f"never consumed by {group}"
     yield from _findings(columns, context, acked, unseen, "unseen", what, group=group)
@@ -136,7 +138,7 @@ def _unseen(
 def _findings(
     columns: Columns,
     context: Context,
-    acked: Touches,
+    acked: MessageEvents,
     missing: Mask,
     anomaly: str,
     what: str,
@@ -169,7 +171,7 @@ def _unseen_proven(
 def _finding(
     columns: Columns,
     context: Context,
-    acked: Touches,
+    acked: MessageEvents,
     row: int,
     replicas: ReplicaCopies,
     anomaly: str,
@@ -247,7 +249,7 @@ def _outcome_counts(columns: Columns, sent: Ints, delivered: Mask) -> dict[str, 
     }
 
 
-def _counts_of_innocent(innocent: Innocent) -> dict[str, int]:
+def _counts_of_innocent(innocent: ScreenedCounts) -> dict[str, int]:
     acked, weak, unknown, failed = innocent.sends.tolist()
     return {
         "acked": acked,

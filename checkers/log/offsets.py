@@ -37,14 +37,14 @@ from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.log.rewinds import rewinds, settled_below
 from staticfire.checkers.model.columns import (
     UNKNOWN,
+    Chunk,
     Columns,
     Commits,
     Ints,
     Mask,
+    MessageEvents,
     Outcome,
-    Piece,
     QueueKey,
-    Touches,
 )
 from staticfire.checkers.model.timeline import Drain, QueueEnd
 
@@ -83,7 +83,7 @@ class Consumption:
         )
 
 
-def look_at_consumption(columns: Columns, context: Context, piece: Piece) -> Consumption:
+def look_at_consumption(columns: Columns, context: Context, piece: Chunk) -> Consumption:
     """Look what the groups had consumed of a piece of a queue before each commit."""
     commits = _by_stream(columns, piece.commits)
     reached, wanted = np.zeros(len(commits), np.int64), np.full(len(commits), NOTHING, np.int64)
@@ -158,7 +158,7 @@ def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
     return found
 
 
-def _given_anew(acked: Touches) -> Mask:
+def _given_anew(acked: MessageEvents) -> Mask:
     """Sends of a queue whose places, or places before them, went to later sends: a fault had cut the queue there.
 
     Whether they were lost rightly is asked elsewhere; a group may have passed over what came in their places.

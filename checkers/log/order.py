@@ -17,12 +17,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from staticfire.checkers.derived.message_positions import Placements, conflicting, placements_of
+from staticfire.checkers.derived.message_positions import (
+    MessagePositions,
+    conflicting,
+    placements_of,
+)
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing
 from staticfire.checkers.engine.position_index import Streams, index_of, number_runs
 from staticfire.checkers.guarantees.promises import NS_PER_S, Damage, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, Outcome
 
 NOWHERE: Ints = np.zeros(0, np.int64)
 BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
@@ -53,7 +57,7 @@ def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Findin
         )
 
 
-def _disputed(columns: Columns) -> Placements:
+def _disputed(columns: Columns) -> MessagePositions:
     """All sightings at places where more than one message, or something unreadable, was seen."""
     index = index_of(columns)
     disputed = np.zeros(index.size, np.bool_)
@@ -68,13 +72,13 @@ def _disputed(columns: Columns) -> Placements:
     )
 
 
-def _sighting(columns: Columns, places: Placements, at: int) -> tuple[Touches, int]:
+def _sighting(columns: Columns, places: MessagePositions, at: int) -> tuple[MessageEvents, int]:
     touches = columns.sends if places.from_send[at] else columns.deliveries
     return touches, int(places.row[at])
 
 
 def _judge_reuse(
-    columns: Columns, context: Context, places: Placements, pair: tuple[int, int]
+    columns: Columns, context: Context, places: MessagePositions, pair: tuple[int, int]
 ) -> Judgement:
     """Whether the log may have lost one of two messages, so that its offset was used again."""
     broker = columns.names.queues[int(places.queue[pair[0]])].broker
@@ -85,17 +89,17 @@ def _judge_reuse(
     return context.promises.rule(broker, since_ns, until_ns).judgement
 
 
-def _stored_since_ns(columns: Columns, places: Placements, at: int) -> int:
+def _stored_since_ns(columns: Columns, places: MessagePositions, at: int) -> int:
     touches, row = _sighting(columns, places, at)
     return int(touches.invoke_ns[row]) - (0 if places.from_send[at] else BUFFERED_NS)
 
 
-def _stored_by_ns(columns: Columns, places: Placements, at: int) -> int:
+def _stored_by_ns(columns: Columns, places: MessagePositions, at: int) -> int:
     touches, row = _sighting(columns, places, at)
     return int(touches.time_ns[row] if places.from_send[at] else touches.invoke_ns[row])
 
 
-def _is_fragile(columns: Columns, places: Placements, at: int) -> bool:
+def _is_fragile(columns: Columns, places: MessagePositions, at: int) -> bool:
     """Whether the sighting is only a weak acknowledgement.
 
     A broker delivers only what is as safe as it will ever be: delivered counts as acknowledged.
@@ -130,7 +134,7 @@ def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
             yield _misordered_send(columns, context, before, row)
 
 
-def _overtaken(sends: Touches, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
+def _overtaken(sends: MessageEvents, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
     """Sends of one queue, by acknowledgement, whose offset is not above that of one acknowledged before they began.
 
     The second column holds, for each, the send with the highest such offset.
@@ -188,16 +192,16 @@ def _misordered_to_group(
     owner_of_first = process[streams.row(firsts)]
     for owner in np.unique(owner_of_late):
         own = streams.row(firsts[owner_of_first == owner])
-        suspects = streams.row(late[owner_of_late == owner])
-        yield from _judge_owner(columns, context, own, np.flatnonzero(np.isin(own, suspects)))
+        candidates = streams.row(late[owner_of_late == owner])
+        yield from _judge_owner(columns, context, own, np.flatnonzero(np.isin(own, candidates)))
 
 
 def _judge_owner(
-    columns: Columns, context: Context, rows: Ints, suspects: Ints
+    columns: Columns, context: Context, rows: Ints, candidates: Ints
 ) -> Iterator[Finding]:
     """Report suspects that come after a higher offset, unless their owner gained the queue anew in between.
 
-    `rows` are deliveries to one owner, in the order of calls; `suspects` are positions in it.
+    `rows` are deliveries to one owner, in the order of calls; `candidates` are positions in it.
     """
     deliveries = columns.deliveries
     offset, called = deliveries.queue_offset[rows], deliveries.invoke_index[rows]
@@ -206,9 +210,9 @@ def _judge_owner(
     gains = context.timeline.gains(group, queue, int(deliveries.process[rows[0]]))
     gained = np.array([gain.op_index for gain in gains], np.int64)
     term = np.searchsorted(gained, called, side="right")
-    starts = np.searchsorted(term, term[suspects])  # terms ascend with calls
+    starts = np.searchsorted(term, term[candidates])  # terms ascend with calls
     for start in np.unique(starts):
-        of_term = suspects[starts == start]
+        of_term = candidates[starts == start]
         highest = np.maximum.accumulate(offset[start : of_term[-1] + 1])
         ahead = start + np.searchsorted(highest, offset[of_term], side="right")
         for at, before in zip(of_term.tolist(), ahead.tolist(), strict=True):

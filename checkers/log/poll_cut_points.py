@@ -15,20 +15,18 @@ import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.verdict import Tally
-from staticfire.checkers.model.columns import Columns, Touches, joined
+from staticfire.checkers.model.columns import Columns, MessageEvents, joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Question:
     """A delivery that is judged when the lower pieces are known, too."""
 
-    given: Touches  # one row
+    given: MessageEvents  # one row
     begins: bool  # its process had a delivery in this piece before, and was assigned anew since
     leads: bool  # it is the first to its group in this piece
     committed: int | None  # the offset of its group by then
-    skipped: (
-        Touches  # what its group had not been given by then, of this piece, below it, by offset
-    )
+    skipped: MessageEvents  # what its group had not been given by then, of this piece, below it, by offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,30 +36,30 @@ class PollBorder:
     number: int
     questions: tuple[Question, ...]
     last: Mapping[
-        int, Touches
+        int, MessageEvents
     ]  # by group: the last delivery to each process, in the order of calls
-    unread: Mapping[int, Touches]  # by group: what it was never given, by offset
+    unread: Mapping[int, MessageEvents]  # by group: what it was never given, by offset
 
 
 class Skip(NamedTuple):
     """`skipped` should have come before `given`."""
 
-    given: Touches
-    skipped: Touches
+    given: MessageEvents
+    skipped: MessageEvents
     what: str
     inside: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PollsInPieces:
+class PollsInChunks:
     """Some pieces of one queue. Merges in any order."""
 
     tally: Tally
     borders: tuple[PollBorder, ...]  # by number
 
-    def merge(self, other: PollsInPieces) -> PollsInPieces:
+    def merge(self, other: PollsInChunks) -> PollsInChunks:
         borders = sorted((*self.borders, *other.borders), key=lambda border: border.number)
-        return PollsInPieces(tally=self.tally.merge(other.tally), borders=tuple(borders))
+        return PollsInChunks(tally=self.tally.merge(other.tally), borders=tuple(borders))
 
     def skips(self, columns: Columns, context: Context) -> Iterator[Skip]:
         """The answers to all questions, which is what was skipped; `borders` must be those of all pieces."""
@@ -87,7 +85,7 @@ class _Below:
         self._end: dict[
             int, tuple[int, int]
         ] = {}  # group -> process and offset of its last delivery
-        self._unread: dict[int, list[Touches]] = {}
+        self._unread: dict[int, list[MessageEvents]] = {}
 
     def add(self, border: PollBorder) -> None:
         for group, rows in border.last.items():
@@ -118,7 +116,7 @@ class _Below:
 
     def _skipped(
         self, columns: Columns, context: Context, question: Question, since: int
-    ) -> Touches:
+    ) -> MessageEvents:
         names, given = columns.names, question.given
         group, topic = names.groups[given.group[0]], names.topics[given.topic[0]]
         parts = [question.skipped]
@@ -127,7 +125,7 @@ class _Below:
         drain = context.timeline.drains_of(group, topic)
         end = None if drain is None else drain.ends.get(names.queues[int(given.queue[0])])
         first = since if end is None else max(since, end.min_offset)
-        rows = joined(Touches, parts)
+        rows = joined(MessageEvents, parts)
         return rows.where(np.flatnonzero(rows.queue_offset >= first))
 
 

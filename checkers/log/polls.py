@@ -38,7 +38,7 @@ from staticfire.checkers.derived.settled import set_back
 from staticfire.checkers.derived.stored_messages import StoredMessages
 from staticfire.checkers.engine.kernel import Context, Kernel, Split, finding_at, nothing_missing
 from staticfire.checkers.engine.position_index import (
-    PlaceIndex,
+    PositionIndex,
     index_of,
     number_runs,
     stream_id,
@@ -46,8 +46,8 @@ from staticfire.checkers.engine.position_index import (
 )
 from staticfire.checkers.guarantees.promises import Judgement
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.log.poll_cut_points import PollBorder, PollsInPieces, Question
-from staticfire.checkers.model.columns import Columns, Ints, Mask, Outcome, Piece, Touches
+from staticfire.checkers.log.poll_cut_points import PollBorder, PollsInChunks, Question
+from staticfire.checkers.model.columns import Chunk, Columns, Ints, Mask, MessageEvents, Outcome
 
 ANY_PROCESS = -1
 
@@ -61,7 +61,7 @@ def tally_polls(columns: Columns, context: Context) -> Tally:
     return Tally.of(findings, polled=len(columns.deliveries))
 
 
-def look_at_polls(columns: Columns, context: Context, piece: Piece) -> PollsInPieces:
+def look_at_polls(columns: Columns, context: Context, piece: Chunk) -> PollsInChunks:
     """Judge the deliveries of a piece of a queue, and ask of those whose owner may have a past in a lower piece."""
     polls = _Polls(replace(columns, commits=piece.commits, cache=columns.cache), context)
     findings: list[Finding] = []
@@ -78,10 +78,10 @@ def look_at_polls(columns: Columns, context: Context, piece: Piece) -> PollsInPi
         unread=polls.unread(piece),
     )
     tally = Tally.of(findings, polled=len(columns.deliveries))
-    return PollsInPieces(tally=tally, borders=(border,))
+    return PollsInChunks(tally=tally, borders=(border,))
 
 
-def conclude_polls(state: PollsInPieces, columns: Columns, context: Context) -> Tally:
+def conclude_polls(state: PollsInChunks, columns: Columns, context: Context) -> Tally:
     """Answer the questions of all pieces of a queue."""
     findings = [
         skip_finding(columns, context, skip.given, skip.skipped, skip.what, skip.inside)
@@ -95,7 +95,7 @@ class _Polls:
 
     def __init__(self, columns: Columns, context: Context) -> None:
         self._columns, self._context = columns, context
-        self._index: PlaceIndex = index_of(columns)
+        self._index: PositionIndex = index_of(columns)
         self._streams = self._index.streams
         self._stored = StoredMessages(columns, context)
         self._visits_of: dict[tuple[int, int], tuple[Ints, Ints]] = {}
@@ -155,7 +155,7 @@ class _Polls:
         else:
             yield from self._skipped(at, last + 1, f"was given {offset} after {last}", inside)
 
-    def looks_below(self, at: int, before: int, piece: Piece) -> bool:
+    def looks_below(self, at: int, before: int, piece: Chunk) -> bool:
         """Whether what is to be said of a position may depend on offsets below the piece."""
         if before == NONE_BEFORE:
             return True
@@ -165,7 +165,7 @@ class _Polls:
         committed = self._committed(row)
         return committed is not None and committed < piece.first_offset
 
-    def question(self, at: int, before: int, piece: Piece) -> Question:
+    def question(self, at: int, before: int, piece: Chunk) -> Question:
         row = self._row(at)
         given = self._columns.deliveries.where(slice(row, row + 1))
         return Question(
@@ -176,14 +176,14 @@ class _Polls:
             skipped=self.not_given(at, self._lowest_asked_for(piece, int(given.group[0]))),
         )
 
-    def _lowest_asked_for(self, piece: Piece, group: int) -> int:
+    def _lowest_asked_for(self, piece: Chunk, group: int) -> int:
         """No question about a group goes below this offset: the lowest that it was given, or has committed."""
         commits = self._columns.commits
         mine = commits.offset[(commits.queue == piece.queue) & (commits.group == group)]
         lowest = piece.given[group][0]
         return min(lowest, int(mine.min())) if len(mine) else lowest
 
-    def last_rows(self) -> Mapping[int, Touches]:
+    def last_rows(self) -> Mapping[int, MessageEvents]:
         """By group: the last delivery to each process, in the order of calls. Of one queue."""
         deliveries, streams = self._columns.deliveries, self._streams
         found = {}
@@ -194,7 +194,7 @@ class _Polls:
             found[int(of_group.group[0])] = of_group
         return found
 
-    def unread(self, piece: Piece) -> Mapping[int, Touches]:
+    def unread(self, piece: Chunk) -> Mapping[int, MessageEvents]:
         """By group: stored messages that it wants and was never given, as far as questions may go."""
         return {
             group: self._stored.touches(found)
@@ -202,7 +202,7 @@ class _Polls:
             if len(found := self._unread_by(group, piece))
         }
 
-    def _unread_by(self, group: int, piece: Piece) -> Ints:
+    def _unread_by(self, group: int, piece: Chunk) -> Ints:
         low, high = self._lowest_asked_for(piece, group), piece.given[group][1]
         bounds = np.searchsorted(self._stored.offset, (low, high))
         found = self._stored.matching(np.arange(*bounds), self._columns.names.groups[group])
@@ -259,7 +259,7 @@ class _Polls:
             given = self._columns.deliveries.where(slice(row := self._row(at), row + 1))
             yield skip_finding(self._columns, self._context, given, skipped, what, inside)
 
-    def not_given(self, at: int, first_offset: int) -> Touches:
+    def not_given(self, at: int, first_offset: int) -> MessageEvents:
         """Stored messages from an offset on, below a position, that its reader wants and did not have by then."""
         found = self._stored.due(self._row(at), first_offset)
         if len(found):
@@ -267,7 +267,7 @@ class _Polls:
         return self._stored.touches(found) if len(found) else self._nothing
 
     @cached_property
-    def _nothing(self) -> Touches:
+    def _nothing(self) -> MessageEvents:
         return self._columns.deliveries.where(slice(0))
 
     def _given_before(self, at: int, found: Ints) -> Mask:
@@ -365,7 +365,12 @@ class _Polls:
 
 
 def skip_finding(
-    columns: Columns, context: Context, given: Touches, skipped: Touches, what: str, inside: bool
+    columns: Columns,
+    context: Context,
+    given: MessageEvents,
+    skipped: MessageEvents,
+    what: str,
+    inside: bool,
 ) -> Finding:
     """What is said of the delivery `given` (one row), before which `skipped` should have come (by offset, some).
 
@@ -386,7 +391,7 @@ def skip_finding(
 
 def _finding(
     columns: Columns,
-    deliveries: Touches,
+    deliveries: MessageEvents,
     row: int,
     anomaly: str,
     inside: bool,

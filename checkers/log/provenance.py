@@ -20,7 +20,7 @@ from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothi
 from staticfire.checkers.features.retries import DEAD, RETRY
 from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
 from staticfire.checkers.model.message_ids import dense_numbers
 
 NEVER_SENT = -1
@@ -115,7 +115,7 @@ def _findings(columns: Columns, context: Context, rows: Ints, anomaly: str) -> I
         )
 
 
-def _detail(columns: Columns, delivered: Touches, row: int, anomaly: str) -> str:
+def _detail(columns: Columns, delivered: MessageEvents, row: int, anomaly: str) -> str:
     if anomaly == "misrouted":
         sent = np.flatnonzero(columns.sends.message == delivered.message[row])[0]
         came_from = columns.names.topics[delivered.topic[row]]

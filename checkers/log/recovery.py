@@ -88,8 +88,8 @@ def _not_found(columns: Columns, context: Context) -> Mask:
     gone = np.zeros(len(sends), np.bool_)
     if missing:
         offsets = np.array(sorted({place[3] for place in missing}), np.int64)
-        suspects = np.isin(sends.queue_offset, offsets) & (sends.queue != UNKNOWN)
-        for row in np.flatnonzero(suspects).tolist():
+        candidates = np.isin(sends.queue_offset, offsets) & (sends.queue != UNKNOWN)
+        for row in np.flatnonzero(candidates).tolist():
             queue, key = names.queues[int(sends.queue[row])], names.key(int(sends.message[row]))
             gone[row] = (*queue, int(sends.queue_offset[row]), key) in missing
     return gone
@@ -144,11 +144,11 @@ def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Fi
 def _read_after(columns: Columns, acked: Mask, broker: int, at_ns: int, end_offset: int) -> Ints:
     """Rows of deliveries, from the queue and the place in the log that had been acknowledged."""
     sends = columns.sends
-    suspects = np.flatnonzero(
+    candidates = np.flatnonzero(
         acked & (sends.physical_offset >= end_offset) & (sends.time_ns < at_ns)
     )
-    of_broker = columns.names.broker_of_queue[sends.queue[suspects]] == broker
-    before = sends.where(suspects[of_broker])
+    of_broker = columns.names.broker_of_queue[sends.queue[candidates]] == broker
+    before = sends.where(candidates[of_broker])
     if not len(before):
         return np.zeros(0, np.int64)
     delivered = columns.deliveries

@@ -32,13 +32,21 @@ from staticfire.checkers.engine.kernel import Context, Kernel, Split, finding_at
 from staticfire.checkers.engine.position_index import index_of
 from staticfire.checkers.guarantees.promises import Damage, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece, Touches
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Chunk,
+    Columns,
+    Ints,
+    Mask,
+    MessageEvents,
+    Outcome,
+)
 
 
 class Stored(NamedTuple):
     """A message at its place."""
 
-    touches: Touches  # one row: its send, or a delivery
+    touches: MessageEvents  # one row: its send, or a delivery
     from_send: bool
     delivered: bool  # to a consumer, from this place
 
@@ -57,7 +65,7 @@ Pair = tuple[Stored, Stored]  # neighbours of one queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StoragePiece:
+class StorageChunk:
     """The outermost messages of a piece of a queue; their neighbours are in other pieces."""
 
     number: int
@@ -66,15 +74,15 @@ class StoragePiece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StorageInPieces:
+class StorageInChunks:
     """Some pieces of one queue. Merges in any order."""
 
     tally: Tally
-    pieces: tuple[StoragePiece, ...]  # by number
+    pieces: tuple[StorageChunk, ...]  # by number
 
-    def merge(self, other: StorageInPieces) -> StorageInPieces:
+    def merge(self, other: StorageInChunks) -> StorageInChunks:
         pieces = sorted((*self.pieces, *other.pieces), key=lambda piece: piece.number)
-        return StorageInPieces(tally=self.tally.merge(other.tally), pieces=tuple(pieces))
+        return StorageInChunks(tally=self.tally.merge(other.tally), pieces=tuple(pieces))
 
 
 def tally_storage_order(columns: Columns, context: Context) -> Tally:
@@ -82,21 +90,21 @@ def tally_storage_order(columns: Columns, context: Context) -> Tally:
     return _tally(columns, context, _Places(columns))
 
 
-def look_at_storage(columns: Columns, context: Context, piece: Piece) -> StorageInPieces:
+def look_at_storage(columns: Columns, context: Context, piece: Chunk) -> StorageInChunks:
     """Judge a piece of a queue, and keep its ends."""
     places = _Places(columns)
     stored, sent = np.flatnonzero(places.stored), np.flatnonzero(places.sender != UNKNOWN)
-    ends = StoragePiece(
+    ends = StorageChunk(
         number=piece.number,
         stored=tuple(places.stored_at(at) for at in stored[[0, -1]].tolist())
         if len(stored)
         else (),
         sent=tuple(places.sent_at(at) for at in sent[[0, -1]].tolist()) if len(sent) else (),
     )
-    return StorageInPieces(tally=_tally(columns, context, places), pieces=(ends,))
+    return StorageInChunks(tally=_tally(columns, context, places), pieces=(ends,))
 
 
-def conclude_storage(state: StorageInPieces, columns: Columns, context: Context) -> Tally:
+def conclude_storage(state: StorageInChunks, columns: Columns, context: Context) -> Tally:
     """Judge the neighbours that lie in two pieces; of `columns` only the names are looked at."""
     stored = [piece.stored for piece in state.pieces if piece.stored]
     sent = [piece.sent for piece in state.pieces if piece.sent]
@@ -217,7 +225,7 @@ def _is_shuffled(pair: Pair) -> bool:
     return bool(_are_shuffled(lower, upper)[0])
 
 
-def _are_shuffled(lower: Touches, upper: Touches) -> Mask:
+def _are_shuffled(lower: MessageEvents, upper: MessageEvents) -> Mask:
     """Whether both are of one request, and the later one in the queue is the earlier one in the request; (sends,)."""
     together = lower.queue == upper.queue
     for name in ("process", "invoke_ns", "time_ns"):

@@ -23,7 +23,7 @@ from staticfire.checkers.engine.position_index import index_of, stream_id
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.verdict import Tally, Verdict
 from staticfire.checkers.measures.coverage_marks import MARKS, Mark
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Piece
+from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, Mask, Outcome
 from staticfire.checkers.model.timeline import Timeline
 
 LUCK_MAX = 0.05  # the chance that seeds miss a mark by luck, from which it counts as lost
@@ -43,22 +43,22 @@ def tally_coverage(columns: Columns, context: Context) -> Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CoverageInPieces:
+class CoverageInChunks:
     """What some pieces of one queue tell. Merges in any order."""
 
     tally: Tally  # of what is counted row by row
     at_work: Mask  # by change of an owner, see `_worked_at`
     ends: tuple[tuple[int, str, int, int], ...]  # piece, orderly group, its first and last process
 
-    def merge(self, other: CoverageInPieces) -> CoverageInPieces:
-        return CoverageInPieces(
+    def merge(self, other: CoverageInChunks) -> CoverageInChunks:
+        return CoverageInChunks(
             tally=self.tally.merge(other.tally),
             at_work=self.at_work | other.at_work,
             ends=tuple(sorted((*self.ends, *other.ends))),
         )
 
 
-def look_at_coverage(columns: Columns, context: Context, piece: Piece) -> CoverageInPieces:
+def look_at_coverage(columns: Columns, context: Context, piece: Chunk) -> CoverageInChunks:
     """Count what a piece of a queue tells; what happens from one piece to the next is counted in the end."""
     tally = tally_coverage(columns, replace(context, timeline=_no_owners(context.timeline)))
     ends = [
@@ -66,14 +66,14 @@ def look_at_coverage(columns: Columns, context: Context, piece: Piece) -> Covera
         for group, _, process in _orderly_calls(columns, context)
         if len(process)
     ]
-    return CoverageInPieces(tally=tally, at_work=_worked_at(columns, context), ends=tuple(ends))
+    return CoverageInChunks(tally=tally, at_work=_worked_at(columns, context), ends=tuple(ends))
 
 
 def _no_owners(timeline: Timeline) -> Timeline:
     return replace(timeline, ownership={})
 
 
-def conclude_coverage(state: CoverageInPieces, _columns: Columns, _context: Context) -> Tally:
+def conclude_coverage(state: CoverageInChunks, _columns: Columns, _context: Context) -> Tally:
     """Count what happens from one piece to the next."""
     last: dict[str, int] = {}
     handed_over = 0

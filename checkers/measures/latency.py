@@ -25,7 +25,7 @@ from staticfire.checkers.engine.kernel import Context, Kernel, nothing_missing
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 from staticfire.checkers.guarantees.verdict import Tally, Verdict
-from staticfire.checkers.model.columns import Columns, Ints, Outcome, Touches
+from staticfire.checkers.model.columns import Columns, Ints, MessageEvents, Outcome
 from staticfire.checkers.model.histogram import NS_PER_US, buckets_of, percentile_us
 from staticfire.checkers.model.time_series import Measured
 
@@ -53,7 +53,7 @@ def _measured(what: str, second: Ints, duration_ns: Ints) -> Tally:
     return Tally(measured={what: Measured.of(second, buckets_of(duration_ns), duration_ns)})
 
 
-def _ended(sends: Touches) -> Tally:
+def _ended(sends: MessageEvents) -> Tally:
     if not len(sends):
         return Tally()
     return Tally(measured={ENDED: Measured.of(sends.invoke_ns // NS_PER_S, sends.outcome)})

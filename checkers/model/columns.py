@@ -54,7 +54,7 @@ class QueueKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Touches:
+class MessageEvents:
     """Rows of one sort, all arrays of shape (rows,), int64 but for `body_ok`."""
 
     op_index: Ints  # of the completion; of the invocation when there is none
@@ -100,7 +100,7 @@ class Touches:
         )
 
 
-TOUCH_FIELDS = tuple(column.name for column in fields(Touches))
+TOUCH_FIELDS = tuple(column.name for column in fields(MessageEvents))
 
 
 def constant(value: int | bool, rows: int) -> Any:
@@ -139,7 +139,7 @@ class Commits:
 
 
 COMMIT_FIELDS = tuple(column.name for column in fields(Commits))
-R = TypeVar("R", Touches, Commits)
+R = TypeVar("R", MessageEvents, Commits)
 
 
 def joined(kind: type[R], parts: Sequence[R]) -> R:
@@ -147,7 +147,7 @@ def joined(kind: type[R], parts: Sequence[R]) -> R:
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {}
-    for name in TOUCH_FIELDS if kind is Touches else COMMIT_FIELDS:
+    for name in TOUCH_FIELDS if kind is MessageEvents else COMMIT_FIELDS:
         nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
         pieces: list[Any] = [getattr(part, name) for part in parts]
         columns[name] = _in_a_row([nothing, *pieces])
@@ -181,7 +181,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Piece:
+class Chunk:
     """A range of offsets of one queue that is too long to be held; what was sent to no known place is in the first.
 
     Borders lie where every group passed from one side to the other for good (`checkers/formats/chunks/cut_points.py`).
@@ -202,10 +202,10 @@ class Columns:
     """The touches of a history, or of some of its partitions."""
 
     names: Names
-    sends: Touches
-    deliveries: Touches
+    sends: MessageEvents
+    deliveries: MessageEvents
     commits: Commits  # of a piece: those to its offsets
-    piece: Piece | None = None  # None: whole queues
+    piece: Chunk | None = None  # None: whole queues
     cache: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 
     def partitions(self, key: PartitionKey, pieces: int) -> Iterator[Columns]:
@@ -227,22 +227,22 @@ class Columns:
             )
 
 
-def _message_ids(_names: Names, rows: Touches | Commits) -> Ints:
-    assert isinstance(rows, Touches)  # partitions() asks for no other
+def _message_ids(_names: Names, rows: MessageEvents | Commits) -> Ints:
+    assert isinstance(rows, MessageEvents)  # partitions() asks for no other
     return rows.message
 
 
-def _queue_ids(_names: Names, rows: Touches | Commits) -> Ints:
+def _queue_ids(_names: Names, rows: MessageEvents | Commits) -> Ints:
     return rows.queue
 
 
-def _broker_ids(names: Names, rows: Touches | Commits) -> Ints:
+def _broker_ids(names: Names, rows: MessageEvents | Commits) -> Ints:
     if not names.queues:
         return np.full(len(rows), UNKNOWN, np.int64)
     return np.where(rows.queue == UNKNOWN, UNKNOWN, names.broker_of_queue[rows.queue])
 
 
-_PARTITION_IDS: dict[PartitionKey, Callable[[Names, Touches | Commits], Ints]] = {
+_PARTITION_IDS: dict[PartitionKey, Callable[[Names, MessageEvents | Commits], Ints]] = {
     "message": _message_ids,
     "queue": _queue_ids,
     "broker": _broker_ids,

@@ -15,29 +15,29 @@ from dataclasses import replace
 
 import numpy as np
 
-from staticfire.checkers.model.columns import UNKNOWN, Ints, Mask, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Mask, MessageEvents
 from staticfire.checkers.model.history import Op, Stamp
 
 Rows = Mask | Ints | slice | int  # of one row the time is a number
 ALL = slice(None)
 
 
-def began_earliest(touches: Touches, rows: Rows = ALL) -> Ints:
+def began_earliest(touches: MessageEvents, rows: Rows = ALL) -> Ints:
     """The earliest time at which each invocation can have happened, shape (rows,)."""
     return _earliest(touches.invoke_ns[rows], touches.invoke_at_ns[rows], touches.within_ns[rows])
 
 
-def began_latest(touches: Touches, rows: Rows = ALL) -> Ints:
+def began_latest(touches: MessageEvents, rows: Rows = ALL) -> Ints:
     """The latest time at which each invocation can have happened, shape (rows,)."""
     return _latest(touches.invoke_ns[rows], touches.invoke_at_ns[rows], touches.within_ns[rows])
 
 
-def ended_earliest(touches: Touches, rows: Rows = ALL) -> Ints:
+def ended_earliest(touches: MessageEvents, rows: Rows = ALL) -> Ints:
     """The earliest time at which each completion can have happened, shape (rows,)."""
     return _earliest(touches.time_ns[rows], touches.at_ns[rows], touches.within_ns[rows])
 
 
-def ended_latest(touches: Touches, rows: Rows = ALL) -> Ints:
+def ended_latest(touches: MessageEvents, rows: Rows = ALL) -> Ints:
     """The latest time at which each completion can have happened, shape (rows,)."""
     return _latest(touches.time_ns[rows], touches.at_ns[rows], touches.within_ns[rows])
 
@@ -67,7 +67,9 @@ class StampRows:
         within_ns = max(ended.within_ns, began.within_ns)
         self._rows.append((op.index, ended.at_ns, began.at_ns, within_ns))
 
-    def take(self, sends: Touches, deliveries: Touches) -> tuple[Touches, Touches]:
+    def take(
+        self, sends: MessageEvents, deliveries: MessageEvents
+    ) -> tuple[MessageEvents, MessageEvents]:
         """The touches with the stamps that were collected since the last time."""
         if not self._rows:
             return sends, deliveries
@@ -77,7 +79,7 @@ class StampRows:
         return _stamped(sends, table), _stamped(deliveries, table)
 
 
-def _stamped(touches: Touches, table: Ints) -> Touches:
+def _stamped(touches: MessageEvents, table: Ints) -> MessageEvents:
     row = np.minimum(np.searchsorted(table[:, 0], touches.op_index), len(table) - 1)
     there = table[row, 0] == touches.op_index
     at_ns, invoke_at_ns, within_ns = (

@@ -29,7 +29,7 @@ Message = Sequence[
 ]  # as in `consume`: key, queue offset, physical offset, body_ok, reconsume times
 
 
-class Stretch(NamedTuple):
+class MessageRange(NamedTuple):
     """Messages one after another. Of a send `body_ok` is True and `tries` 0."""
 
     key: str | None  # of the first one; None, or of any form, when there is only one
@@ -49,24 +49,24 @@ class Stretch(NamedTuple):
         return [self.key, self.queue_offset, self.physical_offset, self.length, self.stride]
 
 
-def of_delivery(row: Sequence[Any]) -> Stretch:
+def of_delivery(row: Sequence[Any]) -> MessageRange:
     """Raises ValueError for a row that is no stretch of a `consume_many`."""
     if len(row) != DELIVERY_WIDTH:
         raise ValueError(f"a stretch has {len(row)} fields; expected {DELIVERY_WIDTH}")
-    return Stretch(*row)
+    return MessageRange(*row)
 
 
-def of_send(row: Sequence[Any]) -> Stretch:
+def of_send(row: Sequence[Any]) -> MessageRange:
     """Raises ValueError for a row that is no stretch of a `send_many`."""
     if len(row) != SEND_WIDTH:
         raise ValueError(f"a stretch has {len(row)} fields; expected {SEND_WIDTH}")
     key, queue_offset, physical_offset, count, stride = row
-    return Stretch(key, queue_offset, physical_offset, True, 0, count, stride)
+    return MessageRange(key, queue_offset, physical_offset, True, 0, count, stride)
 
 
-def condensed(messages: Iterable[Message]) -> list[Stretch]:
+def condensed(messages: Iterable[Message]) -> list[MessageRange]:
     """Messages of one queue, in the order in which they came, as few stretches."""
-    found: list[Stretch] = []
+    found: list[MessageRange] = []
     first: Message = ()
     length = stride = number = 0
     prefix = ""
@@ -91,10 +91,10 @@ def condensed(messages: Iterable[Message]) -> list[Stretch]:
     return found
 
 
-def _stretch(first: Message, length: int, stride: int) -> Stretch:
+def _stretch(first: Message, length: int, stride: int) -> MessageRange:
     key, queue_offset, physical_offset, body_ok, tries = first
     apart = stride if length > 1 else 0
-    return Stretch(key, queue_offset, physical_offset, body_ok, tries, length, apart)
+    return MessageRange(key, queue_offset, physical_offset, body_ok, tries, length, apart)
 
 
 def _split(key: str | None) -> tuple[str, int]:
@@ -116,7 +116,7 @@ def nth_key(first: str, number: int) -> str:
     return f"{prefix}{start + number}"
 
 
-def messages_of(stretch: Stretch) -> Iterator[list[Any]]:
+def messages_of(stretch: MessageRange) -> Iterator[list[Any]]:
     """Each message, as `consume` tells it."""
     for number in range(stretch.length):
         yield [

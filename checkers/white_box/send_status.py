@@ -135,9 +135,9 @@ def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
     findings, proven, excused, unclear = [], 0, 0, 0
     observed = list(sends_seen(columns, context, acked))
     rows = [row for _, row, _ in observed]
-    robbed = _robbed(columns, context, np.array(rows, np.int64))
+    nodes_with_possible_loss = _robbed(columns, context, np.array(rows, np.int64))
     for broker, row, seen in observed:
-        robbed_of = hidden = robbed.get(row, NO_NODES)
+        robbed_of = hidden = nodes_with_possible_loss.get(row, NO_NODES)
         if seen["unobserved"]:
             began_ns = int(sends.invoke_ns[row])
             hidden |= {node for node in seen["unobserved"] if began_ns <= gone.get(node, began_ns)}

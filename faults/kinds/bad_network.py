@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, Evidence, NetworkControl
 from staticfire.faults.model.draws import between, pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 DELAY_MS = (20.0, 400.0)
 LOSS_PERCENT = (1.0, 20.0)
@@ -31,9 +31,9 @@ class BadNetwork(Fault):
     async def shape(self, network: NetworkControl, node: str, value: float) -> None:
         """Make it so bad; 0 ends it."""
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         target = pick(random, situation.shape.servers)
-        return Strike(targets=(target,), params={self.param: self.draw_param(random)})
+        return FaultParams(targets=(target,), params={self.param: self.draw_param(random)})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await self._counted(controls, planned)
@@ -86,10 +86,10 @@ class Bandwidth(BadNetwork):
     counter = "limited"
     param = "bits_per_s"
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         """A master: others send too little to feel it."""
         master = pick(random, situation.shape.masters)
-        return Strike(targets=(master.node,), params={self.param: self.draw_param(random)})
+        return FaultParams(targets=(master.node,), params={self.param: self.draw_param(random)})
 
     def draw_param(self, random: Random) -> float:
         low, high = BITS_PER_S

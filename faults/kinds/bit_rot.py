@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import between, pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 
 class BitRot(Fault):
@@ -28,13 +28,13 @@ class BitRot(Fault):
     beside_count: ClassVar[int] = 3
     duration_s = (0.5, 1.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         shape = situation.shape
         masters = tuple(b.node for b in shape.masters if len(shape.replicas(b.broker_name)) > 1)
         if not masters or situation.replication != "sync":
             return None
         share = round(between(random, 0.0, 0.7), 3)
-        return Strike(targets=(pick(random, masters),), params={"share": share})
+        return FaultParams(targets=(pick(random, masters),), params={"share": share})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         return await controls.disk.rot(planned.targets[0], planned.params["share"])

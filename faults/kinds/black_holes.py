@@ -6,7 +6,7 @@ from random import Random
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
 
 
 class BlackHole(Fault):
@@ -35,8 +35,8 @@ class BrokerBlackHole(BlackHole):
     summary = "a broker's host is gone without RST: packets in and out vanish; later it is back, none the wiser"
     duration_s = (4.0, 15.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=a_broker(random, situation))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=a_broker(random, situation))
 
 
 class NameServerBlackHole(BlackHole):
@@ -44,5 +44,5 @@ class NameServerBlackHole(BlackHole):
     summary = "a name server's host is gone without RST, and returns with its old routes"
     duration_s = (5.0, 20.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=(pick(random, situation.shape.name_servers),))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, situation.shape.name_servers),))

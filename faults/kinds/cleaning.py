@@ -6,7 +6,7 @@ from random import Random
 from typing import ClassVar
 
 from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 
 class Cleaning(Fault):
@@ -20,8 +20,8 @@ class Cleaning(Fault):
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=())
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=())
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         return {"cleaned": await controls.cluster.clean_up()}

@@ -10,7 +10,7 @@ from typing import ClassVar
 from staticfire.faults.kinds.process_faults import GracefulStop, Kill
 from staticfire.faults.model.capabilities import ClientControl, Controls, Evidence
 from staticfire.faults.model.draws import between, pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
 
 
 class ClientCrash(Kill):
@@ -18,8 +18,8 @@ class ClientCrash(Kill):
     summary = "SIGKILL a producer or consumer, start a new one later"
     needs = ("process.client",)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=(pick(random, situation.shape.clients),))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, situation.shape.clients),))
 
 
 class MemberLeaves(GracefulStop):
@@ -27,8 +27,8 @@ class MemberLeaves(GracefulStop):
     summary = "a consumer leaves its group as it should, and comes back later"
     needs = ("process.client",)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=(pick(random, situation.shape.consumers),))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, situation.shape.consumers),))
 
 
 class GroupAndBrokerCrash(Kill):
@@ -39,8 +39,8 @@ class GroupAndBrokerCrash(Kill):
     needs = ("process.server", "process.client")
     in_swarms = False
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=(*a_broker(random, situation), *situation.shape.consumers))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(*a_broker(random, situation), *situation.shape.consumers))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         killed = await asyncio.gather(*map(controls.process.kill, planned.targets))
@@ -62,8 +62,8 @@ class FilterChange(Fault):
     share = 0.5
     max_per_run = 1
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=situation.shape.consumers)
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=situation.shape.consumers)
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         changed = [await controls.cluster.change_filter(node) for node in planned.targets]
@@ -104,9 +104,9 @@ class SlowConsumer(ListenerFault):
     counter = "delayed"
     strength = "delay_s"
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         delay_s = round(between(random, 0.2, 2.0), 3)
-        return Strike(
+        return FaultParams(
             targets=(pick(random, situation.shape.consumers),), params={"delay_s": delay_s}
         )
 
@@ -121,9 +121,11 @@ class FailingListener(ListenerFault):
     counter = "failed"
     strength = "share"
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         share = round(between(random, 0.1, 0.6), 2)
-        return Strike(targets=(pick(random, situation.shape.consumers),), params={"share": share})
+        return FaultParams(
+            targets=(pick(random, situation.shape.consumers),), params={"share": share}
+        )
 
     async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
         await client.failing_listener(node, strength)

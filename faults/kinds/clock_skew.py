@@ -6,7 +6,7 @@ from random import Random
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import between, pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 
 class ClockSkew(Fault):
@@ -15,10 +15,10 @@ class ClockSkew(Fault):
     summary = "the wall clock of a node steps by up to an hour, and back when healed"
     needs = ("process", "clock.step")
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         step_s = between(random, 1.0, 3600.0) * (1 if random.random() < 0.5 else -1)
         node = pick(random, situation.shape.servers + situation.shape.clients)
-        return Strike(targets=(node,), params={"step_ms": int(step_s * 1000)})
+        return FaultParams(targets=(node,), params={"step_ms": int(step_s * 1000)})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         alive = controls.process.is_alive(planned.targets[0])

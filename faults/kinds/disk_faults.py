@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, DiskControl, Evidence
 from staticfire.faults.model.draws import between, pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
 
 FILL_S_MAX = 2.5  # of a disk that fills up slowly
 STALLS_FROM = 340.0  # a disk that is to be slower than this stands still instead
@@ -22,7 +22,7 @@ async def counted(controls: Controls, planned: PlannedFault, counter: str) -> in
 
 
 class DiskFault(Fault):
-    """A disk that `DiskControl.mend` puts right. It bit if its counter moved meanwhile."""
+    """A disk that `DiskControl.heal` puts right. It bit if its counter moved meanwhile."""
 
     counter: ClassVar[str]  # of DiskControl.counters
 
@@ -36,7 +36,7 @@ class DiskFault(Fault):
         return {"before": before}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        await controls.disk.mend(planned.targets[0])
+        await controls.disk.heal(planned.targets[0])
         seen = await counted(controls, planned, self.counter) - fired["before"]
         return {"bitten": seen > 0, self.counter: seen}
 
@@ -54,10 +54,10 @@ class DiskFull(DiskFault):
         12.0,
     )  # offsets are written every 5 s: when it is full, something will want space
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         free_bytes = 0 if random.random() < 0.7 else int(between(random, 0, 30_000))
         over_s = 0.0 if random.random() < 0.5 else round(between(random, 0.5, FILL_S_MAX), 3)
-        return Strike(
+        return FaultParams(
             targets=a_broker(random, situation),
             params={"free_bytes": free_bytes, "over_s": over_s},
         )
@@ -75,10 +75,10 @@ class FailingDisk(DiskFault):
     destructive = True
     counter = "eio"
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         on_fsync = random.random() < 0.7
         params = {"writes": 0 if on_fsync else 1, "fsyncs": 1 if on_fsync else 0}
-        return Strike(targets=a_broker(random, situation), params=params)
+        return FaultParams(targets=a_broker(random, situation), params=params)
 
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
         await disk.fail(planned.targets[0], **planned.params)
@@ -93,11 +93,11 @@ class SlowDisk(DiskFault):
     needs = ("disk.slow",)
     counter = "slow_ns"
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         factor = round(between(random, 20.0, 400.0), 1)
         if factor > STALLS_FROM:
             factor = STALLED
-        return Strike(targets=a_broker(random, situation), params={"factor": factor})
+        return FaultParams(targets=a_broker(random, situation), params={"factor": factor})
 
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
         await disk.slow(planned.targets[0], planned.params["factor"])
@@ -114,7 +114,7 @@ class DiskLost(Fault):
     permanent = True
     max_per_run = 1
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         if situation.replication != "sync":
             return None
         shape = situation.shape
@@ -124,7 +124,7 @@ class DiskLost(Fault):
         master = pick(random, masters)
         slaves = [r.node for r in shape.replicas(master.broker_name) if not r.is_master]
         alone_s = round(between(random, 0.0, ALONE_S_MAX), 3) if random.random() < 0.7 else 0.0
-        return Strike(targets=(master.node,), params={"alone_s": alone_s, "slaves": slaves})
+        return FaultParams(targets=(master.node,), params={"alone_s": alone_s, "slaves": slaves})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await counted(controls, planned, "power_cuts")

@@ -11,7 +11,7 @@ from staticfire.faults.kinds.process_faults import Pause, ProcessFault
 from staticfire.faults.kinds.rolling_restart import ago_ns
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 
 class NameServerFreeze(Pause):
@@ -19,8 +19,8 @@ class NameServerFreeze(Pause):
     summary = "a name server plays dead: TCP open, requests accepted, never an answer"
     duration_s = (5.0, 20.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=(pick(random, situation.shape.name_servers),))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, situation.shape.name_servers),))
 
 
 class NameServerAmnesia(ProcessFault):
@@ -33,8 +33,8 @@ class NameServerAmnesia(ProcessFault):
     needs = ("process.server", "cluster")
     duration_s = (0.5, 3.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=(pick(random, situation.shape.name_servers),))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, situation.shape.name_servers),))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         known = await controls.cluster.routes_known(planned.targets[0])
@@ -50,12 +50,12 @@ class SplitNameServers(Fault):
     duration_s = (5.0, 15.0)
     max_per_run = 1
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         shape = situation.shape
         if len(shape.name_servers) < 2:
             return None
         broker = pick(random, tuple(broker.node for broker in shape.brokers))
-        return Strike(
+        return FaultParams(
             targets=(broker, pick(random, shape.clients)),
             params={"broker_sees": shape.name_servers[0], "client_sees": shape.name_servers[-1]},
         )

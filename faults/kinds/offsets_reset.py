@@ -6,7 +6,7 @@ from random import Random
 from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, Evidence
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 
 class OffsetsReset(Fault):
@@ -22,8 +22,8 @@ class OffsetsReset(Fault):
     in_swarms: ClassVar[bool] = False  # an operator does not reset offsets by chance
     duration_s = (1.0, 2.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=(), params={"topic": situation.topic})
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(), params={"topic": situation.topic})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         notified = await controls.cluster.reset_offsets(planned.params["topic"])

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
 from staticfire.faults.model.draws import pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 # Options that brokers take over at once, each with a value under which they keep the same promises.
 OPTIONS = (
@@ -33,8 +33,8 @@ class OptionsChange(Fault):
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=(), params={"option": pick(random, OPTIONS)})
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(), params={"option": pick(random, OPTIONS)})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         former = await controls.cluster.change_option(*option_of(planned))

@@ -10,7 +10,7 @@ from typing import ClassVar
 from staticfire.faults.model import grudges
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import shuffled
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 
 class Partition(Fault):
@@ -27,16 +27,16 @@ class Partition(Fault):
     def links(self, planned: PlannedFault) -> tuple[tuple[str, str], ...]:
         return tuple((source, target) for source, target in planned.params["drop"])
 
-    def candidates(self, situation: Situation) -> tuple[str, ...]:
+    def candidates(self, situation: ClusterContext) -> tuple[str, ...]:
         return situation.shape.servers + situation.shape.clients
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         brokers = shuffled(random, [broker.node for broker in situation.shape.brokers])
         others = [n for n in shuffled(random, self.candidates(situation)) if n != brokers[0]]
         pairs = self.grudge([brokers[0], *others])
         if not pairs:
             return None
-        return Strike(targets=(brokers[0],), params={"drop": [list(pair) for pair in pairs]})
+        return FaultParams(targets=(brokers[0],), params={"drop": [list(pair) for pair in pairs]})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await self._dropped(controls, planned)
@@ -94,7 +94,7 @@ class PartitionRing(Partition):
     summary = "every server hears only its two neighbours"
     needs = ("network.drop", "network.between_servers")
 
-    def candidates(self, situation: Situation) -> tuple[str, ...]:
+    def candidates(self, situation: ClusterContext) -> tuple[str, ...]:
         return situation.shape.servers
 
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import between
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
 
 OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
 SYNCS_AHEAD_MAX = 60  # the same for a cut inside an fsync
@@ -57,8 +57,8 @@ class PowerCut(Fault):
     needs = ("disk.power_cut",)
     destructive = True
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=a_broker(random, situation), params=draw_stall(random))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=a_broker(random, situation), params=draw_stall(random))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await counters_now(controls, planned)
@@ -76,7 +76,7 @@ class PowerCut(Fault):
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         for node in planned.targets:
             if self._stalls(controls, planned):
-                await controls.disk.mend(node)
+                await controls.disk.heal(node)
             await controls.disk.power_on(node)
         return await lost_since(controls, planned, fired)
 
@@ -94,12 +94,12 @@ class PowerCutInOperation(Fault):
     needs = ("disk.power_cut_at",)
     destructive = True
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         targets = a_broker(random, situation)
         in_sync = random.random() < 0.5
         ahead_max = SYNCS_AHEAD_MAX if in_sync else OPERATIONS_AHEAD_MAX
         number = 1 + int(random.random() * ahead_max)
-        return Strike(targets=targets, params={"sync" if in_sync else "operation": number})
+        return FaultParams(targets=targets, params={"sync" if in_sync else "operation": number})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await counters_now(controls, planned)
@@ -124,5 +124,5 @@ class ClusterPowerCut(PowerCut):
     max_per_run = 2
     duration_s = (1.0, 4.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=situation.shape.servers, params=draw_stall(random))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=situation.shape.servers, params=draw_stall(random))

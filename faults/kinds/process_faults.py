@@ -6,7 +6,7 @@ from random import Random
 from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, Evidence
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike, a_broker
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
 
 
 class ProcessFault(Fault):
@@ -14,8 +14,8 @@ class ProcessFault(Fault):
 
     needs: ClassVar[tuple[str, ...]] = ("process.server",)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=a_broker(random, situation))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=a_broker(random, situation))
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         await controls.process.start(planned.targets[0])

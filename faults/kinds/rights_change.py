@@ -6,7 +6,7 @@ from random import Random
 from typing import ClassVar
 
 from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 
 class RightsChange(Fault):
@@ -20,8 +20,8 @@ class RightsChange(Fault):
     in_swarms: ClassVar[bool] = False
     duration_s = (8.0, 20.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=()) if situation.acl else None
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=()) if situation.acl else None
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         accepted = await controls.cluster.withdraw_right()

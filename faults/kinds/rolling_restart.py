@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick, shuffled
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 ANSWER_BOUND_S = 30.0  # for a broker to answer again; then it is the turn of the next in any case
 POLL_S = 0.2
@@ -75,10 +75,10 @@ class RollingRestart(Fault):
     max_per_run = 1
     duration_s = (8.0, 12.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
-        return Strike(targets=self._order(random, situation))
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=self._order(random, situation))
 
-    def _order(self, random: Random, situation: Situation) -> tuple[str, ...]:
+    def _order(self, random: Random, situation: ClusterContext) -> tuple[str, ...]:
         return tuple(shuffled(random, (broker.node for broker in situation.shape.brokers)))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
@@ -99,9 +99,9 @@ class NameServerFreezeInRollingRestart(RollingRestart):
     summary = "a name server plays dead while every broker is restarted, one after the other"
     duration_s = (12.0, 24.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         name_server = pick(random, situation.shape.name_servers)
-        return Strike(targets=(name_server, *self._order(random, situation)))
+        return FaultParams(targets=(name_server, *self._order(random, situation)))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         name_server, *brokers = planned.targets

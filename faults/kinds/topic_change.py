@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from staticfire.faults.model.capabilities import Controls, Evidence
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 
 class TopicChange(Fault):
@@ -15,9 +15,9 @@ class TopicChange(Fault):
     needs = ("cluster",)
     max_per_run = 2
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         count = 5 + int(random.random() * 4)
-        return Strike(targets=(), params={"topic": situation.topic, "queues": count})
+        return FaultParams(targets=(), params={"topic": situation.topic, "queues": count})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         params = planned.params

@@ -6,7 +6,7 @@ from random import Random
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
 
 class WipedSlave(Fault):
@@ -22,9 +22,9 @@ class WipedSlave(Fault):
     empties = True
     duration_s = (0.5, 6.0)
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         slaves = tuple(b.node for b in situation.shape.brokers if not b.is_master)
-        return Strike(targets=(pick(random, slaves),)) if slaves else None
+        return FaultParams(targets=(pick(random, slaves),)) if slaves else None
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         [node] = planned.targets

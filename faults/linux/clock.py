@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 
 PACKAGE = "libfaketime"
 # The thread-safe one: it reads the file at each call, from whatever thread.
@@ -35,7 +35,7 @@ class ClockError(FaultError):
     """The clock of a node cannot be changed."""
 
 
-async def library_path(machine: Machine) -> str:
+async def library_path(machine: LinuxMachine) -> str:
     """Where libfaketime is on the machine. Raises ClockError with what to install."""
     path = (await machine.run(["sh", "-c", _FIND])).strip()
     if not path:
@@ -63,7 +63,7 @@ class FakeClock:
     `cache_s` it does so every so many seconds.
     """
 
-    def __init__(self, machine: Machine, file: str, library: str, *, cache_s: int = 0) -> None:
+    def __init__(self, machine: LinuxMachine, file: str, library: str, *, cache_s: int = 0) -> None:
         self._machine = machine
         self.file = file
         self.library = library

@@ -15,7 +15,7 @@ from staticfire.faults.linux.resources import Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class LinuxMachine:
     """Commands run behind `prefix`: with an `nsenter` there, a network namespace is a machine of its own.
 
     `host` is the name under which the inventory finds the executor again ("" is this machine); `python` is the

@@ -7,7 +7,7 @@ from typing import Literal
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 
 Signal = Literal["KILL", "TERM", "STOP", "CONT"]
 
@@ -58,7 +58,7 @@ class ProcessId:
 class Processes:
     """The processes of a machine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: LinuxMachine) -> None:
         self._machine = machine
 
     async def identify(self, pid: int) -> ProcessId:

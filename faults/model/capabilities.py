@@ -149,7 +149,7 @@ class DiskControl(Protocol):
         """The disk is gone for good: every call fails with EIO, nothing on it is ever read again."""
         ...
 
-    async def mend(self, node: str) -> None:
+    async def heal(self, node: str) -> None:
         """End fill, fail, slow and a power cut that has not struck."""
         ...
 

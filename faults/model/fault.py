@@ -29,7 +29,7 @@ class PlannedFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strike:
+class FaultParams:
     """What a fault drew for one use: where, and with which parameters."""
 
     targets: tuple[str, ...]
@@ -37,7 +37,7 @@ class Strike:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class ClusterContext:
     """What the draw of a fault may know: the cluster, how it keeps its data, the topic under load."""
 
     shape: ClusterShape
@@ -68,7 +68,7 @@ class Fault(ABC):
     duration_s: ClassVar[tuple[float, float]] = (2.0, 8.0)  # the range that a plan draws from
 
     @abstractmethod
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         """Choose targets and parameters; None where this cluster offers no target."""
 
     def links(self, _planned: PlannedFault) -> tuple[tuple[str, str], ...]:
@@ -84,6 +84,6 @@ class Fault(ABC):
         """Put it right. The evidence must hold `bitten`: whether the fault was seen to have an effect."""
 
 
-def a_broker(random: Random, situation: Situation) -> tuple[str, ...]:
+def a_broker(random: Random, situation: ClusterContext) -> tuple[str, ...]:
     """Targets: one broker of the cluster, master or slave."""
     return (pick(random, tuple(broker.node for broker in situation.shape.brokers)),)

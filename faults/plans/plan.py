@@ -13,7 +13,7 @@ from typing import Any
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.model.draws import between, pick
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 from staticfire.faults.plans.catalogue import fault_named
 
 SETTLE_S = 2.0  # between the end of one fault on a node and the next one there
@@ -22,7 +22,7 @@ ATTEMPTS = 8  # draws for one slot before the slot stays empty
 
 
 def draw_plan(
-    random: Random, kinds: Sequence[str], count: int, time_s: float, situation: Situation
+    random: Random, kinds: Sequence[str], count: int, time_s: float, situation: ClusterContext
 ) -> tuple[PlannedFault, ...]:
     """Draw `count` faults of these kinds over `time_s` seconds; each kind once before any twice.
 
@@ -54,7 +54,7 @@ def _draw_one(
     fault: Fault,
     fault_id: int,
     time_s: float,
-    situation: Situation,
+    situation: ClusterContext,
     plan: Sequence[PlannedFault],
 ) -> PlannedFault | None:
     if sum(planned.kind == fault.name for planned in plan) >= fault.max_per_run:
@@ -70,7 +70,7 @@ def _draw_one(
 
 
 def _place(
-    random: Random, fault: Fault, fault_id: int, time_s: float, strike: Strike
+    random: Random, fault: Fault, fault_id: int, time_s: float, strike: FaultParams
 ) -> PlannedFault:
     low, high = fault.duration_s
     duration_s = min(between(random, low, high), time_s * 0.4)
@@ -85,7 +85,7 @@ def _place(
     )
 
 
-def _fits(planned: PlannedFault, plan: Sequence[PlannedFault], situation: Situation) -> bool:
+def _fits(planned: PlannedFault, plan: Sequence[PlannedFault], situation: ClusterContext) -> bool:
     if any(_collide(planned, other) for other in plan):
         return False
     return _survivable(planned, plan, situation)
@@ -102,7 +102,9 @@ def touched(planned: PlannedFault) -> frozenset[str]:
     return frozenset(planned.targets)
 
 
-def _survivable(planned: PlannedFault, plan: Sequence[PlannedFault], situation: Situation) -> bool:
+def _survivable(
+    planned: PlannedFault, plan: Sequence[PlannedFault], situation: ClusterContext
+) -> bool:
     """A lost disk must leave a whole replica: around it nothing may break the others, and nothing is left to break.
 
     So must an emptied one, until it has caught up.
@@ -115,7 +117,7 @@ def _survivable(planned: PlannedFault, plan: Sequence[PlannedFault], situation: 
     return all(_leaves_replica(planned, other, situation) for other in lost)
 
 
-def _meets_emptied(a: PlannedFault, b: PlannedFault, situation: Situation) -> bool:
+def _meets_emptied(a: PlannedFault, b: PlannedFault, situation: ClusterContext) -> bool:
     """Whether one of them empties a replica that the other might leave without a whole peer."""
     kinds = (fault_named(a.kind), fault_named(b.kind))
     if not any(kind.empties for kind in kinds) or not all(kind.destructive for kind in kinds):
@@ -130,7 +132,7 @@ def _is_permanent(planned: PlannedFault) -> bool:
     return fault_named(planned.kind).permanent
 
 
-def _leaves_replica(other: PlannedFault, lost: PlannedFault, situation: Situation) -> bool:
+def _leaves_replica(other: PlannedFault, lost: PlannedFault, situation: ClusterContext) -> bool:
     if other.until_s + RESYNC_S <= lost.at_s:
         return True
     if lost.targets[0] in other.targets:
@@ -138,7 +140,7 @@ def _leaves_replica(other: PlannedFault, lost: PlannedFault, situation: Situatio
     return not (fault_named(other.kind).destructive and _shares_replica(other, lost, situation))
 
 
-def _shares_replica(planned: PlannedFault, lost: PlannedFault, situation: Situation) -> bool:
+def _shares_replica(planned: PlannedFault, lost: PlannedFault, situation: ClusterContext) -> bool:
     """Whether the one strikes a replica of what the other takes away."""
     shape = situation.shape
     name = shape.broker(lost.targets[0]).broker_name

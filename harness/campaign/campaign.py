@@ -146,7 +146,7 @@ class Campaign:
         return f"staticfire-{self.token}-{self.seed}-group" if self.token else "staticfire-group"
 
     @property
-    def is_foreign(self) -> bool:
+    def is_external(self) -> bool:
         """Whether the servers are not ours to start and stop."""
         return self.environment == "address"
 

@@ -18,7 +18,7 @@ from staticfire.harness.campaign.campaign import (
     Properties,
 )
 from staticfire.harness.campaign.plan import read_plan
-from staticfire.harness.truncated_repr import shown
+from staticfire.harness.truncated_repr import truncated_repr
 
 CHOICES = "choices"
 _TUPLES = (
@@ -50,7 +50,7 @@ def read_options(text: str, source: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise CampaignError(f"{source} has no [campaign] table")
     if document:
-        found = shown(min(document))
+        found = truncated_repr(min(document))
         raise CampaignError(f"{source} has an entry {found} beside [campaign]; allowed: none")
     return typed_options(table, source)
 
@@ -67,11 +67,11 @@ def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 def _choices(table: Any, source: str) -> dict[str, OneOf]:
     if not isinstance(table, dict):
-        raise CampaignError(f"{source}: {CHOICES} is {shown(table)}; allowed: a table")
+        raise CampaignError(f"{source}: {CHOICES} is {truncated_repr(table)}; allowed: a table")
     for name, values in table.items():
         if not isinstance(values, list) or not values:
             raise CampaignError(
-                f"{source}: {CHOICES} of {name} are {shown(values)}; allowed: a list of values"
+                f"{source}: {CHOICES} of {name} are {truncated_repr(values)}; allowed: a list of values"
             )
     return {
         name: OneOf(tuple(_typed(name, value, source) for value in values))
@@ -90,7 +90,7 @@ def _typed(name: str, value: Any, source: str) -> Any:
     kinds = {field.name: str(field.type) for field in fields(Campaign)}
     if name not in kinds:
         raise CampaignError(
-            f"{source} has an unknown option {shown(name)}; there are: {', '.join(kinds)}"
+            f"{source} has an unknown option {truncated_repr(name)}; there are: {', '.join(kinds)}"
         )
     return _checked(name, kinds[name], value, source)
 
@@ -98,11 +98,11 @@ def _typed(name: str, value: Any, source: str) -> Any:
 def _properties(name: str, value: Any, source: str) -> Properties:
     """A table of properties; TOML's numbers and booleans become the text that a `.properties` file has."""
     if not isinstance(value, dict):
-        raise CampaignError(f"{source}: {name} is {shown(value)}; allowed: a table")
+        raise CampaignError(f"{source}: {name} is {truncated_repr(value)}; allowed: a table")
     for item in value.values():
         if not isinstance(item, (str, int, float)):
             raise CampaignError(
-                f"{source}: {name} holds {shown(item)}; allowed: text, numbers, true and false"
+                f"{source}: {name} holds {truncated_repr(item)}; allowed: text, numbers, true and false"
             )
     return tuple(sorted((key, _property_text(item)) for key, item in value.items()))
 
@@ -115,9 +115,9 @@ def _checked(name: str, kind: str, value: Any, source: str) -> Any:
     if name not in _TUPLES:
         return _scalar(name, kind, value, source)
     if not isinstance(value, list):
-        raise CampaignError(f"{source}: {name} is {shown(value)}; allowed: a list")
+        raise CampaignError(f"{source}: {name} is {truncated_repr(value)}; allowed: a list")
     if kind in _PAIRS and len(value) != 2:
-        raise CampaignError(f"{source}: {name} is {shown(value)}; allowed: two numbers")
+        raise CampaignError(f"{source}: {name} is {truncated_repr(value)}; allowed: two numbers")
     item_kind = kind.removeprefix("tuple[").partition(",")[0]
     return tuple(_scalar(name, item_kind, item, source) for item in value)
 
@@ -133,9 +133,13 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
 def _scalar(name: str, kind: str, value: Any, source: str) -> Any:
     types, words = _SCALARS[kind]
     if not isinstance(value, types) or isinstance(value, bool) is not (kind == "bool"):
-        raise CampaignError(f"{source}: {name} is or holds {shown(value)}; allowed: {words}")
+        raise CampaignError(
+            f"{source}: {name} is or holds {truncated_repr(value)}; allowed: {words}"
+        )
     if isinstance(value, int) and abs(value) > SEED_MAX:
-        raise CampaignError(f"{source}: {name} is or holds {shown(value)}; allowed: 64 bits")
+        raise CampaignError(
+            f"{source}: {name} is or holds {truncated_repr(value)}; allowed: 64 bits"
+        )
     return value
 
 

@@ -17,7 +17,7 @@ from staticfire.faults.model.fault import PlannedFault
 from staticfire.faults.model.shape import ClusterShape
 from staticfire.faults.plans.plan import from_data
 from staticfire.harness.campaign.campaign import SEED_MAX, TIME_S_MAX, Campaign, CampaignError
-from staticfire.harness.truncated_repr import shown
+from staticfire.harness.truncated_repr import truncated_repr
 
 PLAN_MAX = 10_000  # faults
 _NUMBER: tuple[tuple[type, ...], str] = ((int, float), "a number")
@@ -34,7 +34,7 @@ _FIELDS: dict[str, tuple[tuple[type, ...], str]] = {
 def read_plan(rows: Any) -> tuple[PlannedFault, ...]:
     """A plan from the tables of a file. Raises CampaignError or FaultError."""
     if not isinstance(rows, list):
-        raise CampaignError(f"plan is {shown(rows)}; allowed: a list of tables")
+        raise CampaignError(f"plan is {truncated_repr(rows)}; allowed: a list of tables")
     if len(rows) > PLAN_MAX:
         raise CampaignError(f"plan has {len(rows)} faults; allowed: up to {PLAN_MAX}")
     for number, row in enumerate(rows):
@@ -44,20 +44,22 @@ def read_plan(rows: Any) -> tuple[PlannedFault, ...]:
 
 def _check_row(row: Any, place: str) -> None:
     if not isinstance(row, dict):
-        raise CampaignError(f"{place} is {shown(row)}; allowed: a table")
+        raise CampaignError(f"{place} is {truncated_repr(row)}; allowed: a table")
     for name, value in row.items():
         if name not in _FIELDS:
             raise CampaignError(
-                f"{place} has an unknown entry {shown(name)}; there are: {', '.join(_FIELDS)}"
+                f"{place} has an unknown entry {truncated_repr(name)}; there are: {', '.join(_FIELDS)}"
             )
         types, words = _FIELDS[name]
         if not isinstance(value, types) or isinstance(value, bool):
-            raise CampaignError(f"{name} of {place} is {shown(value)}; allowed: {words}")
+            raise CampaignError(f"{name} of {place} is {truncated_repr(value)}; allowed: {words}")
     for target in row.get("targets", ()):
         if not isinstance(target, str):
-            raise CampaignError(f"a target of {place} is {shown(target)}; allowed: text")
+            raise CampaignError(f"a target of {place} is {truncated_repr(target)}; allowed: text")
     if not 0 <= row.get("id", 0) <= SEED_MAX:
-        raise CampaignError(f"id of {place} is {shown(row['id'])}; allowed: 0 to {SEED_MAX}")
+        raise CampaignError(
+            f"id of {place} is {truncated_repr(row['id'])}; allowed: 0 to {SEED_MAX}"
+        )
     if missing := [name for name in ("kind", "at_s", "duration_s", "targets") if name not in row]:
         raise FaultError(f"{place} lacks {missing[0]}; it needs kind, at_s, duration_s, targets")
 
@@ -121,7 +123,7 @@ def _check_targets(planned: PlannedFault, place: str, rule: Rule, shape: Cluster
 
 def _require(condition: bool, name: str, place: str, value: object, allowed: str) -> None:
     if not condition:
-        raise CampaignError(f"{name} of {place} is {shown(value)}; allowed: {allowed}")
+        raise CampaignError(f"{name} of {place} is {truncated_repr(value)}; allowed: {allowed}")
 
 
 # What each kind needs

@@ -20,7 +20,7 @@ from staticfire.faults.linux.inventory import Journal, Removal, journals, read_j
 from staticfire.faults.linux.inventory import clean as clean_journal
 from staticfire.faults.linux.resources import removal_order
 from staticfire.harness.cli.status import EXIT_HARNESS_ERROR, BadInput
-from staticfire.harness.machines.options import FleetOptionError, FleetOptions, SshHost
+from staticfire.harness.machines.options import FleetOptionError, MachineOptions, SshHost
 from staticfire.harness.state import VARIABLE, state_folder
 
 
@@ -55,7 +55,7 @@ def clean(
 
     Exit status: 0 clean, 254 bad arguments, 255 something could not be removed.
     """
-    hosts = FleetOptions(ssh_key=ssh_key, known_hosts=ssh_known_hosts)
+    hosts = MachineOptions(ssh_key=ssh_key, known_hosts=ssh_known_hosts)
     folder = _folder(state)
     with nullcontext() if dry_run else _alone(folder):
         found = [_report(path, hosts, dry_run=dry_run) for path in _journals(folder, state)]
@@ -99,7 +99,7 @@ def _journals(folder: Path, text: str | None) -> list[Path]:
         raise BadInput(f"{source} is no state folder: {error}") from error
 
 
-def _report(path: Path, hosts: FleetOptions, *, dry_run: bool) -> dict[str, Any] | None:
+def _report(path: Path, hosts: MachineOptions, *, dry_run: bool) -> dict[str, Any] | None:
     """What there was of one run, and what became of it; None if the run has just ended by itself."""
     try:
         journal = read_journal(path)
@@ -116,12 +116,12 @@ def _report(path: Path, hosts: FleetOptions, *, dry_run: bool) -> dict[str, Any]
     return {**report, "resources": [_outcome(removal) for removal in _clean(journal, hosts)]}
 
 
-def _clean(journal: Journal, hosts: FleetOptions) -> list[Removal]:
+def _clean(journal: Journal, hosts: MachineOptions) -> list[Removal]:
     executor_of = cache(partial(_executor_of, hosts=hosts))  # one connection a host
     return asyncio.run(clean_journal(journal, executor_of))
 
 
-def _executor_of(host: str, hosts: FleetOptions) -> Executor:
+def _executor_of(host: str, hosts: MachineOptions) -> Executor:
     """Of this machine (""), or of a host as the fleet wrote it down. Raises FaultError for what is none."""
     if not host:
         return LocalExecutor()

@@ -16,7 +16,7 @@ from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.abilities.survey import Capability, survey
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import ENVIRONMENTS
 from staticfire.harness.cli.status import HarnessError
@@ -55,7 +55,7 @@ def _survey() -> list[Capability]:
         return []
     try:
         inventory = Inventory.begin(state_folder())
-        machine = Machine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
+        machine = LinuxMachine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
         folder = Path(tempfile.gettempdir()) / f"staticfire-doctor-{inventory.identity}"
         try:
             return asyncio.run(survey(machine, str(folder)))

@@ -10,14 +10,14 @@ from typing import Any
 
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.cli.status import BadInput, HarnessError
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 
 SHAPE = ("masters", "slaves", "name_servers")
 PROMISES = ("flush", "replication")
 
 
 def take_cluster(
-    given: dict[str, Any], fleet: FleetOptions, said: Collection[str] | None = None
+    given: dict[str, Any], provider: MachineOptions, said: Collection[str] | None = None
 ) -> None:
     """Ask the cluster for its shape, before a plan is drawn. Promises that the user did not give are the weakest ones.
 
@@ -31,10 +31,10 @@ def take_cluster(
     if given.get("target") == "address":
         given.setdefault("environment", "address")
     if given.get("environment") != "address":
-        if fleet.name_servers:
+        if provider.name_servers:
             raise BadInput("--name-server is only for --environment address")
         return
-    if not fleet.name_servers:
+    if not provider.name_servers:
         raise BadInput("--environment address needs --name-server HOST:PORT[,HOST:PORT...]")
     for name in SHAPE:
         if said is not None and name in said:
@@ -46,14 +46,14 @@ def take_cluster(
     from staticfire.harness.machines.errors import EnvironmentFailed
 
     try:
-        found = asyncio.run(find_cluster(fleet.name_servers))
+        found = asyncio.run(find_cluster(provider.name_servers))
     except EnvironmentFailed as error:
         raise HarnessError(str(error)) from error
     if said is not None and not _is_for_such_a_cluster(given, said):
         for name in PROMISES:
             if name not in said:
                 given.pop(name, None)
-    given["name_servers"] = len(fleet.name_servers)
+    given["name_servers"] = len(provider.name_servers)
     given["slaves"] = found.slaves
     given["brokers"] = tuple(found.brokers)
     _make_it_another_run(given)

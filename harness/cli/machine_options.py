@@ -15,7 +15,7 @@ from staticfire.harness.machines.options import (
     IMAGE,
     PYTHON,
     FleetOptionError,
-    FleetOptions,
+    MachineOptions,
     SshHost,
     check_image,
 )
@@ -82,13 +82,13 @@ def _check_file(option: str, path: str | None) -> None:
         ) from error
 
 
-def fleet_options(command: Command) -> Command:
-    """Gives the command an argument `fleet`."""
+def machine_options(command: Command) -> Command:
+    """Gives the command an argument `provider`."""
 
     @wraps(command)
     def with_fleet(*args: Any, **given: Any) -> Any:
-        fleet = read_fleet(**{name: given.pop(name) for name in FLEET_DEFAULTS})
-        return command(*args, fleet=fleet, **given)
+        provider = read_fleet(**{name: given.pop(name) for name in FLEET_DEFAULTS})
+        return command(*args, provider=provider, **given)
 
     wrapped: Command = with_fleet
     for option in reversed(_OPTIONS):
@@ -106,7 +106,7 @@ def read_fleet(
     home: str | None,
     name_server: str | None,
     file_system: FileSystem,
-) -> FleetOptions:
+) -> MachineOptions:
     """The machines that these options name. Raises BadInput."""
     try:
         check_image("--image", image)
@@ -115,7 +115,7 @@ def read_fleet(
         raise BadInput(str(error)) from error
     _check_file("--ssh-key", ssh_key)
     _check_file("--ssh-known-hosts", ssh_known_hosts)
-    return FleetOptions(
+    return MachineOptions(
         image=image,
         hosts=hosts,
         ssh_key=ssh_key,

@@ -33,7 +33,7 @@ from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS
 from staticfire.harness.draws.campaign import draw_faults
 from staticfire.harness.machines.options import (
     FleetOptionError,
-    FleetOptions,
+    MachineOptions,
     check_hosts,
 )
 
@@ -188,14 +188,14 @@ def _kinds(text: str) -> tuple[str, ...]:
     return () if text == "none" else tuple(text.split(","))
 
 
-def choose_faults(seed: int, given: dict[str, Any], fleet: FleetOptions) -> dict[str, str]:
+def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) -> dict[str, str]:
     """Keep to the kinds that the environment can carry out; returns the others, each with the reason.
 
     They are left out where the seed draws the kinds and where `all` are asked for. Raises BadInput where one is named.
     Policies, which only our brokers have, are left out of a campaign for another target, and returned, too.
     """
     has_tls = given.get("tls", TLS_MODES[0]) != TLS_MODES[0]
-    missing = missing_in(given.get("environment", "simulation"), fleet, has_tls=has_tls)
+    missing = missing_in(given.get("environment", "simulation"), provider, has_tls=has_tls)
     if given.get("target", "own") != "own":
         missing = {**_kinds_that_need_our_brokers(), **missing}
     available = tuple(kind for kind in FAULTS if kind not in missing)
@@ -248,7 +248,9 @@ def _check_available(kinds: Iterable[str], missing: Mapping[str, str]) -> None:
             raise BadInput(f"the fault {kind} is not available here: {missing[kind]}")
 
 
-def missing_in(environment: Any, fleet: FleetOptions, *, has_tls: bool = False) -> dict[str, str]:
+def missing_in(
+    environment: Any, provider: MachineOptions, *, has_tls: bool = False
+) -> dict[str, str]:
     """The kinds of fault that the environment cannot carry out, each with the reason.
 
     Raises BadInput where its library is not installed, HarnessError where its hosts cannot be asked.
@@ -264,23 +266,23 @@ def missing_in(environment: Any, fleet: FleetOptions, *, has_tls: bool = False) 
     from staticfire.harness.machines.errors import EnvironmentFailed
 
     try:
-        lacks = make_fleet(environment, fleet).lacks
-        if environment == "ssh" and fleet.hosts:
-            lacks = _lacks_on_hosts(fleet)
+        lacks = make_fleet(environment, provider).lacks
+        if environment == "ssh" and provider.hosts:
+            lacks = _lacks_on_hosts(provider)
         return missing_faults(lacks_with_tls(environment, lacks) if has_tls else lacks)
     except EnvironmentFailed as error:
         raise HarnessError(str(error)) from error
 
 
-def _lacks_on_hosts(fleet: FleetOptions) -> dict[str, str]:
+def _lacks_on_hosts(provider: MachineOptions) -> dict[str, str]:
     """Raises BadInput for a host that is named twice, EnvironmentFailed for one that does not let us in."""
     from staticfire.harness.environments.real.ssh.survey import lacks_on
 
     try:
-        check_hosts(fleet.hosts, 0)
+        check_hosts(provider.hosts, 0)
     except FleetOptionError as error:
         raise BadInput(str(error)) from error
-    return asyncio.run(lacks_on(fleet))
+    return asyncio.run(lacks_on(provider))
 
 
 def _name_and_value(text: str) -> tuple[str, str]:
@@ -290,7 +292,7 @@ def _name_and_value(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
+def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
     """Call it when a defect, if any, is in use.
 
     Raises:
@@ -301,7 +303,7 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
     need_environment(campaign.environment)
     if campaign.environment == "ssh":
         try:
-            check_hosts(fleet.hosts, len(campaign.shape().servers))
+            check_hosts(provider.hosts, len(campaign.shape().servers))
         except FleetOptionError as error:
             raise BadInput(str(error)) from error
     _check_client(campaign)
@@ -315,7 +317,7 @@ def check_nodes(campaign: Campaign, fleet: FleetOptions) -> None:
     from staticfire.harness.runs.target_choice import check_target
 
     try:
-        check_target(campaign, fleet)
+        check_target(campaign, provider)
     except FleetOptionError as error:
         raise BadInput(str(error)) from error
     except EnvironmentFailed as error:

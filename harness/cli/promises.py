@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from staticfire.checkers.guarantees.anomaly_rules import RULES
-from staticfire.checkers.guarantees.facts import Floors, Keeping, Mode, Replication
+from staticfire.checkers.guarantees.facts import Keeping, MinimumEvidence, Mode, Replication
 from staticfire.checkers.guarantees.promise_table import (
     ANYTHING,
     PROFILES,
@@ -62,7 +62,7 @@ def promises(profiles: tuple[str, ...], anomalies: tuple[str, ...], as_json: boo
 
 
 def _floors() -> str:
-    floors = Floors()
+    floors = MinimumEvidence()
     return (
         f"A run is unknown, never valid, with fewer than {floors.acked_min} acknowledged sends (a campaign may ask "
         f"for more), with faults planned and fewer than {floors.bitten_min} that bit, with a fault that failed or was "

@@ -15,7 +15,7 @@ from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import Campaign, CampaignError
 from staticfire.harness.cli.external_cluster import take_cluster
-from staticfire.harness.cli.machine_options import fleet_options
+from staticfire.harness.cli.machine_options import machine_options
 from staticfire.harness.cli.options import (
     campaign_options,
     check_nodes,
@@ -28,7 +28,7 @@ from staticfire.harness.cli.progress import show_progress
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, status_of_validity
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
 
 if TYPE_CHECKING:
@@ -38,12 +38,14 @@ if TYPE_CHECKING:
 @click.command(short_help="Run one fault campaign and judge it.")
 @click.option("--seed", type=int, help="Everything not given is drawn from it. Default: a new one.")
 @campaign_options
-@fleet_options
+@machine_options
 @runs_option
 @click.option(
     "--dry-run", "is_dry_run", is_flag=True, help="Print the campaign with its plan, and stop."
 )
-def run(seed: int | None, runs: Path, is_dry_run: bool, fleet: FleetOptions, **options: Any) -> int:
+def run(
+    seed: int | None, runs: Path, is_dry_run: bool, provider: MachineOptions, **options: Any
+) -> int:
     """Run one fault campaign on a cluster, simulated or real, and judge it.
 
     \b
@@ -63,34 +65,34 @@ def run(seed: int | None, runs: Path, is_dry_run: bool, fleet: FleetOptions, **o
         seed = secrets.randbelow(2**31) if file_seed is None else file_seed
     try:
         use_defect(str(given.get("defect", "")))  # before anything imports the system
-        take_cluster(given, fleet, said_options(options))
-        missing = choose_faults(seed, given, fleet)
+        take_cluster(given, provider, said_options(options))
+        missing = choose_faults(seed, given, provider)
         campaign = draw_campaign(seed, given)
-        check_nodes(campaign, fleet)
+        check_nodes(campaign, provider)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     if is_dry_run:
         from staticfire.harness.console.console import print_campaign, print_missing
 
-        print_campaign(campaign, fleet.name_servers)
+        print_campaign(campaign, provider.name_servers)
         print_missing(missing)
         print("dry run   nothing is made, sent or broken")
         return EXIT_VALID
-    return run_and_report(campaign, runs, missing, fleet)
+    return run_and_report(campaign, runs, missing, provider)
 
 
 def run_and_report(
-    campaign: Campaign, runs: Path, missing: Mapping[str, str], fleet: FleetOptions
+    campaign: Campaign, runs: Path, missing: Mapping[str, str], provider: MachineOptions
 ) -> int:
     """Run, keep and print. The system under test is imported only now: a defect may have replaced it."""
     from staticfire.harness.console.console import print_campaign, print_missing, print_result
 
     folder = make_folder(campaign, runs)
-    print_campaign(campaign, fleet.name_servers)
+    print_campaign(campaign, provider.name_servers)
     print_missing(missing)
     started = time.process_time()
-    result = run_in(folder, campaign, fleet)
-    print_result(result, folder.path, time.process_time() - started, fleet)
+    result = run_in(folder, campaign, provider)
+    print_result(result, folder.path, time.process_time() - started, provider)
     return status_of_validity(result.verdict.valid)
 
 
@@ -102,7 +104,7 @@ def make_folder(campaign: Campaign, runs: Path) -> RunFolder:
         raise BadInput(str(error)) from error
 
 
-def run_in(folder: RunFolder, campaign: Campaign, fleet: FleetOptions) -> RunResult:
+def run_in(folder: RunFolder, campaign: Campaign, provider: MachineOptions) -> RunResult:
     """Run and keep; a run that never began leaves no folder. Raises HarnessError."""
     from staticfire.harness.machines.errors import EnvironmentFailed
     from staticfire.harness.runs.any_runner import runner_of
@@ -116,7 +118,7 @@ def run_in(folder: RunFolder, campaign: Campaign, fleet: FleetOptions) -> RunRes
             nullcontext() if is_simulated else folder.keep_columns() as columns,
             show_progress(campaign) as progress,
         ):
-            result = runner_of(campaign, fleet)(
+            result = runner_of(campaign, provider)(
                 campaign,
                 history=history,
                 observations=observations,

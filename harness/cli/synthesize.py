@@ -12,8 +12,8 @@ from rich.progress import Progress
 
 from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.cli.status import BadInput
-from staticfire.spark_analysis.synthesis.shape import Shape, ShapeError
 from staticfire.spark_analysis.synthesis.synthesize import MODES, TRUTH_FILE, synthesize
+from staticfire.spark_analysis.synthesis.workload_profile import ShapeError, WorkloadProfile
 
 HELP = {
     "ops": "Sends and calls of listeners.",
@@ -32,7 +32,7 @@ HELP = {
 
 
 def _shape_options(command: Any) -> Any:
-    for field in reversed(fields(Shape)):
+    for field in reversed(fields(WorkloadProfile)):
         name = "--" + field.name.replace("_", "-")
         kind: type = float if field.name == "skew" else int
         told = f"{HELP.get(field.name, '')} Default: {field.default}.".strip()
@@ -58,7 +58,7 @@ def synthesize_command(folder: Path, layout: str, **options: Any) -> int:
     """
     console = Console(stderr=True)
     try:
-        shape = Shape(**options)
+        shape = WorkloadProfile(**options)
         with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task("sends", total=shape.sends)
             truth = synthesize(

@@ -143,7 +143,7 @@ class Bench:
         nodes, disk = [self.target.nodes[address] for address in addresses], self.controls().disk
         await disk.power_cut(nodes)
         for node in nodes:
-            await disk.mend(node)
+            await disk.heal(node)
             await disk.power_on(node)
         for address in addresses:
             await self.until_listening(address)

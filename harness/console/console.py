@@ -13,9 +13,9 @@ from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.message_ranges import DELIVERIES, SENDS, messages_in
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.console.external_lines import foreign_lines
+from staticfire.harness.console.external_lines import external_lines
 from staticfire.harness.diagnoses.catalogue import diagnose
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.report.verdict_lines import WIDTH, verdict_lines
 from staticfire.harness.results.run_result import RunResult
@@ -24,7 +24,7 @@ from staticfire.harness.truncated_repr import printable
 
 LINES_MAX = 25
 REACHED_LINES_MAX = 3
-NO_FLEET = FleetOptions()
+NO_FLEET = MachineOptions()
 
 
 def print_campaign(campaign: Campaign, addresses: Sequence[str] = ()) -> None:
@@ -54,7 +54,7 @@ def campaign_lines(campaign: Campaign, addresses: Sequence[str] = ()) -> list[st
         + (f"  client {c.client}" if c.client != "own" else "")
         + _mode_text(c)
         + (f"  DEFECT {c.defect}" if c.defect else ""),
-        *(foreign_lines(c, addresses) if c.is_foreign else _own_lines(c)),
+        *(external_lines(c, addresses) if c.is_external else _own_lines(c)),
         f"plan      {len(c.plan)} faults",
     ]
     return lines + [_planned_line(planned) for planned in c.plan]
@@ -104,12 +104,12 @@ def _planned_line(planned: PlannedFault) -> str:
 
 
 def print_result(
-    result: RunResult, folder: Path, cpu_s: float | None, fleet: FleetOptions = NO_FLEET
+    result: RunResult, folder: Path, cpu_s: float | None, provider: MachineOptions = NO_FLEET
 ) -> None:
-    """`fleet` is no part of a campaign, and has to be said again with it."""
+    """`provider` is no part of a campaign, and has to be said again with it."""
     summary, verdict = summary_lines(result, cpu_s), verdict_lines(result.verdict)
     verdict = verdict[: LINES_MAX - len(summary) - 1]
-    lines = [*summary, *diagnosis_lines(result), *verdict, _repeat_line(result, folder, fleet)]
+    lines = [*summary, *diagnosis_lines(result), *verdict, _repeat_line(result, folder, provider)]
     print("\n".join(map(printable, lines)))
 
 
@@ -173,10 +173,10 @@ def _faults_line(records: list[FaultRecord]) -> str:
     return line + (f"; never fired: {', '.join(spared)}" if spared else "")
 
 
-def _repeat_line(result: RunResult, folder: Path, fleet: FleetOptions) -> str:
+def _repeat_line(result: RunResult, folder: Path, provider: MachineOptions) -> str:
     if result.campaign.environment != "simulation":
         target = result.campaign.target
         words = ["staticfire", "run", "--campaign", str(folder / CAMPAIGN_FILE)]
         words += ["--target", target] if target == "apache" else []
-        return f"repeat    {shlex.join([*words, *fleet.words()])}"
+        return f"repeat    {shlex.join([*words, *provider.words()])}"
     return f"repeat    staticfire replay {folder}    digest {result.digest[:16]}"

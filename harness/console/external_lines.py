@@ -20,7 +20,7 @@ BROKEN = {
 SPARES = "spares    servers are neither stopped nor configured; no other topic, group or client is touched"
 
 
-def foreign_lines(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
+def external_lines(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
     """Of the cluster only what the cluster has said; of the run what it makes, and what its plan breaks."""
     c = campaign
     low, high = c.payload_bytes

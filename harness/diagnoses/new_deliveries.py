@@ -5,14 +5,14 @@ from __future__ import annotations
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ranges import of_delivery
 
-Place = tuple[str, str, int]  # topic, broker, queue
+Machine = tuple[str, str, int]  # topic, broker, queue
 
 
 class NewDeliveries:
     """Counts each message once, however often it is delivered."""
 
     def __init__(self) -> None:
-        self._taken: dict[Place, bytearray] = {}
+        self._taken: dict[Machine, bytearray] = {}
 
     def count(self, op: Op) -> int:
         """How many messages of a `consume_many` no member had before; marks them."""

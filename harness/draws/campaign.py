@@ -10,7 +10,7 @@ from typing import Any
 from staticfire.faults.kinds.rights_change import RightsChange
 from staticfire.faults.model.capabilities import OWN_NEED
 from staticfire.faults.model.draws import between, pick, shuffled
-from staticfire.faults.model.fault import PlannedFault, Situation
+from staticfire.faults.model.fault import ClusterContext, PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.faults.plans.plan import draw_plan
 from staticfire.harness.campaign.campaign import (
@@ -337,11 +337,11 @@ def _put_off(planned: PlannedFault, idle_from_s: float, idle_s: float) -> Planne
     return replace(planned, at_s=round(planned.at_s + idle_s, 3))
 
 
-def situation(campaign: Campaign) -> Situation:
+def situation(campaign: Campaign) -> ClusterContext:
     """In a cluster that is not ours only the links of clients can be broken, and those go to masters."""
     shape = campaign.shape()
-    return Situation(
-        shape=replace(shape, brokers=shape.masters) if campaign.is_foreign else shape,
+    return ClusterContext(
+        shape=replace(shape, brokers=shape.masters) if campaign.is_external else shape,
         topic=campaign.topic,
         sync_flush=campaign.flush == "sync",
         replication=campaign.replication,

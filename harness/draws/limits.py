@@ -23,7 +23,7 @@ from staticfire.harness.clients.client_command import CLIENTS, is_command, split
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
 from staticfire.harness.generators.keyed_sends import LARGE_BYTES
 from staticfire.harness.machines.cpp_library import HERE as CLIENTS_HERE
-from staticfire.harness.truncated_repr import shown
+from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
@@ -46,7 +46,7 @@ PLACES = {
 
 def _require(condition: bool, option: str, value: object, allowed: str) -> None:
     if not condition:
-        raise CampaignError(f"{option} is {shown(value)}; allowed: {allowed}")
+        raise CampaignError(f"{option} is {truncated_repr(value)}; allowed: {allowed}")
 
 
 def check_campaign(campaign: Campaign) -> None:
@@ -125,9 +125,13 @@ def _check_command(c: Campaign) -> None:
         split_command(c.client)
     except ValueError as error:
         raise CampaignError(
-            f"client is {shown(c.client)}: {error}; allowed: {CLIENTS_ALLOWED}"
+            f"client is {truncated_repr(c.client)}: {error}; allowed: {CLIENTS_ALLOWED}"
         ) from None
-    allowed = f"{', '.join(CLIENTS_HERE)}, as the client {shown(c.client)} is a command and not {' or '.join(CLIENTS)}"
+    here = ", ".join(CLIENTS_HERE)
+    is_command = (
+        f"the client {truncated_repr(c.client)} is a command and not {' or '.join(CLIENTS)}"
+    )
+    allowed = f"{here}, as {is_command}"
     _require(c.environment in CLIENTS_HERE, "environment", c.environment, allowed)
 
 
@@ -138,7 +142,7 @@ def _check_members(c: Campaign) -> None:
         _require(all(values), name, values, "no empty text")
     _require(0 <= c.sends_max <= ACKS_MAX, "sends_max", c.sends_max, f"0 (no bound) to {ACKS_MAX}")
     _require(
-        not (c.auto_topic and c.is_foreign),
+        not (c.auto_topic and c.is_external),
         "auto_topic",
         c.auto_topic,
         "false in somebody's cluster",

@@ -61,7 +61,7 @@ class Environment(Protocol):
         """For how long, so far, servers that were started have kept the plan waiting."""
         ...
 
-    def is_foreign(self, node: str) -> bool:
+    def is_external(self, node: str) -> bool:
         """Whether a server is not ours: it is asked, but neither started nor looked into."""
         ...
 

@@ -32,7 +32,7 @@ FORMER_OFFSET = 1  # where the group of the former topic stood
 
 Row = list[Any]  # broker, queue, min, max and position of a reader
 Scope = tuple[str, str]  # group and topic
-Place = tuple[str, int]  # broker name and queue
+Machine = tuple[str, int]  # broker name and queue
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Reader:
     """The one member of a group, which is a name of the history: a group that was made anew is another one there."""
 
     group: str
-    positions: dict[Place, int] = field(default_factory=dict)
+    positions: dict[Machine, int] = field(default_factory=dict)
 
 
 def side_scopes(campaign: Campaign, planned: PlannedFault) -> list[tuple[str, str]]:
@@ -65,7 +65,7 @@ class SideTopic:
         self._environment = environment
         self._process = FIRST_PROCESS + len(environment.side_topics)
         self._sent = 0
-        self._begins: dict[Place, int] = {}  # of the new topic, on the brokers that take part
+        self._begins: dict[Machine, int] = {}  # of the new topic, on the brokers that take part
         self._first = Reader(group=self.group)
         self._again = Reader(group=f"{self.group}-again")
 
@@ -107,7 +107,7 @@ class SideTopic:
         self._first.positions = dict(self._begins)
         await self._send()
         await self._read(self._first)
-        cloned: dict[Place, int] = {}
+        cloned: dict[Machine, int] = {}
         for name in self.brokers:
             cloned |= await self._clone(name)
         consumed = [place for place in cloned if self._first.positions[place] > self._begins[place]]
@@ -121,7 +121,7 @@ class SideTopic:
             "bitten": bool(consumed),
         }
 
-    async def _clone(self, name: str) -> dict[Place, int]:
+    async def _clone(self, name: str) -> dict[Machine, int]:
         """Clone the group's offsets on a broker, each request once: where the clone stands, empty if one failed."""
         for queue in range(QUEUES):
             if not await self._commit(name, queue, self._first.positions[name, queue], tries=1):
@@ -163,7 +163,7 @@ class SideTopic:
         ext = {"groupName": self.group, "removeOffset": "true"}
         return await self._order(name, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext)
 
-    async def _remake(self, name: str) -> dict[Place, int]:
+    async def _remake(self, name: str) -> dict[Machine, int]:
         """Delete topic and group on a broker and make them again; where the group begins, empty: no answer."""
         ext = {"topic": self.topic}
         if not (
@@ -192,7 +192,7 @@ class SideTopic:
         self._again.positions = begins
         return True
 
-    async def _stands(self, name: str, group: str) -> dict[Place, int]:
+    async def _stands(self, name: str, group: str) -> dict[Machine, int]:
         """Where a group stands on a broker, without an offset at the beginning of the queue; empty: no answer."""
         outcome = await self._queue_state(name, group)
         return {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
@@ -313,7 +313,7 @@ class SideTopic:
         return position >= high
 
 
-def _brokers(places: dict[Place, int]) -> list[str]:
+def _brokers(places: dict[Machine, int]) -> list[str]:
     return list(dict.fromkeys(name for name, _ in places))
 
 

@@ -14,7 +14,7 @@ from staticfire.harness.local_cluster.options import (
 )
 from staticfire.harness.local_cluster.ports import BLOCK, HA_PORT_DISTANCE, HOST
 from staticfire.harness.targets.node_properties import with_properties
-from staticfire.harness.truncated_repr import shown
+from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.system_under_test.broker.config import MASTER_ID, BrokerConfig, BrokerRole
 from staticfire.system_under_test.configuration.config import BROKER_PROPERTIES
 from staticfire.system_under_test.configuration.mode import Mode
@@ -161,8 +161,8 @@ def _broker_config(
     for property_name, value in options.broker_properties:
         if property_name in FOLDER_PROPERTIES:
             raise ClusterOptionError(
-                f"the property {property_name}={shown(value)} would give all brokers of the cluster the same folders;"
-                " each keeps its log in the folder of its own"
+                f"the property {property_name}={truncated_repr(value)} would give all brokers of the cluster"
+                " the same folders; each keeps its log in the folder of its own"
             )
     try:
         return with_properties(config, options.broker_properties, BROKER_PROPERTIES)

@@ -8,7 +8,7 @@ from importlib import metadata
 
 from staticfire.harness.machines.errors import EnvironmentFailed
 
-NEED = "client.cpp"  # of a run, as `Fleet.up` is told
+NEED = "client.cpp"  # of a run, as `MachineProvider.up` is told
 PACKAGE, VERSION = "rocketmq", "0.4.4"
 # The library is loaded, too: on a machine without libstdc++ the package is there and useless.
 CHECK = (

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from staticfire.harness.machines.machine import LINE_MAX, Order
+from staticfire.harness.machines.machine import LINE_MAX, LaunchSpec
 from staticfire.harness.machines.shielded_launch import launched_wholly
 
 
@@ -51,7 +51,7 @@ class LocalProcess:
         return True
 
 
-class LocalPlace:
+class LocalMachine:
     """`prefix` goes in front of a command: what enters a namespace, or nothing. `variables` are of every process."""
 
     def __init__(
@@ -71,23 +71,23 @@ class LocalPlace:
         self._prefix = tuple(prefix)
         self._variables = variables
 
-    async def launch(self, order: Order) -> LocalProcess:
-        for path, data in order.files.items():
+    async def launch(self, launch_spec: LaunchSpec) -> LocalProcess:
+        for path, data in launch_spec.files.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_bytes(data)
-        for path, data in order.kept.items():
+        for path, data in launch_spec.kept.items():
             write_if_missing(Path(path), data)
-        return await launched_wholly(self._start(order))
+        return await launched_wholly(self._start(launch_spec))
 
-    async def _start(self, order: Order) -> LocalProcess:
+    async def _start(self, launch_spec: LaunchSpec) -> LocalProcess:
         with self.log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 *self._prefix,
-                *order.argv,
+                *launch_spec.argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **order.variables, **self._variables},
+                env={**os.environ, **launch_spec.variables, **self._variables},
                 start_new_session=True,
                 limit=LINE_MAX,
             )

@@ -12,7 +12,7 @@ LINE_MAX = 16 << 20  # bytes of one line that a client says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class HealthCheck:
     """Where a server is asked whether it is well: its `host:port`, and a request code that it answers in a moment."""
 
     address: str
@@ -21,14 +21,14 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class LaunchSpec:
     """One process. `files` are written first, by their path on the machine; of `kept`, durably, what is missing."""
 
     argv: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
     kept: Mapping[str, bytes] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)  # of the environment
-    serving: Serving | None = None  # of a server
+    serving: HealthCheck | None = None  # of a server
 
 
 class RunningProcess(Protocol):
@@ -60,7 +60,7 @@ class RunningProcess(Protocol):
         ...
 
 
-class Place(Protocol):
+class Machine(Protocol):
     """The place of one node."""
 
     node: str
@@ -68,7 +68,7 @@ class Place(Protocol):
     folder: str  # of this node, on its machine
     log: Path  # what the node says on standard error, on ours
 
-    async def launch(self, order: Order) -> RunningProcess:
+    async def launch(self, launch_spec: LaunchSpec) -> RunningProcess:
         """Start a process. Raises OSError, or what the executor raises, if it cannot be started."""
         ...
 

@@ -48,7 +48,7 @@ class SshHost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetOptions:
+class MachineOptions:
     """For `make_fleet`; each environment looks at its own."""
 
     image: str = IMAGE

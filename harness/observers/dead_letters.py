@@ -15,7 +15,7 @@ from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.observers.probe import PROBE_PROCESS
-from staticfire.harness.workloads.membership import Membership
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec
 
 TRIES = 3
 POLL_S = 2.0
@@ -28,7 +28,7 @@ class DeadLetters:
         self._environment = environment
         self._read: dict[str, None] = {}
 
-    async def read(self, told: Membership) -> None:
+    async def read(self, told: ConsumerSpec) -> None:
         """Record for each broker a `consume` of the group's dead letters, and whether both topics can be read."""
         if told.group in self._read:
             return

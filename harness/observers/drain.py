@@ -18,7 +18,7 @@ from staticfire.harness.observers.dead_letters import DeadLetters
 from staticfire.harness.observers.probe import PROBE_PROCESS
 from staticfire.harness.results.facts import groups_of
 from staticfire.harness.workloads.catalogue import WORKLOADS
-from staticfire.harness.workloads.membership import BROADCASTING, Membership
+from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
 
 # For what was acknowledged to show in its queue. A slave believes for 20 s that a master whose power is gone is only
 # silent (haHousekeepingInterval), and asks the other slaves then.
@@ -158,7 +158,7 @@ class Drain:
         return rows, complete
 
     async def _queue_rows(
-        self, told: Membership, topic: str, queues: int
+        self, told: ConsumerSpec, topic: str, queues: int
     ) -> tuple[list[QueueRow], bool]:
         """The queues of a topic on all brokers; and whether every broker answered."""
         rows: list[QueueRow] = []

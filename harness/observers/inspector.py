@@ -48,7 +48,7 @@ class Inspector:
         if not self.reads_files:
             return
         for name, replicas in self._replicas.items():
-            if self._environment.is_foreign(replicas[0].node):
+            if self._environment.is_external(replicas[0].node):
                 continue
             living = [r.node for r in replicas if not self._environment.is_lost(r.node)]
             # Slaves first: a real master may write on its own account while they are read.

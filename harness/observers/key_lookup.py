@@ -76,7 +76,7 @@ class LookUps:
 
     def _counts_for_us(self, node: str) -> bool:
         """Whether what the node has served was served to this run."""
-        return not self._environment.is_lost(node) and not self._environment.is_foreign(node)
+        return not self._environment.is_lost(node) and not self._environment.is_external(node)
 
     def _acknowledged(self, broker_name: str) -> dict[str, list[list[Any]]]:
         """What to look for, by topic."""

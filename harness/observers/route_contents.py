@@ -39,7 +39,7 @@ class RouteContents:
 
     async def _compare(self, topic: str) -> list[dict[str, Any]]:
         environment = self._environment
-        servers = [n for n in environment.shape.name_servers if not environment.is_foreign(n)]
+        servers = [n for n in environment.shape.name_servers if not environment.is_external(n)]
         masters = [
             broker
             for broker in environment.shape.masters

@@ -32,7 +32,7 @@ class RouteWatch:
         servers = [
             node
             for node in self._environment.shape.name_servers
-            if not self._environment.is_foreign(node)
+            if not self._environment.is_external(node)
         ]
         answers = await asyncio.gather(*map(self._ask, servers))
         for node, brokers in zip(servers, answers, strict=True):

@@ -21,10 +21,10 @@ from staticfire.harness.cli.options import check_nodes, choose_faults, given_opt
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.runs.any_runner import runner_of
-from staticfire.harness.truncated_repr import shown
+from staticfire.harness.truncated_repr import truncated_repr
 
 SOURCE = "the marker campaign"
 TIME_S = 20.0  # of the load, unless the marker, the named campaign or the recipe of the defect says
@@ -45,7 +45,7 @@ class MarkedCampaign:
     """What is to be run, and on which machines."""
 
     campaign: Campaign
-    fleet: FleetOptions
+    provider: MachineOptions
 
 
 def check_names(options: Mapping[str, Any]) -> None:
@@ -64,7 +64,7 @@ def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
     """
     check_names(options)
     plain = {RENAMED.get(name, name): value for name, value in options.items()}
-    fleet = read_fleet(
+    provider = read_fleet(
         **{name: plain.pop(name, default) for name, default in FLEET_DEFAULTS.items()}
     )
     said = set(plain)
@@ -73,12 +73,12 @@ def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
     given = _given(plain)
     seed = given.pop("seed", 0)
     given.setdefault("time_s", TIME_S)
-    take_cluster(given, fleet, said)
-    choose_faults(seed, given, fleet)
+    take_cluster(given, provider, said)
+    choose_faults(seed, given, provider)
     campaign = draw_campaign(seed, given)
     if not campaign.defect:  # which imports the system, and that of a defect is another one
-        check_nodes(campaign, fleet)
-    return MarkedCampaign(campaign=campaign, fleet=fleet)
+        check_nodes(campaign, provider)
+    return MarkedCampaign(campaign=campaign, provider=provider)
 
 
 def _given(plain: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _of_type(plain: dict[str, Any], name: str, wanted: type[T]) -> T | None:
     value = plain.pop(name, None)
     if value is not None and type(value) is not wanted:
         words = "text" if wanted is str else "a whole number"
-        raise BadInput(f"{SOURCE}: {name} is {shown(value)}; allowed: {words}")
+        raise BadInput(f"{SOURCE}: {name} is {truncated_repr(value)}; allowed: {words}")
     return value
 
 
@@ -141,12 +141,12 @@ def run_marked(marked: MarkedCampaign) -> RunResult:
     Raises what runs raise: RunError, EnvironmentFailed, CapabilityMissing, DefectError.
     """
     if not marked.campaign.defect:
-        return runner_of(marked.campaign, marked.fleet)(marked.campaign)
+        return runner_of(marked.campaign, marked.provider)(marked.campaign)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(_run_defective, marked).result()
 
 
 def _run_defective(marked: MarkedCampaign) -> RunResult:
     use_defect(marked.campaign.defect)
-    check_nodes(marked.campaign, marked.fleet)
-    return runner_of(marked.campaign, marked.fleet)(marked.campaign)
+    check_nodes(marked.campaign, marked.provider)
+    return runner_of(marked.campaign, marked.provider)(marked.campaign)

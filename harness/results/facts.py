@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from staticfire.checkers.guarantees.facts import (
     FaultFacts,
-    Floors,
     Flush,
+    MinimumEvidence,
     Mode,
     NodeExit,
     Replication,
@@ -29,8 +29,8 @@ from staticfire.harness.generators.illegal_sends import refused_topics
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.simulation.scheduling.clock import EPOCH_MS
 from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
 from staticfire.harness.workloads.delay_levels import delay_levels_ms
-from staticfire.harness.workloads.membership import BROADCASTING, Membership
 
 SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
 METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
@@ -59,7 +59,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         topic_routes_observed=campaign.environment == "simulation",
         resources_observed=_measures_resources(campaign),
         topics_everywhere=not campaign.auto_topic,
-        files_observed=not campaign.is_foreign,
+        files_observed=not campaign.is_external,
         transient_pool=dict(campaign.broker_properties).get(POOL_PROPERTY) == "true",
         flush=cast(Flush, campaign.flush),
         replication=cast(Replication, campaign.replication),
@@ -98,7 +98,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
         clock_uncertainty_ns=_clock_uncertainty(ops),
         wall_epoch_ms=EPOCH_MS if campaign.environment == "simulation" else None,
-        floors=Floors(acked_min=campaign.acks_min),
+        floors=MinimumEvidence(acked_min=campaign.acks_min),
     )
 
 
@@ -143,9 +143,9 @@ def _delivered(ops: Sequence[Op]) -> Iterator[str]:
     return (row[0] for op in ops if op.f == "consume" for row in op.value["messages"])
 
 
-def groups_of(campaign: Campaign) -> dict[str, list[Membership]]:
+def groups_of(campaign: Campaign) -> dict[str, list[ConsumerSpec]]:
     """What the members of each group are told; groups in the order of their first members."""
-    groups: dict[str, list[Membership]] = {}
+    groups: dict[str, list[ConsumerSpec]] = {}
     for told in WORKLOADS[campaign.workload].members(campaign):
         groups.setdefault(told.group, []).append(told)
     return groups
@@ -160,7 +160,7 @@ def _side_groups(ops: Sequence[Op], *, made_anew: bool = False) -> dict[str, tup
     return {group: (seen["topic"],) for seen in made for group in seen["groups"][made_anew:]}
 
 
-def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[Membership]]) -> tuple[str, ...]:
+def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[ConsumerSpec]]) -> tuple[str, ...]:
     """The groups whose members share out queues that all of them know, as evenly as can be."""
     if campaign.auto_topic:
         return ()
@@ -176,7 +176,7 @@ def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[Membership]]) -> t
     )
 
 
-def _wanted_tags(told: Sequence[Membership]) -> tuple[str, ...] | None:
+def _wanted_tags(told: Sequence[ConsumerSpec]) -> tuple[str, ...] | None:
     """What a group wants is what all its members want together; None for everything."""
     if any(member.wanted_tags is None for member in told):
         return None
@@ -184,7 +184,7 @@ def _wanted_tags(told: Sequence[Membership]) -> tuple[str, ...] | None:
 
 
 def _filters(
-    campaign: Campaign, groups: Mapping[str, Sequence[Membership]], ops: Sequence[Op]
+    campaign: Campaign, groups: Mapping[str, Sequence[ConsumerSpec]], ops: Sequence[Op]
 ) -> dict[str, Any]:
     """What each group that filters asks for; of one that changed its filter also what it asked for before, and when
     the last of its members opened with the new expression."""
@@ -194,7 +194,7 @@ def _filters(
     changed = WORKLOADS[campaign.workload].changed
     if changed is None or campaign.expressions:
         return {"wanted_tags": wanted}
-    anew: dict[str, list[Membership]] = {}
+    anew: dict[str, list[ConsumerSpec]] = {}
     for number in range(campaign.consumers):
         told = changed(campaign, number)
         anew.setdefault(told.group, []).append(told)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.results.run_result import RunResult
 
 
-def runner_of(campaign: Campaign, fleet: FleetOptions) -> Callable[..., RunResult]:
+def runner_of(campaign: Campaign, provider: MachineOptions) -> Callable[..., RunResult]:
     """`run_simulated` or `run_for_real`, which take the same arguments: campaign, history, observations, progress."""
     if campaign.environment == "simulation":
         from staticfire.harness.runs import runner
@@ -18,4 +18,4 @@ def runner_of(campaign: Campaign, fleet: FleetOptions) -> Callable[..., RunResul
         return runner.run_simulated
     from staticfire.harness.runs import real_runner
 
-    return partial(real_runner.run_for_real, fleet_options=fleet)
+    return partial(real_runner.run_for_real, machine_options=provider)

@@ -14,8 +14,8 @@ from staticfire.harness.environments.real.environment import RealEnvironment
 from staticfire.harness.environments.real.machine_provider import Vanishing
 from staticfire.harness.interrupts import Interrupts, say
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.machine import Place
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.machine import Machine
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.recording.recorder import Columns, Recorder
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.results.run_status import Progress, no_progress
@@ -36,7 +36,7 @@ def run_for_real(
     observations: BinaryIO | None = None,
     columns: Columns | None = None,
     progress: Progress | None = None,
-    fleet_options: FleetOptions = DEFAULTS,
+    machine_options: MachineOptions = DEFAULTS,
 ) -> RunResult:
     """Run the campaign in its environment and judge it.
 
@@ -56,7 +56,7 @@ def run_for_real(
                 observations=observations,
                 columns=columns,
                 progress=progress,
-                fleet_options=fleet_options,
+                machine_options=machine_options,
             )
         )
     except asyncio.CancelledError:  # by the second Ctrl-C; everything is removed
@@ -70,33 +70,33 @@ async def carry_out(
     observations: BinaryIO | None = None,
     columns: Columns | None = None,
     progress: Progress | None = None,
-    fleet_options: FleetOptions = DEFAULTS,
+    machine_options: MachineOptions = DEFAULTS,
 ) -> RunResult:
     """`run_for_real` on a loop that is there, in the main thread: signals are handled."""
-    fleet = make_fleet(campaign.environment, fleet_options)
+    provider = make_fleet(campaign.environment, machine_options)
 
-    def target_at(places: Mapping[str, Place]) -> Target:
-        return make_target(campaign, fleet, places, fleet_options)
+    def target_at(machines: Mapping[str, Machine]) -> Target:
+        return make_target(campaign, provider, machines, machine_options)
 
     clock: list[Callable[[], int]] = []
     recorder = Recorder(
         lambda: clock[0](), history=history, observations=observations, columns=columns
     )
-    environment = RealEnvironment(campaign, recorder, fleet, target_at)
+    environment = RealEnvironment(campaign, recorder, provider, target_at)
     clock.append(environment.now_ns)
     with Interrupts() as interrupts:
         async with environment:
             run = Run(
                 environment,
-                real_controls(environment, fleet),
+                real_controls(environment, provider),
                 progress or no_progress,
                 tick_s=TICK_S,
                 refusing_s=REFUSING_S,
             )
             interrupts.run = run
             try:
-                if isinstance(fleet, Vanishing):
-                    await _run_while_it_is_there(run, recorder, fleet.gone)
+                if isinstance(provider, Vanishing):
+                    await _run_while_it_is_there(run, recorder, provider.gone)
                 else:
                     await run.main()
                 await environment.check()

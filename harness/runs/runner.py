@@ -264,7 +264,7 @@ class Run:
         has_disks = controls.has("disk")
         for node in (*self._environment.shape.servers, *self._environment.shape.clients):
             if has_disks:
-                await controls.disk.mend(node)
+                await controls.disk.heal(node)
             await controls.process.resume(node)
             await (controls.disk.power_on(node) if has_disks else controls.process.start(node))
 
@@ -287,7 +287,7 @@ class Run:
             nodes=[
                 environment.node_record(name, keeps_store=verdict.valid is not True)
                 for name in environment.shape.servers
-                if not environment.is_foreign(name)
+                if not environment.is_external(name)
             ],
             interrupted=self._is_cut_short,
             up_s=self._up_ns / 1e9,

@@ -7,17 +7,17 @@ from ipaddress import ip_address
 
 from staticfire.faults.model.shape import ClusterShape
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.environments.real.external.address import AddressFleet
-from staticfire.harness.environments.real.machine_provider import Fleet, Rerouting
+from staticfire.harness.environments.real.external.address import AddressProvider
+from staticfire.harness.environments.real.machine_provider import MachineProvider, Rerouting
 from staticfire.harness.local_cluster.ports import free_ports
-from staticfire.harness.machines.machine import Place
-from staticfire.harness.machines.options import FleetOptionError, FleetOptions
+from staticfire.harness.machines.machine import Machine
+from staticfire.harness.machines.options import FleetOptionError, MachineOptions
 from staticfire.harness.targets.apache import (
     ApacheDistribution,
     DistributionError,
     check_distribution,
 )
-from staticfire.harness.targets.external_cluster import ForeignCluster
+from staticfire.harness.targets.external_cluster import ExternalCluster
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.java import JAVA_ELSEWHERE, local_java
 from staticfire.harness.targets.own_cluster import directly
@@ -27,7 +27,7 @@ from staticfire.harness.targets.target import Target
 HERE = ("processes", "namespaces")  # environments whose nodes see the files of this machine
 
 
-def check_target(campaign: Campaign, options: FleetOptions) -> None:
+def check_target(campaign: Campaign, options: MachineOptions) -> None:
     """What can be known of a target before machines are made.
 
     Raises:
@@ -49,34 +49,39 @@ def check_target(campaign: Campaign, options: FleetOptions) -> None:
 
 
 def make_target(
-    campaign: Campaign, fleet: Fleet, places: Mapping[str, Place], options: FleetOptions
+    campaign: Campaign,
+    provider: MachineProvider,
+    machines: Mapping[str, Machine],
+    options: MachineOptions,
 ) -> Target:
     """The target of the campaign on machines that are up; `check_target` has nothing against it."""
-    reach = fleet.reach if isinstance(fleet, Rerouting) else directly
-    if isinstance(fleet, AddressFleet):
-        return ForeignCluster(
+    reach = provider.reach if isinstance(provider, Rerouting) else directly
+    if isinstance(provider, AddressProvider):
+        return ExternalCluster(
             campaign,
-            places,
-            addresses=fleet.addresses,
-            interpreter=Interpreter(python=fleet.python, code=tuple(fleet.code)),
+            machines,
+            addresses=provider.addresses,
+            interpreter=Interpreter(python=provider.python, code=tuple(provider.code)),
             reach=reach,
         )
     if campaign.target == "own":
-        return OwnProcesses(campaign, places, python=fleet.python, code=fleet.code, reach=reach)
+        return OwnProcesses(
+            campaign, machines, python=provider.python, code=provider.code, reach=reach
+        )
     assert options.home is not None, "check_target has looked"
     return ApacheDistribution(
         campaign,
-        places,
+        machines,
         home=options.home,
         java=(local_java(),) if campaign.environment in HERE else JAVA_ELSEWHERE,
-        interpreter=Interpreter(python=fleet.python, code=tuple(fleet.code)),
-        ports=_ports(campaign.shape(), places),
+        interpreter=Interpreter(python=provider.python, code=tuple(provider.code)),
+        ports=_ports(campaign.shape(), machines),
         reach=reach,
     )
 
 
-def _ports(shape: ClusterShape, places: Mapping[str, Place]) -> dict[str, int]:
+def _ports(shape: ClusterShape, machines: Mapping[str, Machine]) -> dict[str, int]:
     """Free ones for servers that share the loopback of one machine; elsewhere the usual ones."""
-    if not all(ip_address(places[node].address).is_loopback for node in shape.servers):
+    if not all(ip_address(machines[node].address).is_loopback for node in shape.servers):
         return {}
     return dict(zip(shape.servers, free_ports(len(shape.servers)), strict=True))

@@ -33,7 +33,7 @@ from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
-from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE, StorePolicy
+from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE, StorePolicy
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask
 from staticfire.system_under_test.store.results import PutStatus
@@ -47,7 +47,7 @@ class Cycle:
     """Runs one seed. `wrap` may put a faulty layer between store and disk, to see that the test can fail."""
 
     def __init__(
-        self, seed: int, *, wrap: WrapStorage | None = None, policy: StorePolicy = CAREFUL_STORE
+        self, seed: int, *, wrap: WrapStorage | None = None, policy: StorePolicy = HARDENED_STORE
     ) -> None:
         self._policy = policy
         self.random = Random(f"storage crash {seed}")

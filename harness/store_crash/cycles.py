@@ -19,7 +19,7 @@ from staticfire.harness.store_crash.plan import CycleCounts
 from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
 from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.configuration.policy_choice import policy_names, with_chosen
-from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE, StorePolicy
+from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE, StorePolicy
 
 __all__ = ["CrashSummary", "CycleFailure", "run_cycles", "run_parallel", "store_policy"]
 
@@ -88,7 +88,7 @@ def run_cycles(
     count: int,
     *,
     wrap: WrapStorage | None = None,
-    policy: StorePolicy = CAREFUL_STORE,
+    policy: StorePolicy = HARDENED_STORE,
 ) -> CrashSummary:
     """Run the cycles of the seeds `seed_from` to `seed_from + count - 1` in this process."""
     summary = CrashSummary()
@@ -108,7 +108,7 @@ def run_parallel(
     count: int,
     jobs: int,
     progress: Callable[[CrashSummary], None],
-    policy: StorePolicy = CAREFUL_STORE,
+    policy: StorePolicy = HARDENED_STORE,
 ) -> CrashSummary:
     """Like `run_cycles` in `jobs` processes; calls `progress` with the sum so far after each chunk."""
     chunks = [

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.configuration import Configuration
-from staticfire.harness.machines.machine import Order, Place
+from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.targets import apache_files
 from staticfire.harness.targets.client_processes import ClientProcesses
 from staticfire.harness.targets.interpreter import Interpreter
@@ -97,7 +97,7 @@ class ApacheDistribution:
     def __init__(
         self,
         campaign: Campaign,
-        places: Mapping[str, Place],
+        machines: Mapping[str, Machine],
         *,
         home: str,
         java: Sequence[str],
@@ -106,55 +106,57 @@ class ApacheDistribution:
         reach: Reach = directly,
     ) -> None:
         self._campaign = campaign
-        self._places = places
+        self._machines = machines
         self._home = home.rstrip("/")
         self._java = tuple(java)
         self._ports = ports
-        addresses = {name: place.address for name, place in places.items()}
+        addresses = {name: machine.address for name, machine in machines.items()}
         self._cluster = OwnCluster(campaign, addresses, reach=reach, ports=ports)
-        self._clients = ClientProcesses(campaign, places, self._cluster, interpreter)
+        self._clients = ClientProcesses(campaign, machines, self._cluster, interpreter)
 
     def server_address(self, node: str) -> str:
         return self._cluster.server_address(node)
 
     def store_folder(self, node: str) -> str:
-        return f"{self._places[node].folder}/store"
+        return f"{self._machines[node].folder}/store"
 
     def ask_anew(self, node: str) -> None:
         self._cluster.asks_anew[node] = None
 
-    def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
-        return self._clients.order(node, name_servers)
+    def client_launch_spec(
+        self, node: str, name_servers: Sequence[str]
+    ) -> tuple[LaunchSpec, Configuration]:
+        return self._clients.launch_spec(node, name_servers)
 
-    def server_order(self, node: str, name_servers: Sequence[str]) -> Order:
-        place = self._places[node]
+    def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
+        machine = self._machines[node]
         shape = self._cluster.shape
         heap: tuple[str, ...]
         if node in shape.name_servers:
             role, main, heap = "namesrv", NAME_SERVER_CLASS, NAME_SERVER_HEAP
             properties = self._campaign.name_server_properties
             port = self._ports.get(node, NAME_SERVER_PORT)
-            file = apache_files.name_server_file(self._campaign, place.folder, port)
+            file = apache_files.name_server_file(self._campaign, machine.folder, port)
         else:
             role, main, heap = "broker", BROKER_CLASS, BROKER_HEAP
             properties = self._campaign.broker_properties
             file = apache_files.broker_file(
                 self._campaign,
                 shape.broker(node),
-                address=place.address,
+                address=machine.address,
                 port=self._ports.get(node, BROKER_PORT),
-                folder=place.folder,
+                folder=machine.folder,
                 name_servers=self._cluster.name_servers_for(node, name_servers),
             )
-        path = f"{place.folder}/{role}.properties"
-        logback = f"{place.folder}/conf/logback_{role}.xml"  # where 4.9 looks
-        return Order(
+        path = f"{machine.folder}/{role}.properties"
+        logback = f"{machine.folder}/conf/logback_{role}.xml"  # where 4.9 looks
+        return LaunchSpec(
             argv=(
                 *self._java,
                 *heap,
                 *JVM_OPTIONS,
-                f"-Duser.home={place.folder}",
-                f"-Drocketmq.home.dir={place.folder}",
+                f"-Duser.home={machine.folder}",
+                f"-Drocketmq.home.dir={machine.folder}",
                 f"-Dlogback.configurationFile={logback}",
                 f"-Drmq.logback.configurationFile={logback}",  # where 5 looks
                 *apache_files.system_properties(dict(properties)),
@@ -165,6 +167,6 @@ class ApacheDistribution:
                 path,
             ),
             files={path: file, logback: apache_files.LOGBACK},
-            variables={"JDK_JAVA_OPTIONS": JDK_OPTIONS, "ROCKETMQ_HOME": place.folder},
+            variables={"JDK_JAVA_OPTIONS": JDK_OPTIONS, "ROCKETMQ_HOME": machine.folder},
             serving=self._cluster.serving(node),
         )

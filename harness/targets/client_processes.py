@@ -10,7 +10,7 @@ from staticfire.harness.clients.client_command import is_command, split_command
 from staticfire.harness.clients.configuration import Configuration, configuration_of
 from staticfire.harness.clients.consumer_kinds import PUSH
 from staticfire.harness.clients.names import ADMIN, PROBE
-from staticfire.harness.machines.machine import Order, Place
+from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.own_cluster import OwnCluster
 from staticfire.system_under_test.configuration import java_properties
@@ -26,18 +26,20 @@ class ClientProcesses:
     def __init__(
         self,
         campaign: Campaign,
-        places: Mapping[str, Place],
+        machines: Mapping[str, Machine],
         cluster: OwnCluster,
         interpreter: Interpreter,
     ) -> None:
         self._campaign = campaign
-        self._places = places
+        self._machines = machines
         self._cluster = cluster
         self._interpreter = interpreter
         is_plain = campaign.tls == TLS_MODES[0]
         self._certificate = None if is_plain else make_test_certificate()
 
-    def order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
+    def launch_spec(
+        self, node: str, name_servers: Sequence[str]
+    ) -> tuple[LaunchSpec, Configuration]:
         """The process of a client, and its first line."""
         if node == ADMIN:
             role = "admin"
@@ -56,7 +58,7 @@ class ClientProcesses:
             if told.kind != PUSH:
                 first_line |= {"kind": told.kind, "share": list(told.share)}
             if consumer.broadcast:
-                first_line["offset_folder"] = f"{self._places[node].folder}/offsets"
+                first_line["offset_folder"] = f"{self._machines[node].folder}/offsets"
         else:
             role = "producer"
             producer = self._cluster.producer_config(node, name_servers)
@@ -67,19 +69,19 @@ class ClientProcesses:
         is_load = node not in (ADMIN, PROBE)
         if self._campaign.client == "cpp" and is_load:
             module = "staticfire.harness.clients.cpp.client"
-            first_line["log_folder"] = f"{self._places[node].folder}/librocketmq"
+            first_line["log_folder"] = f"{self._machines[node].folder}/librocketmq"
         files: Mapping[str, bytes] = {}
         if self._cluster.speaks_tls(node):
             files = self.tls_files(node)
             first_line["tls_config"] = self.tls_path(node)
         if is_load and is_command(self._campaign.client):
             command = split_command(self._campaign.client)
-            return Order(argv=(*command, role), files=files), first_line
-        return self._interpreter.order(module, role, files=files), first_line
+            return LaunchSpec(argv=(*command, role), files=files), first_line
+        return self._interpreter.launch_spec(module, role, files=files), first_line
 
     def tls_path(self, node: str) -> str:
         """Of RocketMQ's tls.properties on the machine of a node."""
-        return f"{self._places[node].folder}/tls/tls.properties"
+        return f"{self._machines[node].folder}/tls/tls.properties"
 
     def tls_files(self, node: str) -> dict[str, bytes]:
         """What a node that knows TLS reads, by path: one certificate for all servers, which their peers verify."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticfire.harness.workloads.membership import BROADCASTING, Membership
+from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
 
 
-def consumer_options(told: Membership, folder: str) -> dict[str, Any]:
+def consumer_options(told: ConsumerSpec, folder: str) -> dict[str, Any]:
     """Fields of ConsumerConfig; `folder` is on the disk of the consumer."""
     is_broadcast = told.model == BROADCASTING
     return {

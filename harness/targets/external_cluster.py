@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from staticfire.faults.proxy.rocketmq.addresses import Address
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.configuration import Configuration
-from staticfire.harness.machines.machine import Order, Place
+from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.targets.client_processes import ClientProcesses
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.own_cluster import OwnCluster, Reach
 
 
-class ForeignCluster:
+class ExternalCluster:
     """Implements `staticfire.harness.targets.target.Target`; no server is ever started.
 
     Args:
@@ -27,7 +27,7 @@ class ForeignCluster:
     def __init__(
         self,
         campaign: Campaign,
-        places: Mapping[str, Place],
+        machines: Mapping[str, Machine],
         *,
         addresses: Mapping[str, str],
         interpreter: Interpreter,
@@ -35,12 +35,12 @@ class ForeignCluster:
     ) -> None:
         self._addresses = addresses
         parsed = {node: Address.parse(text) for node, text in addresses.items()}
-        hosts = {name: place.address for name, place in places.items()}
+        hosts = {name: machine.address for name, machine in machines.items()}
         hosts |= {node: str(address).rpartition(":")[0] for node, address in parsed.items()}
         ports = {node: address.port for node, address in parsed.items()}
         cluster = OwnCluster(campaign, hosts, reach=reach, ports=ports)
         self._cluster = cluster
-        self._clients = ClientProcesses(campaign, places, cluster, interpreter)
+        self._clients = ClientProcesses(campaign, machines, cluster, interpreter)
 
     def server_address(self, node: str) -> str:
         return self._addresses[node]
@@ -48,11 +48,13 @@ class ForeignCluster:
     def store_folder(self, node: str) -> str:
         raise LookupError(f"the files of {node} are somebody's")
 
-    def server_order(self, node: str, name_servers: Sequence[str]) -> Order:
+    def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
         raise LookupError(f"{node} is somebody's")
 
     def ask_anew(self, node: str) -> None:
         self._cluster.asks_anew[node] = None
 
-    def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
-        return self._clients.order(node, name_servers)
+    def client_launch_spec(
+        self, node: str, name_servers: Sequence[str]
+    ) -> tuple[LaunchSpec, Configuration]:
+        return self._clients.launch_spec(node, name_servers)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from staticfire import harness, system_under_test
-from staticfire.harness.machines.machine import Order
+from staticfire.harness.machines.machine import LaunchSpec
 
 # -P: what lies in the current folder must not come before a planted copy.
 PYTHON_OPTIONS = ("-P", "-m")
@@ -28,11 +28,11 @@ class Interpreter:
     python: str
     code: tuple[str, ...]
 
-    def order(
+    def launch_spec(
         self, module: str, *arguments: str, files: Mapping[str, bytes] = MappingProxyType({})
-    ) -> Order:
+    ) -> LaunchSpec:
         """How to start a module."""
-        return Order(
+        return LaunchSpec(
             argv=(self.python, *PYTHON_OPTIONS, module, *arguments),
             files=files,
             variables={"PYTHONPATH": ":".join(self.code), "PYTHONDONTWRITEBYTECODE": "1"},

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from staticfire.harness.truncated_repr import shown
+from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.configuration import config as node_config
 from staticfire.system_under_test.name_server.config import NameServerConfig
@@ -71,7 +71,9 @@ def with_properties(
     is_slave = isinstance(config, BrokerConfig) and config.is_slave
     for name, _ in properties:
         if name not in allowed:
-            raise ValueError(f"unknown property {shown(name)}; there are: {', '.join(allowed)}")
+            raise ValueError(
+                f"unknown property {truncated_repr(name)}; there are: {', '.join(allowed)}"
+            )
     try:
         changes: dict[str, Any] = {
             known[name].field: known[name].parse(value)
@@ -81,4 +83,6 @@ def with_properties(
         return replace(config, **changes)
     except ValueError as error:
         given = ", ".join(f"{name}={value}" for name, value in properties)
-        raise ValueError(f"the properties {shown(given)} cannot be used: {error}") from error
+        raise ValueError(
+            f"the properties {truncated_repr(given)} cannot be used: {error}"
+        ) from error

@@ -11,12 +11,12 @@ from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.accounts import ACCOUNTS_FILE, CREDENTIALS_FILE, LOAD, OPERATOR
 from staticfire.harness.campaign.campaign import Campaign, CampaignError, Properties
 from staticfire.harness.clients.names import ADMIN, PROBE
-from staticfire.harness.machines.machine import Serving
+from staticfire.harness.machines.machine import HealthCheck
 from staticfire.harness.targets.consumer_options import consumer_options
 from staticfire.harness.targets.node_properties import STORE_ROOT, in_store, with_properties
-from staticfire.harness.truncated_repr import shown
+from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.harness.workloads.catalogue import WORKLOADS
-from staticfire.harness.workloads.membership import Membership
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec
 from staticfire.system_under_test.acl.signature import Credentials
 from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
@@ -93,12 +93,12 @@ class OwnCluster:
     def broker_address(self, node: str) -> str:
         return f"{self._addresses[node]}:{self._ports.get(node, BROKER_PORT)}"
 
-    def serving(self, node: str) -> Serving:
+    def serving(self, node: str) -> HealthCheck:
         """How a name server or broker is asked whether it is well."""
         is_name_server = node in self.shape.name_servers
         question = NAME_SERVER_QUESTION if is_name_server else BROKER_QUESTION
         tls = self._campaign.tls == TlsMode.ENFORCING
-        return Serving(address=self.server_address(node), question=question, tls=tls)
+        return HealthCheck(address=self.server_address(node), question=question, tls=tls)
 
     def store_folder(self, node: str) -> str:
         return self._stores.get(node, STORE_ROOT)
@@ -225,7 +225,7 @@ class OwnCluster:
             **consumer_options(self.told(node), self.store_folder(node)),
         )
 
-    def told(self, node: str) -> Membership:
+    def told(self, node: str) -> ConsumerSpec:
         """What a consumer is told by its workload."""
         number = self.shape.consumers.index(node)
         workload = WORKLOADS[self._campaign.workload]
@@ -265,7 +265,9 @@ def check_properties(campaign: Campaign) -> None:
     known = known_policies()
     for name in campaign.policies:
         if name not in known:
-            raise CampaignError(f"policies hold {shown(name)}; there are: {', '.join(known)}")
+            raise CampaignError(
+                f"policies hold {truncated_repr(name)}; there are: {', '.join(known)}"
+            )
     shape = campaign.shape()
     names = [*shape.name_servers, *(broker.node for broker in shape.brokers)]
     cluster = OwnCluster(campaign, dict.fromkeys(names, "127.0.0.1"))

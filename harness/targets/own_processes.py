@@ -8,7 +8,7 @@ from typing import Any
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.configuration import Configuration
-from staticfire.harness.machines.machine import Order, Place
+from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.targets.client_processes import ClientProcesses
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.own_cluster import OwnCluster, Reach, directly
@@ -25,7 +25,7 @@ class OwnProcesses:
     def __init__(
         self,
         campaign: Campaign,
-        places: Mapping[str, Place],
+        machines: Mapping[str, Machine],
         *,
         python: str,
         code: Sequence[str],
@@ -33,14 +33,14 @@ class OwnProcesses:
     ) -> None:
         self._cluster = OwnCluster(
             campaign,
-            {name: place.address for name, place in places.items()},
-            {name: f"{place.folder}/store" for name, place in places.items()},
+            {name: machine.address for name, machine in machines.items()},
+            {name: f"{machine.folder}/store" for name, machine in machines.items()},
             reach,
         )
         self._campaign = campaign
-        self._places = places
+        self._machines = machines
         self._interpreter = Interpreter(python=python, code=tuple(code))
-        self._clients = ClientProcesses(campaign, places, self._cluster, self._interpreter)
+        self._clients = ClientProcesses(campaign, machines, self._cluster, self._interpreter)
 
     def server_address(self, node: str) -> str:
         return self._cluster.server_address(node)
@@ -48,7 +48,7 @@ class OwnProcesses:
     def store_folder(self, node: str) -> str:
         return self._cluster.store_folder(node)
 
-    def server_order(self, node: str, name_servers: Sequence[str]) -> Order:
+    def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
         cluster = self._cluster
         if node in cluster.shape.name_servers:
             role = "name-server"
@@ -58,9 +58,9 @@ class OwnProcesses:
             role = "broker"
             config = cluster.broker_config(cluster.shape.broker(node), name_servers)
             known = node_config.BROKER_PROPERTIES
-        path = f"{self._places[node].folder}/{role}.properties"
+        path = f"{self._machines[node].folder}/{role}.properties"
         tls, tls_files = self._tls(node)
-        order = self._interpreter.order(
+        launch_spec = self._interpreter.launch_spec(
             "staticfire.system_under_test",
             role,
             "-c",
@@ -69,7 +69,7 @@ class OwnProcesses:
             files={path: _properties(config, known).encode(), **tls_files},
         )
         kept = cluster.account_files(node) if role == "broker" else {}
-        return replace(order, kept=kept, serving=cluster.serving(node))
+        return replace(launch_spec, kept=kept, serving=cluster.serving(node))
 
     def _tls(self, node: str) -> tuple[tuple[str, ...], Mapping[str, bytes]]:
         """Options and files of a server."""
@@ -83,8 +83,10 @@ class OwnProcesses:
     def ask_anew(self, node: str) -> None:
         self._cluster.asks_anew[node] = None
 
-    def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
-        return self._clients.order(node, name_servers)
+    def client_launch_spec(
+        self, node: str, name_servers: Sequence[str]
+    ) -> tuple[LaunchSpec, Configuration]:
+        return self._clients.launch_spec(node, name_servers)
 
 
 def _properties(config: Any, known: Mapping[str, node_config.Property]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from staticfire.harness.clients.configuration import Configuration
-from staticfire.harness.machines.machine import Order
+from staticfire.harness.machines.machine import LaunchSpec
 
 
 class Target(Protocol):
@@ -16,7 +16,7 @@ class Target(Protocol):
         """`host:port` of a name server or broker."""
         ...
 
-    def server_order(self, node: str, name_servers: Sequence[str]) -> Order:
+    def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
         """How to start a name server or broker; a broker registers with these name servers (nodes)."""
         ...
 
@@ -24,7 +24,9 @@ class Target(Protocol):
         """The consumer is told at its next start what its workload calls `changed`."""
         ...
 
-    def client_order(self, node: str, name_servers: Sequence[str]) -> tuple[Order, Configuration]:
+    def client_launch_spec(
+        self, node: str, name_servers: Sequence[str]
+    ) -> tuple[LaunchSpec, Configuration]:
         """How to start a client, and what it is told first."""
         ...
 

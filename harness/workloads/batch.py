@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
-from staticfire.harness.workloads.membership import Membership, plain
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain
 from staticfire.harness.workloads.workload import Workload
 
 CONSUME_BATCH = 8  # messages
 
 
-def member(campaign: Campaign, number: int) -> Membership:
+def member(campaign: Campaign, number: int) -> ConsumerSpec:
     return replace(plain(campaign, number), consume_batch=CONSUME_BATCH)
 
 

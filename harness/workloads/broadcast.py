@@ -8,11 +8,11 @@ from dataclasses import replace
 from staticfire.checkers.model.history import Op
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
-from staticfire.harness.workloads.membership import BROADCASTING, Membership, plain
+from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec, plain
 from staticfire.harness.workloads.workload import Workload
 
 
-def member(campaign: Campaign, number: int) -> Membership:
+def member(campaign: Campaign, number: int) -> ConsumerSpec:
     return replace(plain(campaign, number), model=BROADCASTING)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.many_sends import ManySends
-from staticfire.harness.workloads.membership import Membership, plain
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain
 from staticfire.harness.workloads.workload import Workload
 
 AT_ONCE = 500  # messages of a pull, and of a call of the listener
@@ -14,7 +14,7 @@ WIDER = 4  # times as many queues in the topic to which is forwarded
 QUEUES_MAX = 64
 
 
-def member(campaign: Campaign, number: int) -> Membership:
+def member(campaign: Campaign, number: int) -> ConsumerSpec:
     """The last ones forward, or consume what was forwarded, as the campaign says."""
     told = replace(
         plain(campaign, number), pull_batch=AT_ONCE, consume_batch=AT_ONCE, condensed=True

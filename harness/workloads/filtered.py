@@ -9,7 +9,7 @@ from typing import Any
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
-from staticfire.harness.workloads.membership import SQL92, Membership, plain, tags_of
+from staticfire.harness.workloads.consumer_spec import SQL92, ConsumerSpec, plain, tags_of
 from staticfire.harness.workloads.workload import Workload
 
 # "Aa" and "BB" have the same hash in Java, by which brokers compare tags.
@@ -37,19 +37,19 @@ class TaggedSends(KeyedSends):
             message |= {"tag": tag, "properties": {WEIGHT: str(WEIGHT_OF_TAG[tag])}}
 
 
-def member(campaign: Campaign, number: int) -> Membership:
+def member(campaign: Campaign, number: int) -> ConsumerSpec:
     """Every other consumer is in a group that filters by SQL92."""
     if campaign.expressions:
         return plain(campaign, number)
     if number % 2:
-        return Membership(
+        return ConsumerSpec(
             group=f"{campaign.group}-sql",
             topic=campaign.topic,
             expression=f"{WEIGHT} BETWEEN 2 AND 4 AND TAGS IS NOT NULL",
             language=SQL92,
             wanted_tags=("green", "blue", "Aa"),
         )
-    return Membership(
+    return ConsumerSpec(
         group=campaign.group,
         topic=campaign.topic,
         expression="red || Aa",
@@ -57,7 +57,7 @@ def member(campaign: Campaign, number: int) -> Membership:
     )
 
 
-def changed(campaign: Campaign, number: int) -> Membership:
+def changed(campaign: Campaign, number: int) -> ConsumerSpec:
     """Each group still wants something of what it wanted before."""
     told = member(campaign, number)
     if told.language == SQL92:

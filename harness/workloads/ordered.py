@@ -8,7 +8,7 @@ from typing import Any
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
-from staticfire.harness.workloads.membership import Membership, plain
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain
 from staticfire.harness.workloads.workload import Workload
 
 KEYS_OF_A_CLIENT = 4
@@ -34,7 +34,7 @@ class OrderedSends(KeyedSends):
             message["sharding_key"] = f"client-{process % self._clients}-{number}"
 
 
-def member(campaign: Campaign, number: int) -> Membership:
+def member(campaign: Campaign, number: int) -> ConsumerSpec:
     return replace(plain(campaign, number), orderly=True, consume_batch=4)
 
 

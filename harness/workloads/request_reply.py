@@ -8,7 +8,7 @@ from typing import Any
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
-from staticfire.harness.workloads.membership import Membership, plain
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain
 from staticfire.harness.workloads.workload import Workload
 
 TIMEOUT_S = 5.0
@@ -24,7 +24,7 @@ class Requests(KeyedSends):
         message["timeout_s"] = TIMEOUT_S
 
 
-def member(campaign: Campaign, number: int) -> Membership:
+def member(campaign: Campaign, number: int) -> ConsumerSpec:
     return replace(plain(campaign, number), replies=True, consume_batch=1)
 
 

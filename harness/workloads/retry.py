@@ -11,7 +11,7 @@ from staticfire.checkers.model.history import Op
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
-from staticfire.harness.workloads.membership import Membership, plain
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain
 from staticfire.harness.workloads.workload import Workload
 
 FAILS = "fails"  # a property: for how many deliveries of the message the listener is to fail
@@ -34,7 +34,7 @@ class FailingSends(KeyedSends):
             message |= {"properties": {FAILS: str(times)}, "tag": f"fails-{times}"}
 
 
-def member(campaign: Campaign, number: int) -> Membership:
+def member(campaign: Campaign, number: int) -> ConsumerSpec:
     told = plain(campaign, number)
     return replace(told, consume_batch=1, sends_back=True, retries_max=RETRIES_MAX)
 

@@ -11,7 +11,7 @@ from staticfire.checkers.model.history import Op
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.consumer_kinds import LITE_PULL_ASSIGN, PUSH
 from staticfire.harness.generators.interpreter import Generator
-from staticfire.harness.workloads.membership import Membership, plain, tags_of
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain, tags_of
 
 Awaits = Callable[[Sequence[Op], int], str | None]
 
@@ -45,8 +45,8 @@ class Workload:
     name: str
     summary: str
     generator: Callable[[Random, Campaign], Generator]
-    membership: Callable[[Campaign, int], Membership] = plain
-    changed: Callable[[Campaign, int], Membership] | None = None
+    membership: Callable[[Campaign, int], ConsumerSpec] = plain
+    changed: Callable[[Campaign, int], ConsumerSpec] | None = None
     awaits: Awaits = awaits_nothing
     settle_s: float = 60.0
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Workload:
     needs_listener: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict)
 
-    def member(self, campaign: Campaign, number: int) -> Membership:
+    def member(self, campaign: Campaign, number: int) -> ConsumerSpec:
         """What the consumer with this number is told; what the campaign says of it comes first."""
         told = self._settled(campaign, number, self.membership)
         if campaign.consumer_topics:
@@ -69,15 +69,15 @@ class Workload:
             told = replace(told, expression=expression, wanted_tags=tags_of(expression))
         return told
 
-    def member_changed(self, campaign: Campaign, number: int) -> Membership:
+    def member_changed(self, campaign: Campaign, number: int) -> ConsumerSpec:
         """The same when the fault `filter-change` has struck; expressions of the campaign stay."""
         if self.changed is None or campaign.expressions:
             return self.member(campaign, number)
         return self._settled(campaign, number, self.changed)
 
     def _settled(
-        self, campaign: Campaign, number: int, membership: Callable[[Campaign, int], Membership]
-    ) -> Membership:
+        self, campaign: Campaign, number: int, membership: Callable[[Campaign, int], ConsumerSpec]
+    ) -> ConsumerSpec:
         """With what holds for all members of a campaign."""
         told = membership(campaign, number)
         alike = [
@@ -98,6 +98,6 @@ class Workload:
             return "a consumer that is assigned queues gets all that they hold"
         return None
 
-    def members(self, campaign: Campaign) -> list[Membership]:
+    def members(self, campaign: Campaign) -> list[ConsumerSpec]:
         """What each consumer is told, in order."""
         return [self.member(campaign, number) for number in range(campaign.consumers)]

@@ -15,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 
 from staticfire.checkers.engine.engine import (
-    FirstLook,
-    SecondLook,
+    ExactPass,
+    ScreeningPass,
     conclude,
     first_look,
     gathered,
@@ -70,8 +70,8 @@ class Question:
 class Look:
     """The first look at a partition, and the rows that checkers read which are no kernels."""
 
-    first: FirstLook
-    own: SecondLook  # of the suspects of this partition
+    first: ScreeningPass
+    own: ExactPass  # of the suspects of this partition
     rows: Asked
 
 
@@ -94,9 +94,9 @@ def judge_runs(
         for number in range(len(runs))
     ]
     again = [
-        (partition, foreign, look.first.suspects)
+        (partition, foreign, look.first.candidates)
         for partition, look in zip(partitions, looks, strict=True)
-        if len(foreign := _foreign(firsts[partition.run].suspects, look.first.suspects))
+        if len(foreign := _foreign(firsts[partition.run].candidates, look.first.candidates))
     ]
     found = engine.map(
         "second look",
@@ -152,14 +152,14 @@ def look_at(questions: Sequence[Question], partition: Partition) -> Look:
     first = first_look(columns, context, kernels)
     return Look(
         first=first,
-        own=second_look(columns, first.suspects, first.suspects, context, kernels),
+        own=second_look(columns, first.candidates, first.candidates, context, kernels),
         rows=rows_asked_for(columns, context, others),
     )
 
 
 def look_again(
     questions: Sequence[Question], item: tuple[Partition, Ints, Ints]
-) -> SecondLook | None:
+) -> ExactPass | None:
     """The second pass over a partition, given the suspects of others and its own: what is there of them all.
 
     None: nothing of others. Only the column of messages is read, unless some are there. Raises HistoryError, OSError.
@@ -210,16 +210,16 @@ def _holds(history: ColumnarHistory, part: Part, messages: Ints) -> bool:
     return bool(np.any(is_among(found, messages)))
 
 
-def _foreign(suspects: Ints, own: Ints) -> Ints:
-    return np.setdiff1d(suspects, own, assume_unique=True)
+def _foreign(candidates: Ints, own: Ints) -> Ints:
+    return np.setdiff1d(candidates, own, assume_unique=True)
 
 
 def _concluded(
     run: RunInput,
     question: Question,
-    first: FirstLook,
+    first: ScreeningPass,
     read: Read,
-    seconds: Sequence[SecondLook],
+    seconds: Sequence[ExactPass],
 ) -> RunVerdict:
     context, kernels, _ = _asked(question)
     names = run.manifest.dictionaries.names()

@@ -29,7 +29,7 @@ ROWS_A_PART = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RawPiece:
+class RawChunk:
     """One raw part that is to be cut."""
 
     source: Path
@@ -49,7 +49,7 @@ def lay_out(source: Path, target: Path, engine: Engine) -> Manifest:
     (target / MANIFEST).unlink(missing_ok=True)
     (target / "ops").mkdir(parents=True, exist_ok=True)
     pieces = [
-        RawPiece(source=source.absolute(), target=target.absolute(), number=number, part=part)
+        RawChunk(source=source.absolute(), target=target.absolute(), number=number, part=part)
         for number, part in enumerate(manifest.touches)
     ]
     written = engine.map("layout", cut_by_queue, pieces, [part.rows for part in manifest.touches])
@@ -62,7 +62,7 @@ def lay_out(source: Path, target: Path, engine: Engine) -> Manifest:
     return done
 
 
-def cut_by_queue(piece: RawPiece) -> list[Part]:
+def cut_by_queue(piece: RawChunk) -> list[Part]:
     """Write what a raw part holds of each queue. Raises HistoryError, OSError.
 
     A few rows at a time are put into the order of queues: memory that was used before is used again, and is near.

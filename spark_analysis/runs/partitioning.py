@@ -28,7 +28,7 @@ from staticfire.checkers.formats.chunks.work_units import (
     PARTITION_ROWS,
     PIECES,
     WHOLE_ROWS,
-    Portion,
+    WorkUnit,
     is_long,
     together,
     whole,
@@ -49,7 +49,7 @@ class Partition:
     """Some whole queues of one run, or a piece of one."""
 
     run: int
-    portion: Portion
+    portion: WorkUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ def _orderly(run: RunInput) -> list[int]:
     return orderly_groups(run.manifest.dictionaries.names(), run.facts)
 
 
-def _cut(partition: Partition, surveys: list[Survey] | None, run: RunInput) -> list[Portion]:
+def _cut(partition: Partition, surveys: list[Survey] | None, run: RunInput) -> list[WorkUnit]:
     if surveys is None:
         return [partition.portion]
     history, parts = ColumnarHistory(run.history), partition.portion.parts
@@ -151,7 +151,7 @@ def memory_bound_bytes(
     return sum(BASE_BYTES + observed + size for size in largest)
 
 
-def _bytes_of(portion: Portion) -> int:
+def _bytes_of(portion: WorkUnit) -> int:
     """What a portion needs while it is judged. Parts are read as a whole, one after the other, also for a piece."""
     read = 0 if portion.piece is None else max((part.rows for part in portion.parts), default=0)
     return BYTES_A_ROW * portion.rows + BYTES_A_ROW_READ * read

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from staticfire.checkers.model.message_contents import CONTENTS, digest_of_properties
-from staticfire.spark_analysis.synthesis.story import RECORD_BYTES, WALL_EPOCH_MS, Story, StoryPlant
+from staticfire.spark_analysis.synthesis.scenario import (
+    RECORD_BYTES,
+    WALL_EPOCH_MS,
+    Scenario,
+    StoryPlant,
+)
 
 PROPERTIES = {"colour": "red"}
 SENT: Mapping[str, Any] = {"tag": "x", "properties": PROPERTIES, "id": 77}
@@ -15,15 +20,15 @@ HOUR_MS = 3_600_000
 RETRY_MS = 11_000  # after the send, when a retry that is given out at 12 s is stored
 
 
-def _given(story: Story) -> list[Any]:
+def _given(scenario: Scenario) -> list[Any]:
     """The contents of a message that was sent at 0 s. The wall clock began with the run (`WALL_EPOCH_MS`)."""
-    sent_ms = WALL_EPOCH_MS + story.ns(0) // NS_PER_MS
+    sent_ms = WALL_EPOCH_MS + scenario.ns(0) // NS_PER_MS
     return [77, "x", digest_of_properties(PROPERTIES), sent_ms, sent_ms + 5, 100, None]
 
 
-def _changed(story: Story, name: str, value: Any) -> list[Any]:
+def _changed(scenario: Scenario, name: str, value: Any) -> list[Any]:
     """The contents that were sent, but for one; of a time, `value` says by how much it is wrong."""
-    contents, place = _given(story), CONTENTS.index(name)
+    contents, place = _given(scenario), CONTENTS.index(name)
     contents[place] = contents[place] + value if name.endswith("_ms") else value
     return contents
 
@@ -31,11 +36,11 @@ def _changed(story: Story, name: str, value: Any) -> list[Any]:
 def _delivered(anomaly: str, name: str, value: Any) -> StoryPlant:
     """The only delivery of a message does not hold what was sent."""
 
-    def plant(story: Story, _sets: int) -> None:
-        key = story.send(0, **SENT)
-        story.consume(1, key, 0, contents=_changed(story, name, value))
-        story.drained(2)
-        story.tell(anomaly, key, 0)
+    def plant(scenario: Scenario, _sets: int) -> None:
+        key = scenario.send(0, **SENT)
+        scenario.consume(1, key, 0, contents=_changed(scenario, name, value))
+        scenario.drained(2)
+        scenario.tell(anomaly, key, 0)
 
     return plant
 
@@ -43,64 +48,69 @@ def _delivered(anomaly: str, name: str, value: Any) -> StoryPlant:
 def _delivered_again(anomaly: str, name: str, value: Any) -> StoryPlant:
     """The listener fails, and the same record comes again with another time."""
 
-    def plant(story: Story, _sets: int) -> None:
-        key = story.send(0, **SENT)
-        story.consume(1, key, 0, "info", contents=_given(story))
-        story.consume(2, key, 0, contents=_changed(story, name, value))
-        story.drained(3)
-        story.tell(anomaly, key, 0)
-        story.tell_again(key)
+    def plant(scenario: Scenario, _sets: int) -> None:
+        key = scenario.send(0, **SENT)
+        scenario.consume(1, key, 0, "info", contents=_given(scenario))
+        scenario.consume(2, key, 0, contents=_changed(scenario, name, value))
+        scenario.drained(3)
+        scenario.tell(anomaly, key, 0)
+        scenario.tell_again(key)
 
     return plant
 
 
-def _origin_changed(story: Story, _sets: int) -> None:
+def _origin_changed(scenario: Scenario, _sets: int) -> None:
     """A retry names a message that was never delivered as its original."""
-    story.facts["retries_max"] = {story.group: 2}
-    key = story.send(0, **SENT)
-    story.consume(1, key, 0, "info", contents=_given(story))
-    other = _changed(story, "origin", 7 * RECORD_BYTES)
+    scenario.facts["retries_max"] = {scenario.group: 2}
+    key = scenario.send(0, **SENT)
+    scenario.consume(1, key, 0, "info", contents=_given(scenario))
+    other = _changed(scenario, "origin", 7 * RECORD_BYTES)
     other[CONTENTS.index("stored_ms")] += RETRY_MS
-    story.consume(12, key, 0, topic=story.retry_topic, tries=1, contents=other)
-    story.drained(20)
-    story.tell_again(key)
-    story.tell("origin_changed", key, 0, topic=story.retry_topic)
+    scenario.consume(12, key, 0, topic=scenario.retry_topic, tries=1, contents=other)
+    scenario.drained(20)
+    scenario.tell_again(key)
+    scenario.tell("origin_changed", key, 0, topic=scenario.retry_topic)
 
 
-def _unreadable_topic(story: Story, _sets: int) -> None:
+def _unreadable_topic(scenario: Scenario, _sets: int) -> None:
     """The broker refuses to give out the dead letters of a group."""
-    key = story.send(0)
-    story.consume(1, key, 0)
-    story.drained(2)
-    value = {"group": story.group, "topic": story.dead_topic, "broker": story.broker, "queue": 0}
-    story.op(3, "fail", "try_read", value, error="NO_PERMISSION")
-    story.tell_of_run(
-        "unreadable_topic", group=story.group, topic=story.dead_topic, broker=story.broker
+    key = scenario.send(0)
+    scenario.consume(1, key, 0)
+    scenario.drained(2)
+    value = {
+        "group": scenario.group,
+        "topic": scenario.dead_topic,
+        "broker": scenario.broker,
+        "queue": 0,
+    }
+    scenario.op(3, "fail", "try_read", value, error="NO_PERMISSION")
+    scenario.tell_of_run(
+        "unreadable_topic", group=scenario.group, topic=scenario.dead_topic, broker=scenario.broker
     )
 
 
-def _wrong_refusal(story: Story, _sets: int) -> None:
+def _wrong_refusal(scenario: Scenario, _sets: int) -> None:
     """The broker refuses properties that are too long as if it did not know the topic."""
-    key = story.send(0)
-    story.consume(1, key, 0)
-    story.drained(2)
-    value = {"topic": story.topic, "key": key, "illegal": "properties", "code": 17}
-    story.op(3, "ok", "refused", {**value, "broker": story.broker})
-    story.tell_of_run("wrong_refusal", key=key, topic=story.topic, broker=story.broker)
+    key = scenario.send(0)
+    scenario.consume(1, key, 0)
+    scenario.drained(2)
+    value = {"topic": scenario.topic, "key": key, "illegal": "properties", "code": 17}
+    scenario.op(3, "ok", "refused", {**value, "broker": scenario.broker})
+    scenario.tell_of_run("wrong_refusal", key=key, topic=scenario.topic, broker=scenario.broker)
 
 
-def _route_mismatch(story: Story, _sets: int) -> None:
+def _route_mismatch(scenario: Scenario, _sets: int) -> None:
     """A name server has missed that the topic has more queues now."""
-    story.observe(
+    scenario.observe(
         0,
         "topic_route",
-        node=f"{story.name}-name-server",
-        broker_name=story.broker,
-        topic=story.topic,
+        node=f"{scenario.name}-name-server",
+        broker_name=scenario.broker,
+        topic=scenario.topic,
         route=[4, 4, 6],
         master=[8, 8, 6],
     )
-    story.tell_of_run("route_mismatch", topic=story.topic, broker=story.broker)
+    scenario.tell_of_run("route_mismatch", topic=scenario.topic, broker=scenario.broker)
 
 
 CONTENTS_PLANTS: Mapping[str, StoryPlant] = {

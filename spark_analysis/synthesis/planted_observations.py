@@ -9,51 +9,51 @@ from collections.abc import Mapping
 from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.spark_analysis.synthesis.story import RECORD_BYTES, Story, StoryPlant
+from staticfire.spark_analysis.synthesis.scenario import RECORD_BYTES, Scenario, StoryPlant
 
 ENTRIES = 3  # messages that a broker had when the harness looked into its files
 
 
-def _own_broker(story: Story, nodes: int = 1) -> tuple[str, ...]:
+def _own_broker(scenario: Scenario, nodes: int = 1) -> tuple[str, ...]:
     """A broker that serves; returns its nodes, the master first."""
-    story.broker = f"{story.name}-broker"
-    names = tuple(f"{story.broker}-{number}" for number in range(nodes))
-    story.facts["brokers"] = {story.broker: names}
-    story.op(0.5, "ok", "probe", {"broker": story.broker})
+    scenario.broker = f"{scenario.name}-broker"
+    names = tuple(f"{scenario.broker}-{number}" for number in range(nodes))
+    scenario.facts["brokers"] = {scenario.broker: names}
+    scenario.op(0.5, "ok", "probe", {"broker": scenario.broker})
     return names
 
 
 def _acknowledged(
-    story: Story, at_s: float, key: str, *holders: str, status: str = "SEND_OK"
+    scenario: Scenario, at_s: float, key: str, *holders: str, status: str = "SEND_OK"
 ) -> None:
     """Who held a message when its status had arrived."""
     seen = {"key": key, "durable_on": [], "cached_on": list(holders), "unobserved": []}
-    where = {"broker_name": story.broker, "end_offset": 1 if holders else None}
-    story.observe(at_s, "ack_durability", **seen, **where, status=status)
+    where = {"broker_name": scenario.broker, "end_offset": 1 if holders else None}
+    scenario.observe(at_s, "ack_durability", **seen, **where, status=status)
 
 
-def _acked_not_durable(story: Story, _sets: int) -> None:
+def _acked_not_durable(scenario: Scenario, _sets: int) -> None:
     """The first is held by its master, the second by no node."""
-    [node] = _own_broker(story)
-    keys = [story.send(0), story.send(0.1)]
-    _acknowledged(story, 0.05, keys[0], node)
-    _acknowledged(story, 0.15, keys[1])
+    [node] = _own_broker(scenario)
+    keys = [scenario.send(0), scenario.send(0.1)]
+    _acknowledged(scenario, 0.05, keys[0], node)
+    _acknowledged(scenario, 0.15, keys[1])
     for place, key in enumerate(keys):
-        story.consume(1 + place, key, place)
-    story.drained(3)
-    story.tell("acked_not_durable", keys[1], 1, in_group=False)
+        scenario.consume(1 + place, key, place)
+    scenario.drained(3)
+    scenario.tell("acked_not_durable", keys[1], 1, in_group=False)
 
 
-def _weak_though_safe(story: Story, _sets: int) -> None:
+def _weak_though_safe(scenario: Scenario, _sets: int) -> None:
     """Its flush is said to be late, and all that is promised is there."""
-    [node] = _own_broker(story)
-    keys = [story.send(0), story.send(0.1, "info", status="FLUSH_DISK_TIMEOUT")]
+    [node] = _own_broker(scenario)
+    keys = [scenario.send(0), scenario.send(0.1, "info", status="FLUSH_DISK_TIMEOUT")]
     statuses = ("SEND_OK", "FLUSH_DISK_TIMEOUT")
     for place, (key, status) in enumerate(zip(keys, statuses, strict=True)):
-        _acknowledged(story, 0.05 + place / 10, key, node, status=status)
-        story.consume(1 + place, key, place)
-    story.drained(3)
-    story.tell("weak_though_safe", keys[1], 1, in_group=False)
+        _acknowledged(scenario, 0.05 + place / 10, key, node, status=status)
+        scenario.consume(1 + place, key, place)
+    scenario.drained(3)
+    scenario.tell("weak_though_safe", keys[1], 1, in_group=False)
 
 
 _HELD = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 1 << 26}
@@ -65,12 +65,12 @@ def _leak(anomaly: str, name: str, grown: int) -> StoryPlant:
 
 
 def _leaked(anomaly: str, after: Mapping[str, object]) -> StoryPlant:
-    def plant(story: Story, _sets: int) -> None:
-        [node] = _own_broker(story)
+    def plant(scenario: Scenario, _sets: int) -> None:
+        [node] = _own_broker(scenario)
         seen = {"node": node, "acknowledged": 0, **_HELD, "tables": {"heldPulls": 0}}
-        story.observe(0, "resources", **seen, when="begin")
-        story.observe(3, "resources", **{**seen, **after}, when="end")
-        story.tell_of_run(anomaly)
+        scenario.observe(0, "resources", **seen, when="begin")
+        scenario.observe(3, "resources", **{**seen, **after}, when="end")
+        scenario.tell_of_run(anomaly)
 
     return plant
 
@@ -78,12 +78,12 @@ def _leaked(anomaly: str, after: Mapping[str, object]) -> StoryPlant:
 def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> StoryPlant:
     """After the run the logs of a master that has 8000 bytes and of its slave are compared."""
 
-    def plant(story: Story, _sets: int) -> None:
-        master, slave = _own_broker(story, 2)
-        story.observe(
+    def plant(scenario: Scenario, _sets: int) -> None:
+        master, slave = _own_broker(scenario, 2)
+        scenario.observe(
             1,
             "replica",
-            broker_name=story.broker,
+            broker_name=scenario.broker,
             master=master,
             slave=slave,
             master_end=8000,
@@ -91,7 +91,7 @@ def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> Stor
             first_difference=first_difference,
         )
         at = 8000 if first_difference is None else first_difference
-        story.tell_of_run(anomaly, broker=story.broker, physical_offset=at)
+        scenario.tell_of_run(anomaly, broker=scenario.broker, physical_offset=at)
 
     return plant
 
@@ -99,83 +99,83 @@ def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> Stor
 def _queue_entries(anomaly: str, field: str, count: str) -> StoryPlant:
     """The harness looks into the files of a broker: one entry is not as it should be."""
 
-    def plant(story: Story, _sets: int) -> None:
-        [node] = _own_broker(story)
+    def plant(scenario: Scenario, _sets: int) -> None:
+        [node] = _own_broker(scenario)
         seen: dict[str, Any] = {"hole_at": [], "wrong_at": [], "holes": 0, "wrong": 0, "missing": 0}
         seen |= {count: 1}
         if field:
-            seen[field] = [[story.topic, 0, 1]]
-            story.tell(anomaly, None, 1, in_group=False, in_log=False)
+            seen[field] = [[scenario.topic, 0, 1]]
+            scenario.tell(anomaly, None, 1, in_group=False, in_log=False)
         else:
-            story.tell_of_run(anomaly, broker=story.broker)
-        where = {"broker_name": story.broker, "node": node, "entries": ENTRIES}
-        story.observe(1, "queue_entries", **where, **seen)
+            scenario.tell_of_run(anomaly, broker=scenario.broker)
+        where = {"broker_name": scenario.broker, "node": node, "entries": ENTRIES}
+        scenario.observe(1, "queue_entries", **where, **seen)
 
     return plant
 
 
-def _read_beyond_recovery(story: Story, _sets: int) -> None:
+def _read_beyond_recovery(scenario: Scenario, _sets: int) -> None:
     """The log ended after the first message when it was recovered, and the second is read all the same."""
-    [node] = _own_broker(story)
-    keys = [story.send(0), story.send(0.1)]
-    story.consume(1, keys[0], 0)
-    story.observe(2, "recovery", node=node, end_offset=RECORD_BYTES)
-    story.consume(60, keys[1], 1)
-    story.drained(61)
-    story.tell("read_beyond_recovery", keys[1], 1)
+    [node] = _own_broker(scenario)
+    keys = [scenario.send(0), scenario.send(0.1)]
+    scenario.consume(1, keys[0], 0)
+    scenario.observe(2, "recovery", node=node, end_offset=RECORD_BYTES)
+    scenario.consume(60, keys[1], 1)
+    scenario.drained(61)
+    scenario.tell("read_beyond_recovery", keys[1], 1)
 
 
-def _routes(story: Story, named: bool, up: bool, for_s: float, number: str = "0") -> None:
+def _routes(scenario: Scenario, named: bool, up: bool, for_s: float, number: str = "0") -> None:
     """What the name server of this story says of the broker of this story, for so long."""
-    [node] = _own_broker(story)
+    [node] = _own_broker(scenario)
     for at_s in (0.0, for_s):
-        story.observe(
+        scenario.observe(
             at_s,
             "route",
-            node=f"{story.name}-name-server",
-            brokers={story.broker: {number: node}} if named else {},
+            node=f"{scenario.name}-name-server",
+            brokers={scenario.broker: {number: node}} if named else {},
             up=[node] if up else [],
         )
 
 
-def _wrong_route(story: Story, _sets: int) -> None:
+def _wrong_route(scenario: Scenario, _sets: int) -> None:
     """The master is called the first slave."""
-    _routes(story, named=True, up=True, for_s=1, number="1")
-    story.tell_of_run("wrong_route", broker=story.broker)
+    _routes(scenario, named=True, up=True, for_s=1, number="1")
+    scenario.tell_of_run("wrong_route", broker=scenario.broker)
 
 
-def _ghost_route(story: Story, _sets: int) -> None:
-    _routes(story, named=True, up=False, for_s=160)
-    story.tell_of_run("ghost_route")
+def _ghost_route(scenario: Scenario, _sets: int) -> None:
+    _routes(scenario, named=True, up=False, for_s=160)
+    scenario.tell_of_run("ghost_route")
 
 
-def _missing_route(story: Story, _sets: int) -> None:
-    _routes(story, named=False, up=True, for_s=60)
-    story.tell_of_run("missing_route")
+def _missing_route(scenario: Scenario, _sets: int) -> None:
+    _routes(scenario, named=False, up=True, for_s=60)
+    scenario.tell_of_run("missing_route")
 
 
-def _slow_switch(story: Story, _sets: int) -> None:
+def _slow_switch(scenario: Scenario, _sets: int) -> None:
     """One of two name servers is broken when a consumer starts, and it has no queue for long."""
-    servers = [f"{story.name}-name-server-{number}" for number in range(2)]
+    servers = [f"{scenario.name}-name-server-{number}" for number in range(2)]
     for server in servers:
-        story.observe(0, "route", node=server, brokers={}, up=[])
-    story.faults.append(
+        scenario.observe(0, "route", node=server, brokers={}, up=[])
+    scenario.faults.append(
         FaultFacts(
-            fault_id=story.name,
+            fault_id=scenario.name,
             kind="name_server_freeze",
             targets=(servers[0],),
-            fired_ns=story.ns(0.5),
-            bitten_ns=story.ns(0.5),
-            healed_ns=story.ns(20),
+            fired_ns=scenario.ns(0.5),
+            bitten_ns=scenario.ns(0.5),
+            healed_ns=scenario.ns(20),
         )
     )
-    key = story.send(0)
-    story.opened(1, 0)
-    story.to_group(15, "assign", "queues", [[story.broker, 0]])
-    story.consume(16, key, 0)
-    story.drained(17)
-    story.op(18, "ok", "probe", {"broker": story.broker})
-    story.tell_of_run("slow_switch")
+    key = scenario.send(0)
+    scenario.opened(1, 0)
+    scenario.to_group(15, "assign", "queues", [[scenario.broker, 0]])
+    scenario.consume(16, key, 0)
+    scenario.drained(17)
+    scenario.op(18, "ok", "probe", {"broker": scenario.broker})
+    scenario.tell_of_run("slow_switch")
 
 
 OBSERVED_PLANTS: Mapping[str, StoryPlant] = {

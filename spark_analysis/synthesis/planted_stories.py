@@ -15,7 +15,7 @@ from staticfire.spark_analysis.synthesis.planted_forwarding import FORWARDING_PL
 from staticfire.spark_analysis.synthesis.planted_observations import OBSERVED_PLANTS, SWITCH_PLANTS
 from staticfire.spark_analysis.synthesis.planted_ownership import OWNERSHIP_PLANTS
 from staticfire.spark_analysis.synthesis.planted_txns import TXN_PLANTS
-from staticfire.spark_analysis.synthesis.story import Story, StoryPlant
+from staticfire.spark_analysis.synthesis.scenario import Scenario, StoryPlant
 
 LADDER_MS = (1000, 5000, 10_000, 30_000, 60_000)  # RocketMQ: messageDelayLevel, the first steps
 RETRIES_MAX = 2
@@ -23,399 +23,404 @@ CHECK_AFTER_S, CHECK_MAX = 6.0, 15  # RocketMQ: transactionTimeOut, transactionC
 CONSUME_TIMEOUT_S = 900.0
 
 
-def _unwanted(story: Story, _sets: int) -> None:
+def _unwanted(scenario: Scenario, _sets: int) -> None:
     """A group that asks for red gets blue."""
-    red, blue = story.send(0, tag="red"), story.send(0.1, tag="blue")
-    story.consume(1, red, 0)
-    story.consume(2, blue, 1)
-    story.facts["wanted_tags"] = {story.group: ("red",)}
-    story.drained(3)
-    story.tell("unwanted_delivery", blue, 1)
+    red, blue = scenario.send(0, tag="red"), scenario.send(0.1, tag="blue")
+    scenario.consume(1, red, 0)
+    scenario.consume(2, blue, 1)
+    scenario.facts["wanted_tags"] = {scenario.group: ("red",)}
+    scenario.drained(3)
+    scenario.tell("unwanted_delivery", blue, 1)
 
 
 def _delayed(at_s: float, anomaly: str) -> StoryPlant:
-    def plant(story: Story, _sets: int) -> None:
-        key = story.send(0, delay_level=2, delay_ms=LADDER_MS[1])
-        story.consume(at_s, key, 0)
-        story.drained(at_s + 1)
-        story.tell(anomaly, key, 0)
+    def plant(scenario: Scenario, _sets: int) -> None:
+        key = scenario.send(0, delay_level=2, delay_ms=LADDER_MS[1])
+        scenario.consume(at_s, key, 0)
+        scenario.drained(at_s + 1)
+        scenario.tell(anomaly, key, 0)
 
     return plant
 
 
-def _retried(story: Story) -> str:
+def _retried(scenario: Scenario) -> str:
     """A message for which a listener has failed."""
-    story.facts["retries_max"] = {story.group: RETRIES_MAX}
-    key = story.send(0)
-    story.consume(1, key, 0, "info")
+    scenario.facts["retries_max"] = {scenario.group: RETRIES_MAX}
+    key = scenario.send(0)
+    scenario.consume(1, key, 0, "info")
     return key
 
 
-def _come_again(story: Story, key: str, *tries: tuple[int, float], end: bool = True) -> None:
+def _come_again(scenario: Scenario, key: str, *tries: tuple[int, float], end: bool = True) -> None:
     """Retries, at these times; at the last the listener succeeds."""
     for place, (number, at_s) in enumerate(tries):
         type_: OpType = "ok" if end and place == len(tries) - 1 else "info"
-        story.consume(at_s, key, place, type_, topic=story.retry_topic, tries=number)
+        scenario.consume(at_s, key, place, type_, topic=scenario.retry_topic, tries=number)
 
 
-def _retry_unprovoked(story: Story, _sets: int) -> None:
+def _retry_unprovoked(scenario: Scenario, _sets: int) -> None:
     """The second retry comes, and there was no first."""
-    key = _retried(story)
-    _come_again(story, key, (2, 60))
-    story.drained(70)
-    story.tell("retry_unprovoked", key, 0, topic=story.retry_topic)
-    story.tell_again(key)
+    key = _retried(scenario)
+    _come_again(scenario, key, (2, 60))
+    scenario.drained(70)
+    scenario.tell("retry_unprovoked", key, 0, topic=scenario.retry_topic)
+    scenario.tell_again(key)
 
 
-def _retry_early(story: Story, _sets: int) -> None:
-    key = _retried(story)
-    _come_again(story, key, (1, 8))
-    story.drained(70)
-    story.tell_again(key)
-    story.tell("retry_early", key, 0, topic=story.retry_topic)
+def _retry_early(scenario: Scenario, _sets: int) -> None:
+    key = _retried(scenario)
+    _come_again(scenario, key, (1, 8))
+    scenario.drained(70)
+    scenario.tell_again(key)
+    scenario.tell("retry_early", key, 0, topic=scenario.retry_topic)
 
 
-def _retried_too_often(story: Story, _sets: int) -> None:
-    key = _retried(story)
-    _come_again(story, key, (1, 12), (2, 50), (3, 120))
-    story.drained(130)
-    story.tell_again(key)
-    story.tell("retried_too_often", key, 2, topic=story.retry_topic)
+def _retried_too_often(scenario: Scenario, _sets: int) -> None:
+    key = _retried(scenario)
+    _come_again(scenario, key, (1, 12), (2, 50), (3, 120))
+    scenario.drained(130)
+    scenario.tell_again(key)
+    scenario.tell("retried_too_often", key, 2, topic=scenario.retry_topic)
 
 
-def _dead_too_early(story: Story, _sets: int) -> None:
-    key = _retried(story)
-    _come_again(story, key, (1, 12), end=False)
-    story.consume(60, key, 0, topic=story.dead_topic, tries=2)
-    story.drained(70)
-    story.tell_again(key)
-    story.tell("dead_too_early", key, 0, topic=story.dead_topic)
+def _dead_too_early(scenario: Scenario, _sets: int) -> None:
+    key = _retried(scenario)
+    _come_again(scenario, key, (1, 12), end=False)
+    scenario.consume(60, key, 0, topic=scenario.dead_topic, tries=2)
+    scenario.drained(70)
+    scenario.tell_again(key)
+    scenario.tell("dead_too_early", key, 0, topic=scenario.dead_topic)
 
 
-def _duplicate_dead_letter(story: Story, _sets: int) -> None:
-    key = _retried(story)
-    _come_again(story, key, (1, 12), (2, 50), end=False)
+def _duplicate_dead_letter(scenario: Scenario, _sets: int) -> None:
+    key = _retried(scenario)
+    _come_again(scenario, key, (1, 12), (2, 50), end=False)
     for place in (0, 1):
-        story.consume(60 + place, key, place, topic=story.dead_topic, tries=3)
-    story.drained(70)
-    story.tell_again(key)
-    story.tell("duplicate_dead_letter", key, 1, topic=story.dead_topic)
+        scenario.consume(60 + place, key, place, topic=scenario.dead_topic, tries=3)
+    scenario.drained(70)
+    scenario.tell_again(key)
+    scenario.tell("duplicate_dead_letter", key, 1, topic=scenario.dead_topic)
 
 
-def _consumed_too_long(story: Story, _sets: int) -> None:
-    story.facts["retries_max"] = {story.group: RETRIES_MAX}
-    key = story.send(0)
-    story.consume(1, key, 0, takes_s=CONSUME_TIMEOUT_S + 10)
-    story.consume(CONSUME_TIMEOUT_S + 20, key, 0, topic=story.retry_topic, tries=1, member=1)
-    story.drained(CONSUME_TIMEOUT_S + 30)
-    story.tell_again(key)
-    story.tell("consumed_too_long", key, 0, topic=story.retry_topic, explained=True)
+def _consumed_too_long(scenario: Scenario, _sets: int) -> None:
+    scenario.facts["retries_max"] = {scenario.group: RETRIES_MAX}
+    key = scenario.send(0)
+    scenario.consume(1, key, 0, takes_s=CONSUME_TIMEOUT_S + 10)
+    scenario.consume(CONSUME_TIMEOUT_S + 20, key, 0, topic=scenario.retry_topic, tries=1, member=1)
+    scenario.drained(CONSUME_TIMEOUT_S + 30)
+    scenario.tell_again(key)
+    scenario.tell("consumed_too_long", key, 0, topic=scenario.retry_topic, explained=True)
 
 
-def _rolled_back(story: Story, _sets: int) -> None:
-    key = story.send(0, "fail", transaction="rollback", state="rollback")
-    story.consume(1, key, 0)
-    story.drained(2)
-    story.tell("rolled_back_visible", key, 0)
-    story.tell("aborted_read", key, 0)
+def _rolled_back(scenario: Scenario, _sets: int) -> None:
+    key = scenario.send(0, "fail", transaction="rollback", state="rollback")
+    scenario.consume(1, key, 0)
+    scenario.drained(2)
+    scenario.tell("rolled_back_visible", key, 0)
+    scenario.tell("aborted_read", key, 0)
 
 
-def _unresolved(story: Story, _sets: int) -> None:
-    key = story.send(0, "info", transaction="commit", state="unknown")
-    story.drained(30)
-    story.tell("unresolved_transaction", key, None, in_group=False)
+def _unresolved(scenario: Scenario, _sets: int) -> None:
+    key = scenario.send(0, "info", transaction="commit", state="unknown")
+    scenario.drained(30)
+    scenario.tell("unresolved_transaction", key, None, in_group=False)
 
 
 def _checked(anomaly: str, *asked_s: float) -> StoryPlant:
-    def plant(story: Story, _sets: int) -> None:
-        key = story.send(0, "info", transaction="commit", state="unknown")
+    def plant(scenario: Scenario, _sets: int) -> None:
+        key = scenario.send(0, "info", transaction="commit", state="unknown")
         for at_s in asked_s:
             state = "commit" if at_s == asked_s[-1] else "unknown"
-            value = {"topic": story.topic, "key": key, "state": state}
-            story.op(at_s, "ok", "check_back", value)
-        story.consume(asked_s[-1] + 1, key, 0)
-        story.drained(asked_s[-1] + 2)
-        story.tell(anomaly, key, None, in_group=False)
+            value = {"topic": scenario.topic, "key": key, "state": state}
+            scenario.op(at_s, "ok", "check_back", value)
+        scenario.consume(asked_s[-1] + 1, key, 0)
+        scenario.drained(asked_s[-1] + 2)
+        scenario.tell(anomaly, key, None, in_group=False)
 
     return plant
 
 
-def _overtaken(story: Story, _sets: int) -> None:
+def _overtaken(scenario: Scenario, _sets: int) -> None:
     """The listener fails for the first, and the second is not held up."""
-    first, second = story.send(0), story.send(0.1)
-    story.consume(1, first, 0, "info")
-    story.consume(2, second, 1)
-    story.consume(3, first, 0)
-    story.facts["orderly"] = (story.group,)
-    story.drained(4)
-    story.tell("overtaken", second, 1)
-    story.tell_again(first)
+    first, second = scenario.send(0), scenario.send(0.1)
+    scenario.consume(1, first, 0, "info")
+    scenario.consume(2, second, 1)
+    scenario.consume(3, first, 0)
+    scenario.facts["orderly"] = (scenario.group,)
+    scenario.drained(4)
+    scenario.tell("overtaken", second, 1)
+    scenario.tell_again(first)
 
 
-def _two_listeners(story: Story, _sets: int) -> None:
+def _two_listeners(scenario: Scenario, _sets: int) -> None:
     """A second member begins while the first one is at work; it does not finish, and does it again in its turn."""
-    first, second = story.send(0), story.send(0.1)
-    story.consume(1, first, 0, takes_s=4)
-    story.consume(2, second, 1, "info", member=1)
-    story.consume(6, second, 1, member=1)
-    story.facts["orderly"] = (story.group,)
-    story.drained(7)
-    story.tell("two_listeners", second, 1)
-    story.tell_again(second)
+    first, second = scenario.send(0), scenario.send(0.1)
+    scenario.consume(1, first, 0, takes_s=4)
+    scenario.consume(2, second, 1, "info", member=1)
+    scenario.consume(6, second, 1, member=1)
+    scenario.facts["orderly"] = (scenario.group,)
+    scenario.drained(7)
+    scenario.tell("two_listeners", second, 1)
+    scenario.tell_again(second)
 
 
-def _overlapping_owners(story: Story, _sets: int) -> None:
+def _overlapping_owners(scenario: Scenario, _sets: int) -> None:
     """A second member is given the next message, and the first one goes on as if nothing had been."""
-    keys = [story.send(place / 10) for place in range(3)]
+    keys = [scenario.send(place / 10) for place in range(3)]
     for member in (0, 1):
-        story.to_group(0, "assign", "queues", [[story.broker, 0]], member=member)
+        scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]], member=member)
     for place, key in enumerate(keys):
-        story.consume(1 + place, key, place, member=place % 2)
-    story.to_group(4, "assign", "queues", [], member=1)
-    story.facts["orderly"] = (story.group,)
-    story.drained(5)
-    story.tell("overlapping_owners", keys[1], 1)
+        scenario.consume(1 + place, key, place, member=place % 2)
+    scenario.to_group(4, "assign", "queues", [], member=1)
+    scenario.facts["orderly"] = (scenario.group,)
+    scenario.drained(5)
+    scenario.tell("overlapping_owners", keys[1], 1)
 
 
-def _key_moved(story: Story, _sets: int) -> None:
+def _key_moved(scenario: Scenario, _sets: int) -> None:
     first, second = (
-        story.send(0, sharding_key=story.name),
-        story.send(1, queue=1, sharding_key=story.name),
+        scenario.send(0, sharding_key=scenario.name),
+        scenario.send(1, queue=1, sharding_key=scenario.name),
     )
-    story.consume(0.1, first, 0)
-    story.consume(1.1, second, 0, queue=1)
-    story.facts["orderly"] = (story.group,)
-    story.drained(2)
-    story.tell("key_moved", second, 0, queue=1, in_group=False)
+    scenario.consume(0.1, first, 0)
+    scenario.consume(1.1, second, 0, queue=1)
+    scenario.facts["orderly"] = (scenario.group,)
+    scenario.drained(2)
+    scenario.tell("key_moved", second, 0, queue=1, in_group=False)
 
 
-def _hot_key(story: Story, sets: int) -> None:
+def _hot_key(scenario: Scenario, sets: int) -> None:
     """There is one in a history: more than all others together have."""
-    if story.number:
+    if scenario.number:
         return
-    keys = [story.send(place / 20, sharding_key=story.name) for place in range(4 * sets + 8)]
+    keys = [scenario.send(place / 20, sharding_key=scenario.name) for place in range(4 * sets + 8)]
     for place, key in enumerate(keys):
-        story.consume(60 + place / 10, key, place)
-    story.facts["orderly"] = (story.group,)
-    story.drained(70 + len(keys) / 10)
-    story.tell("hot_key", keys[-1], len(keys) - 1, in_group=False, explained=True)
+        scenario.consume(60 + place / 10, key, place)
+    scenario.facts["orderly"] = (scenario.group,)
+    scenario.drained(70 + len(keys) / 10)
+    scenario.tell("hot_key", keys[-1], len(keys) - 1, in_group=False, explained=True)
 
 
-def _member_missed(story: Story, _sets: int) -> None:
+def _member_missed(scenario: Scenario, _sets: int) -> None:
     for member in (0, 1):
-        story.opened(0, member, model="broadcasting")
-    first, second = story.send(0.1), story.send(0.2)
+        scenario.opened(0, member, model="broadcasting")
+    first, second = scenario.send(0.1), scenario.send(0.2)
     for member in (0, 1):
-        story.consume(1, first, 0, member=member)
-    story.consume(2, second, 1)
-    story.facts["broadcasting"] = (story.group,)
-    story.drained(3)
-    story.tell("member_missed", second, 1)
+        scenario.consume(1, first, 0, member=member)
+    scenario.consume(2, second, 1)
+    scenario.facts["broadcasting"] = (scenario.group,)
+    scenario.drained(3)
+    scenario.tell("member_missed", second, 1)
 
 
-def _delivered_before_send(story: Story, _sets: int) -> None:
-    key = f"p{story.process}-0"
-    story.consume(0, key, 0)
-    assert story.send(1, queue_offset=0, physical_offset=0) == key
-    story.drained(2)
-    story.tell("delivered_before_send", key, 0)
+def _delivered_before_send(scenario: Scenario, _sets: int) -> None:
+    key = f"p{scenario.process}-0"
+    scenario.consume(0, key, 0)
+    assert scenario.send(1, queue_offset=0, physical_offset=0) == key
+    scenario.drained(2)
+    scenario.tell("delivered_before_send", key, 0)
 
 
-def _inconsistent_physical_offset(story: Story, _sets: int) -> None:
+def _inconsistent_physical_offset(scenario: Scenario, _sets: int) -> None:
     """Acknowledged somewhere else in the log than it is delivered from."""
-    key = story.send(0, physical_offset=777)
-    story.consume(1, key, 0)
-    story.drained(2)
-    story.tell("inconsistent_physical_offset", key, 0)
+    key = scenario.send(0, physical_offset=777)
+    scenario.consume(1, key, 0)
+    scenario.drained(2)
+    scenario.tell("inconsistent_physical_offset", key, 0)
 
 
-def _nonmonotonic_physical_offset(story: Story, _sets: int) -> None:
-    story.send(0, physical_offset=900)
-    key = story.send(0.1, physical_offset=300)
-    story.tell("nonmonotonic_physical_offset", key, 1, in_group=False)
+def _nonmonotonic_physical_offset(scenario: Scenario, _sets: int) -> None:
+    scenario.send(0, physical_offset=900)
+    key = scenario.send(0.1, physical_offset=300)
+    scenario.tell("nonmonotonic_physical_offset", key, 1, in_group=False)
 
 
-def _int_nonmonotonic_send(story: Story, _sets: int) -> None:
+def _int_nonmonotonic_send(scenario: Scenario, _sets: int) -> None:
     """A request that is stored the wrong way round."""
-    keys = [f"p{story.process}-{number}" for number in (0, 1)]
-    value = {"topic": story.topic, "size": 100}
+    keys = [f"p{scenario.process}-{number}" for number in (0, 1)]
+    value = {"topic": scenario.topic, "size": 100}
     for key in keys:
-        story.op(0, "invoke", "send", {**value, "key": key})
+        scenario.op(0, "invoke", "send", {**value, "key": key})
     for key, offset in zip(keys, (1, 0), strict=True):
-        place = {"broker": story.broker, "queue": 0, "queue_offset": offset, "attempts": 1}
-        story.op(0.01, "ok", "send", {**value, **place, "key": key, "status": "SEND_OK"})
-    story.tell("int_nonmonotonic_send", keys[0], 1, in_group=False, in_log=False)
+        place = {"broker": scenario.broker, "queue": 0, "queue_offset": offset, "attempts": 1}
+        scenario.op(0.01, "ok", "send", {**value, **place, "key": key, "status": "SEND_OK"})
+    scenario.tell("int_nonmonotonic_send", keys[0], 1, in_group=False, in_log=False)
 
 
-def _answered(story: Story, *answers: tuple[float, int, int]) -> list[str]:
+def _answered(scenario: Scenario, *answers: tuple[float, int, int]) -> list[str]:
     """Two requests that are given to a listener at 0.4 s; answers are (time, request, whose answer it is)."""
-    keys = [story.send(0), story.send(0.1)]
+    keys = [scenario.send(0), scenario.send(0.1)]
     for place, key in enumerate(keys):
-        story.consume(0.4 + place / 10, key, place)
+        scenario.consume(0.4 + place / 10, key, place)
     for at_s, asked, answer in answers:
-        value = {"topic": story.topic, "key": keys[asked], "reply": keys[answer]}
-        story.op(at_s, "ok", "answer", value)
-    story.drained(5)
+        value = {"topic": scenario.topic, "key": keys[asked], "reply": keys[answer]}
+        scenario.op(at_s, "ok", "answer", value)
+    scenario.drained(5)
     return keys
 
 
-def _wrong_answer(story: Story, _sets: int) -> None:
-    _tell_request(story, "wrong_answer", _answered(story, (0.6, 0, 1))[0])
+def _wrong_answer(scenario: Scenario, _sets: int) -> None:
+    _tell_request(scenario, "wrong_answer", _answered(scenario, (0.6, 0, 1))[0])
 
 
-def _answered_twice(story: Story, _sets: int) -> None:
-    _tell_request(story, "answered_twice", _answered(story, (0.6, 0, 0), (0.7, 0, 0))[0])
+def _answered_twice(scenario: Scenario, _sets: int) -> None:
+    _tell_request(scenario, "answered_twice", _answered(scenario, (0.6, 0, 0), (0.7, 0, 0))[0])
 
 
-def _made_up_answer(story: Story, _sets: int) -> None:
-    _tell_request(story, "made_up_answer", _answered(story, (0.2, 0, 0))[0])
+def _made_up_answer(scenario: Scenario, _sets: int) -> None:
+    _tell_request(scenario, "made_up_answer", _answered(scenario, (0.2, 0, 0))[0])
 
 
-def _tell_request(story: Story, anomaly: str, key: str) -> None:
-    story.tell_of_run(anomaly, key=key)
+def _tell_request(scenario: Scenario, anomaly: str, key: str) -> None:
+    scenario.tell_of_run(anomaly, key=key)
 
 
-def _subscriptions_differ(story: Story, _sets: int) -> None:
-    story.opened(0, 0, expression="red")
-    story.opened(0, 1, expression="blue")
-    key = story.send(0.1, tag="red")
-    story.consume(1, key, 0)
-    story.drained(2)
-    story.tell_of_run("subscriptions_differ", group=story.group)
+def _subscriptions_differ(scenario: Scenario, _sets: int) -> None:
+    scenario.opened(0, 0, expression="red")
+    scenario.opened(0, 1, expression="blue")
+    key = scenario.send(0.1, tag="red")
+    scenario.consume(1, key, 0)
+    scenario.drained(2)
+    scenario.tell_of_run("subscriptions_differ", group=scenario.group)
 
 
-def _queue_unowned(story: Story, _sets: int) -> None:
+def _queue_unowned(scenario: Scenario, _sets: int) -> None:
     """Its owner gives a queue up, and no member takes it."""
-    key = story.send(0.1)
-    story.to_group(0, "assign", "queues", [[story.broker, 0]])
-    story.consume(1, key, 0)
-    story.to_group(2, "assign", "queues", [])
-    story.drained(100)
-    story.tell("queue_unowned")
+    key = scenario.send(0.1)
+    scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
+    scenario.consume(1, key, 0)
+    scenario.to_group(2, "assign", "queues", [])
+    scenario.drained(100)
+    scenario.tell("queue_unowned")
 
 
-def _owned_twice(story: Story, _sets: int) -> None:
-    key = story.send(0.1)
+def _owned_twice(scenario: Scenario, _sets: int) -> None:
+    key = scenario.send(0.1)
     for member in (0, 1):
-        story.to_group(0, "assign", "queues", [[story.broker, 0]], member=member)
-    story.consume(1, key, 0)
-    story.to_group(100, "assign", "queues", [], member=1)
-    story.drained(101)
-    story.tell("owned_twice")
+        scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]], member=member)
+    scenario.consume(1, key, 0)
+    scenario.to_group(100, "assign", "queues", [], member=1)
+    scenario.drained(101)
+    scenario.tell("owned_twice")
 
 
-def _uneven_shares(story: Story, _sets: int) -> None:
+def _uneven_shares(scenario: Scenario, _sets: int) -> None:
     """For longer than a rebalance takes one of two members has three queues, and the other one has one."""
-    key = story.send(0.1)
+    key = scenario.send(0.1)
     for member in (0, 1):
-        story.opened(0, member)
-    story.to_group(0.1, "assign", "queues", [[story.broker, queue] for queue in (0, 1, 2)])
-    story.to_group(0.1, "assign", "queues", [[story.broker, 3]], member=1)
-    story.consume(1, key, 0)
-    story.drained(100)
-    story.facts["evenly"] = (story.group,)
-    story.tell_of_run("uneven_shares", group=story.group, topic=story.topic)
+        scenario.opened(0, member)
+    scenario.to_group(0.1, "assign", "queues", [[scenario.broker, queue] for queue in (0, 1, 2)])
+    scenario.to_group(0.1, "assign", "queues", [[scenario.broker, 3]], member=1)
+    scenario.consume(1, key, 0)
+    scenario.drained(100)
+    scenario.facts["evenly"] = (scenario.group,)
+    scenario.tell_of_run("uneven_shares", group=scenario.group, topic=scenario.topic)
 
 
-def _not_serving(story: Story, _sets: int) -> None:
-    broker = f"{story.name}-broker"
-    story.facts["brokers"] = {broker: (f"{broker}-node",)}
-    story.op(0, "info", "probe", {"broker": broker}, error="no answer")
-    story.tell_of_run("not_serving", broker=broker)
+def _not_serving(scenario: Scenario, _sets: int) -> None:
+    broker = f"{scenario.name}-broker"
+    scenario.facts["brokers"] = {broker: (f"{broker}-node",)}
+    scenario.op(0, "info", "probe", {"broker": broker}, error="no answer")
+    scenario.tell_of_run("not_serving", broker=broker)
 
 
-def _not_drained(story: Story, _sets: int) -> None:
+def _not_drained(scenario: Scenario, _sets: int) -> None:
     """A message is left that the group has not come to."""
-    keys = [story.send(0), story.send(0.1)]
-    story.consume(1, keys[0], 0)
-    story.drained(60, lag=1)
-    story.tell_of_run("not_drained", group=story.group, topic=story.topic)
+    keys = [scenario.send(0), scenario.send(0.1)]
+    scenario.consume(1, keys[0], 0)
+    scenario.drained(60, lag=1)
+    scenario.tell_of_run("not_drained", group=scenario.group, topic=scenario.topic)
 
 
-def _node_died(story: Story, _sets: int) -> None:
-    story.exits.append(
-        NodeExit(node=f"{story.name}-node", time_ns=story.ns(1), error="KeyError: 7")
+def _node_died(scenario: Scenario, _sets: int) -> None:
+    scenario.exits.append(
+        NodeExit(node=f"{scenario.name}-node", time_ns=scenario.ns(1), error="KeyError: 7")
     )
-    story.tell_of_run("node_died")
+    scenario.tell_of_run("node_died")
 
 
 def _looked_up(anomaly: str, *, by_key: bool, by_id: bool, in_queue: bool) -> StoryPlant:
-    def plant(story: Story, _sets: int) -> None:
-        key = story.send(0)
-        story.consume(1, key, 0)
-        story.drained(2)
+    def plant(scenario: Scenario, _sets: int) -> None:
+        key = scenario.send(0)
+        scenario.consume(1, key, 0)
+        scenario.drained(2)
         found = [key, 0, 0, by_key, by_id, in_queue]
-        where = {"topic": story.topic, "broker": story.broker, "indexed": True}
-        story.op(3, "ok", "look_up", {**where, "messages": [found]})
+        where = {"topic": scenario.topic, "broker": scenario.broker, "indexed": True}
+        scenario.op(3, "ok", "look_up", {**where, "messages": [found]})
         # Whether it is in its queue is asked of sends, which know their record.
-        story.tell(anomaly, key, 0, in_group=False, in_log=not in_queue)
+        scenario.tell(anomaly, key, 0, in_group=False, in_log=not in_queue)
 
     return plant
 
 
-def _torn_answer(story: Story, _sets: int) -> None:
-    key = story.send(0)
-    story.consume(1, key, 0)
-    story.drained(2)
-    where = {"topic": story.topic, "broker": story.broker, "indexed": True, "messages": []}
+def _torn_answer(scenario: Scenario, _sets: int) -> None:
+    key = scenario.send(0)
+    scenario.consume(1, key, 0)
+    scenario.drained(2)
+    where = {"topic": scenario.topic, "broker": scenario.broker, "indexed": True, "messages": []}
     torn = [[key, 0, 0, "record at 0 ends at 10, not 12"]]
-    story.op(3, "ok", "look_up", {**where, "torn": torn})
-    story.tell("torn_answer", key, 0, in_group=False, in_log=False)
+    scenario.op(3, "ok", "look_up", {**where, "torn": torn})
+    scenario.tell("torn_answer", key, 0, in_group=False, in_log=False)
 
 
-def _refused_read(story: Story, _sets: int) -> None:
-    key = story.send(0)
-    story.consume(1, key, 0)
-    story.drained(2)
+def _refused_read(scenario: Scenario, _sets: int) -> None:
+    key = scenario.send(0)
+    scenario.consume(1, key, 0)
+    scenario.drained(2)
     found = [key, 0, 0, True, True, True]
-    where = {"topic": story.topic, "broker": story.broker, "indexed": True, "messages": [found]}
-    story.op(3, "ok", "look_up", {**where, "refused": [[key, 0, 0, "code 1, it has failed"]]})
-    story.tell("refused_read", key, 0, in_group=False, in_log=False)
+    where = {
+        "topic": scenario.topic,
+        "broker": scenario.broker,
+        "indexed": True,
+        "messages": [found],
+    }
+    scenario.op(3, "ok", "look_up", {**where, "refused": [[key, 0, 0, "code 1, it has failed"]]})
+    scenario.tell("refused_read", key, 0, in_group=False, in_log=False)
 
 
-def _wrong_time_search(story: Story, _sets: int) -> None:
+def _wrong_time_search(scenario: Scenario, _sets: int) -> None:
     """The message is at offset 0, and the search for its time leads behind it."""
-    key = story.send(0)
-    story.consume(1, key, 0)
-    story.drained(2)
-    where = {"topic": story.topic, "broker": story.broker, "indexed": True, "messages": []}
-    story.op(3, "ok", "look_up", {**where, "searched": [[key, 0, 0, 700, 1, None, 700]]})
-    story.tell("wrong_time_search", key, 0, in_group=False, in_log=False)
+    key = scenario.send(0)
+    scenario.consume(1, key, 0)
+    scenario.drained(2)
+    where = {"topic": scenario.topic, "broker": scenario.broker, "indexed": True, "messages": []}
+    scenario.op(3, "ok", "look_up", {**where, "searched": [[key, 0, 0, 700, 1, None, 700]]})
+    scenario.tell("wrong_time_search", key, 0, in_group=False, in_log=False)
 
 
-def _int_poll_skip(story: Story, _sets: int) -> None:
+def _int_poll_skip(scenario: Scenario, _sets: int) -> None:
     """A call of the listener is given the first and the third, and no call ever the second."""
-    keys = [story.send(place / 10) for place in range(3)]
-    story.to_group(0, "assign", "queues", [[story.broker, 0]])
-    story.consume(1, keys[0], 0, also=((keys[2], 2),))
-    story.drained(2)
-    story.tell("int_poll_skip", keys[2], 2)
-    story.tell("lost", keys[1], 1, in_group=False)
+    keys = [scenario.send(place / 10) for place in range(3)]
+    scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
+    scenario.consume(1, keys[0], 0, also=((keys[2], 2),))
+    scenario.drained(2)
+    scenario.tell("int_poll_skip", keys[2], 2)
+    scenario.tell("lost", keys[1], 1, in_group=False)
 
 
-def _log_hole(story: Story, _sets: int) -> None:
+def _log_hole(scenario: Scenario, _sets: int) -> None:
     """A power cut may cost a tail; here it has cost the second of three."""
-    node = f"{story.name}-node"
-    story.broker = f"{story.name}-broker"
-    story.facts["brokers"] = {story.broker: (node,)}
-    keys = [story.send(place / 10) for place in range(3)]
-    story.faults.append(
+    node = f"{scenario.name}-node"
+    scenario.broker = f"{scenario.name}-broker"
+    scenario.facts["brokers"] = {scenario.broker: (node,)}
+    keys = [scenario.send(place / 10) for place in range(3)]
+    scenario.faults.append(
         FaultFacts(
-            fault_id=story.name,
+            fault_id=scenario.name,
             kind="power_cut",
             targets=(node,),
-            fired_ns=story.ns(1),
-            bitten_ns=story.ns(1),
-            healed_ns=story.ns(2),
+            fired_ns=scenario.ns(1),
+            bitten_ns=scenario.ns(1),
+            healed_ns=scenario.ns(2),
         )
     )
-    story.consume(3, keys[0], 0)
-    story.consume(4, keys[2], 2)
-    story.op(4.5, "ok", "probe", {"broker": story.broker})
-    story.drained(5)
-    story.tell("log_hole", keys[1], 1, in_group=False)
-    story.tell("lost", keys[1], 1, in_group=False, explained=True)
-    story.tell("poll_skip", keys[2], 2, explained=True)
+    scenario.consume(3, keys[0], 0)
+    scenario.consume(4, keys[2], 2)
+    scenario.op(4.5, "ok", "probe", {"broker": scenario.broker})
+    scenario.drained(5)
+    scenario.tell("log_hole", keys[1], 1, in_group=False)
+    scenario.tell("lost", keys[1], 1, in_group=False, explained=True)
+    scenario.tell("poll_skip", keys[2], 2, explained=True)
 
 
 STORIES: Mapping[str, StoryPlant] = {

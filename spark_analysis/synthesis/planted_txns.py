@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from staticfire.checkers.model.history import OpType
-from staticfire.spark_analysis.synthesis.story import Story
+from staticfire.spark_analysis.synthesis.scenario import Scenario
 
 STEP_S = 0.01
 # What is to be found -> the transactions, and what else is found; cycles are told without a key.
@@ -43,23 +43,23 @@ CYCLES = {
 VIOLATIONS = frozenset({"G1c", "G1c-process", "G1c-realtime"})  # here: no edge of them is ww
 
 
-def _tell(story: Story, lines: str) -> None:
+def _tell(scenario: Scenario, lines: str) -> None:
     begun: set[int] = set()
     for place, line in enumerate(lines.split(" / ")):
         first, second, *words = line.split()
         at_s = place * STEP_S
         if first == "begin":
             begun.add(int(second))
-            _txn(story, at_s, int(second), "invoke", [])
+            _txn(scenario, at_s, int(second), "invoke", [])
             continue
-        mops = [_mop(story.name, word) for word in words]
+        mops = [_mop(scenario.name, word) for word in words]
         if int(first) not in begun:
-            _txn(story, at_s, int(first), "invoke", mops)
-        _txn(story, at_s, int(first), cast(OpType, second), mops)
+            _txn(scenario, at_s, int(first), "invoke", mops)
+        _txn(scenario, at_s, int(first), cast(OpType, second), mops)
 
 
-def _txn(story: Story, at_s: float, process: int, type_: OpType, mops: list[Any]) -> None:
-    story.op(at_s, type_, "txn", {"mops": mops}, process=story.process + process)
+def _txn(scenario: Scenario, at_s: float, process: int, type_: OpType, mops: list[Any]) -> None:
+    scenario.op(at_s, type_, "txn", {"mops": mops}, process=scenario.process + process)
 
 
 def _mop(name: str, word: str) -> list[Any]:
@@ -72,25 +72,25 @@ def _mop(name: str, word: str) -> list[Any]:
     return ["poll", {f"{name}-{key}": [[int(offset), int(value)] for value, offset in pairs]}]
 
 
-def _read(anomaly: str, lines: str) -> Callable[[Story, int], None]:
-    def plant(story: Story, _sets: int) -> None:
-        _tell(story, lines)
+def _read(anomaly: str, lines: str) -> Callable[[Scenario, int], None]:
+    def plant(scenario: Scenario, _sets: int) -> None:
+        _tell(scenario, lines)
         for found in (anomaly, ALSO.get(anomaly)):
             if found is not None:
-                story.tell_of_run(found, key=f"{story.name}-x")
+                scenario.tell_of_run(found, key=f"{scenario.name}-x")
 
     return plant
 
 
-def _cycle(anomaly: str, lines: str) -> Callable[[Story, int], None]:
-    def plant(story: Story, _sets: int) -> None:
-        _tell(story, lines)
-        story.tell_of_run(anomaly, explained=anomaly not in VIOLATIONS)
+def _cycle(anomaly: str, lines: str) -> Callable[[Scenario, int], None]:
+    def plant(scenario: Scenario, _sets: int) -> None:
+        _tell(scenario, lines)
+        scenario.tell_of_run(anomaly, explained=anomaly not in VIOLATIONS)
 
     return plant
 
 
-TXN_PLANTS: Mapping[str, Callable[[Story, int], None]] = {
+TXN_PLANTS: Mapping[str, Callable[[Scenario, int], None]] = {
     **{anomaly: _read(anomaly, lines) for anomaly, lines in READS.items()},
     **{anomaly: _cycle(anomaly, lines) for anomaly, lines in CYCLES.items()},
 }

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from staticfire.checkers.model.columns import UNKNOWN, Ints, Outcome
-from staticfire.spark_analysis.synthesis.shape import Shape
 from staticfire.spark_analysis.synthesis.synthetic_slots import Redelivery, Slots
+from staticfire.spark_analysis.synthesis.workload_profile import WorkloadProfile
 
 FRESH_FROM = 1 << 32  # numbers of keys that no ordinary send has
 
@@ -31,15 +31,15 @@ class Planted:
     place: int | None = None  # of the group in the fan-out of the topic
 
 
-Plant = Callable[["Site"], Iterator[Planted]]
+Plant = Callable[["InjectionPoint"], Iterator[Planted]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class InjectionPoint:
     """Where something is planted. `other` is a site in another queue of the same topic."""
 
     slots: Slots
-    shape: Shape
+    profile: WorkloadProfile
     at: int
     other: int | None
 
@@ -65,7 +65,7 @@ class Site:
 
     @property
     def batch(self) -> range:
-        return range(self.at, self.at + self.shape.batch)
+        return range(self.at, self.at + self.profile.batch)
 
     def forget(self, at: int) -> None:
         """Leave a hole in the queue: no producer sent what is there, no member got it."""
@@ -74,14 +74,14 @@ class Site:
             delivered.kept[at] = False
 
 
-def _lost(site: Site) -> Iterator[Planted]:
+def _lost(site: InjectionPoint) -> Iterator[Planted]:
     for delivered in site.slots.deliveries:
         delivered.kept[site.at] = False
     yield site.told("lost", site.at)
     yield from site.passed_over(site.at)
 
 
-def _unseen(site: Site) -> Iterator[Planted]:
+def _unseen(site: InjectionPoint) -> Iterator[Planted]:
     """By one group, while another got it."""
     if len(site.slots.deliveries) > 1:
         site.slots.deliveries[0].kept[site.at] = False
@@ -89,12 +89,12 @@ def _unseen(site: Site) -> Iterator[Planted]:
         yield from site.passed_over(site.at, place=0)
 
 
-def _phantom(site: Site) -> Iterator[Planted]:
+def _phantom(site: InjectionPoint) -> Iterator[Planted]:
     site.slots.sent[site.at] = False
     yield site.told("phantom", site.at)
 
 
-def _aborted_read(site: Site) -> Iterator[Planted]:
+def _aborted_read(site: InjectionPoint) -> Iterator[Planted]:
     slots = site.slots
     slots.outcome[site.at] = Outcome.FAILED
     for column in (slots.acked_queue, slots.acked_offset, slots.physical):
@@ -102,13 +102,13 @@ def _aborted_read(site: Site) -> Iterator[Planted]:
     yield site.told("aborted_read", site.at)
 
 
-def _corrupt(site: Site) -> Iterator[Planted]:
+def _corrupt(site: InjectionPoint) -> Iterator[Planted]:
     place = len(site.slots.deliveries) - 1
     site.slots.deliveries[place].body_ok[site.at] = False
     yield site.told("corrupt", site.at, place=place)
 
 
-def _misrouted(site: Site) -> Iterator[Planted]:
+def _misrouted(site: InjectionPoint) -> Iterator[Planted]:
     """Acknowledged by another queue than the one that it is read from."""
     slots, other = site.slots, site.other
     if other is None:
@@ -123,7 +123,7 @@ def _misrouted(site: Site) -> Iterator[Planted]:
     yield from site.passed_over(other)
 
 
-def _duplicate_explained(site: Site) -> Iterator[Planted]:
+def _duplicate_explained(site: InjectionPoint) -> Iterator[Planted]:
     """The listener failed, and the batch came again."""
     slots, batch = site.slots, list(site.batch)
     delivered = slots.deliveries[0]
@@ -133,7 +133,7 @@ def _duplicate_explained(site: Site) -> Iterator[Planted]:
         yield site.told("duplicate", at, explained=True, place=0)
 
 
-def _duplicate_unexplained(site: Site) -> Iterator[Planted]:
+def _duplicate_unexplained(site: InjectionPoint) -> Iterator[Planted]:
     _again(site.slots, 0, [site.at], tries=0)
     yield site.told("duplicate_unexplained", site.at, place=0)
     yield site.told("nonmonotonic_poll", site.at, explained=True, place=0)  # it was not committed
@@ -152,7 +152,7 @@ def _again(slots: Slots, place: int, which: list[int], *, tries: int) -> None:
     )
 
 
-def _copy(site: Site) -> Iterator[Planted]:
+def _copy(site: InjectionPoint) -> Iterator[Planted]:
     """One send, stored in two queues, though it was tried once."""
     slots, other = site.slots, site.other
     if other is None:
@@ -167,17 +167,17 @@ def _copy(site: Site) -> Iterator[Planted]:
     yield site.told("misrouted", other)
 
 
-def _copy_explained(site: Site) -> Iterator[Planted]:
+def _copy_explained(site: InjectionPoint) -> Iterator[Planted]:
     for planted in _copy(site):
         site.slots.tries[site.at] = 2
         if planted.anomaly != "misrouted":  # a second attempt may have stored it elsewhere
             yield replace(planted, anomaly="duplicate", explained=True)
 
 
-def _inconsistent_offsets(site: Site) -> Iterator[Planted]:
+def _inconsistent_offsets(site: InjectionPoint) -> Iterator[Planted]:
     """Two sends at a time get one offset, and both messages are delivered from there."""
     slots, at, second = site.slots, site.at, site.at + 1
-    if site.shape.batch < 2:
+    if site.profile.batch < 2:
         return
     slots.invoke_ns[second] = min(slots.invoke_ns[second], slots.invoke_ns[at])
     slots.acked_offset[second] = slots.offset[at]
@@ -190,7 +190,7 @@ def _inconsistent_offsets(site: Site) -> Iterator[Planted]:
         yield replace(told, queue_offset=offset)
 
 
-def _realtime_order(site: Site) -> Iterator[Planted]:
+def _realtime_order(site: InjectionPoint) -> Iterator[Planted]:
     """The message at the higher offset was acknowledged before the other send began."""
     _overtake(site)
     process = site.slots.process
@@ -198,7 +198,7 @@ def _realtime_order(site: Site) -> Iterator[Planted]:
     yield site.told("nonmonotonic_send" if same else "realtime_order", site.at)
 
 
-def _nonmonotonic_send(site: Site) -> Iterator[Planted]:
+def _nonmonotonic_send(site: InjectionPoint) -> Iterator[Planted]:
     """The same, by one process."""
     slots, at = site.slots, site.at
     _overtake(site)
@@ -206,7 +206,7 @@ def _nonmonotonic_send(site: Site) -> Iterator[Planted]:
     yield site.told("nonmonotonic_send", at)
 
 
-def _overtake(site: Site) -> None:
+def _overtake(site: InjectionPoint) -> None:
     slots, late, early = site.slots, site.at, site.at + 1
     first_ns, second_ns = int(slots.append_ns[late]), int(slots.append_ns[early])
     slots.invoke_ns[early], slots.done_ns[early] = first_ns - 1, first_ns
@@ -221,9 +221,9 @@ def _rename(slots: Slots, at: int, process: int) -> None:
         delivered.message[at] = slots.message[at]
 
 
-def _out_of_order(site: Site) -> Iterator[Planted]:
+def _out_of_order(site: InjectionPoint) -> Iterator[Planted]:
     """A group is given the second batch before the first."""
-    delivered, size = site.slots.deliveries[0], site.shape.batch
+    delivered, size = site.slots.deliveries[0], site.profile.batch
     first, second = list(site.batch), list(range(site.at + size, site.at + 2 * size))
     for times in (delivered.invoke_ns, delivered.done_ns):
         times[first] = times[second[0]] + 1
@@ -233,16 +233,16 @@ def _out_of_order(site: Site) -> Iterator[Planted]:
     yield site.told("nonmonotonic_poll", first[0], place=0)
 
 
-def _skip_in_a_call(site: Site) -> Iterator[Planted]:
+def _skip_in_a_call(site: InjectionPoint) -> Iterator[Planted]:
     """One group is given the first and the third message of a batch."""
-    if site.shape.batch >= 3 and len(site.slots.deliveries) > 1:
+    if site.profile.batch >= 3 and len(site.slots.deliveries) > 1:
         at = site.at + 1
         site.slots.deliveries[0].kept[at] = False
         yield site.told("unseen", at, place=0)
         yield site.told("int_poll_skip", at + 1, place=0)
 
 
-def _commit_ahead(site: Site) -> Iterator[Planted]:
+def _commit_ahead(site: InjectionPoint) -> Iterator[Planted]:
     """One commit is far beyond what was read, the next one is right again; told when offsets are known."""
     slots = site.slots
     queue = int(slots.queue[site.at])
@@ -271,22 +271,22 @@ PLANTS: Mapping[str, Plant] = {
 }
 
 
-def plant(slots: Slots, shape: Shape, kinds: list[str], number: int) -> list[Planted]:
+def plant(slots: Slots, profile: WorkloadProfile, kinds: list[str], number: int) -> list[Planted]:
     """Plant `kinds`, as many as there is room for, and tell what must be found."""
-    rng = np.random.default_rng([shape.seed, number, 1])
-    sites = _find_sites(rng, slots, shape, 4 * len(kinds))
+    rng = np.random.default_rng([profile.seed, number, 1])
+    sites = _find_sites(rng, slots, profile, 4 * len(kinds))
     told: list[Planted] = []
     spare = list(sites[len(kinds) :])
     for kind, at in zip(kinds, sites, strict=False):
-        other = _partner(slots, shape, at, spare)
-        site = Site(slots=slots, shape=shape, at=at, other=other)
+        other = _partner(slots, profile, at, spare)
+        site = InjectionPoint(slots=slots, profile=profile, at=at, other=other)
         told.extend(PLANTS[kind](site))
     return told
 
 
-def _partner(slots: Slots, shape: Shape, at: int, spare: list[int]) -> int | None:
+def _partner(slots: Slots, profile: WorkloadProfile, at: int, spare: list[int]) -> int | None:
     """Take a spare site in another queue of the same topic."""
-    topics = shape.topic_of_queue()
+    topics = profile.topic_of_queue()
     queue = slots.queue[at]
     for place, other in enumerate(spare):
         if slots.queue[other] != queue and topics[slots.queue[other]] == topics[queue]:
@@ -294,11 +294,13 @@ def _partner(slots: Slots, shape: Shape, at: int, spare: list[int]) -> int | Non
     return None
 
 
-def _find_sites(rng: np.random.Generator, slots: Slots, shape: Shape, wanted: int) -> list[int]:
-    span = 3 * shape.batch
+def _find_sites(
+    rng: np.random.Generator, slots: Slots, profile: WorkloadProfile, wanted: int
+) -> list[int]:
+    span = 3 * profile.batch
     size = len(slots.queue)
     heads = np.flatnonzero(
-        (slots.place_in_queue % shape.batch == 0) & (slots.place_in_queue >= shape.batch)
+        (slots.place_in_queue % profile.batch == 0) & (slots.place_in_queue >= profile.batch)
     )
     heads = heads[heads + span < size]
     good = (slots.queue[heads] == slots.queue[heads + span]) & _is_calm(slots, heads, span)

@@ -23,7 +23,7 @@ from staticfire.checkers.formats.columnar.checksums import FILES, with_checksums
 from staticfire.checkers.formats.columnar.manifest import Dictionaries
 from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
 from staticfire.checkers.formats.columnar.writer import ColumnarWriter
-from staticfire.checkers.guarantees.facts import FaultFacts, Floors, RunFacts, Timings
+from staticfire.checkers.guarantees.facts import FaultFacts, MinimumEvidence, RunFacts, Timings
 from staticfire.checkers.model.columns import QueueKey
 from staticfire.checkers.model.history import NEMESIS, Op, OpType, encode_op
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, OBSERVATIONS_FILE
@@ -31,9 +31,8 @@ from staticfire.spark_analysis.runs.raw import RAW_FOLDER, RawWriter
 from staticfire.spark_analysis.synthesis.planted_gaps import GAP_MAX_S
 from staticfire.spark_analysis.synthesis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
 from staticfire.spark_analysis.synthesis.plants import PLANTS, Planted, plant
-from staticfire.spark_analysis.synthesis.shape import BATCH_WAITS_S, NS_PER_S, Shape
-from staticfire.spark_analysis.synthesis.story import WALL_EPOCH_MS, Told
-from staticfire.spark_analysis.synthesis.story_sets import StorySets
+from staticfire.spark_analysis.synthesis.scenario import WALL_EPOCH_MS, Reported
+from staticfire.spark_analysis.synthesis.scenario_sets import ScenarioSets
 from staticfire.spark_analysis.synthesis.synthetic_rows import (
     consumer_of,
     group_of,
@@ -46,6 +45,11 @@ from staticfire.spark_analysis.synthesis.synthetic_slots import (
     Slots,
     make_slots,
 )
+from staticfire.spark_analysis.synthesis.workload_profile import (
+    BATCH_WAITS_S,
+    NS_PER_S,
+    WorkloadProfile,
+)
 
 TRUTH_FILE = "truth.json"
 RETENTION_S = 72 * 3600.0
@@ -55,7 +59,7 @@ MODES = ("per-queue", "raw", "both")
 
 def synthesize(
     folder: Path,
-    shape: Shape,
+    profile: WorkloadProfile,
     *,
     layout: str = "per-queue",
     report: Callable[[int], None] | None = None,
@@ -65,15 +69,19 @@ def synthesize(
     Raises OSError, and HistoryError when there is a history already.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    return _Synthesis(folder, shape, layout, report).run()
+    return _Synthesis(folder, profile, layout, report).run()
 
 
 class _Synthesis:
     def __init__(
-        self, folder: Path, shape: Shape, layout: str, report: Callable[[int], None] | None
+        self,
+        folder: Path,
+        profile: WorkloadProfile,
+        layout: str,
+        report: Callable[[int], None] | None,
     ) -> None:
-        self._folder, self._shape, self._report = folder, shape, report
-        run_id = f"synthetic-{shape.ops}-{shape.seed}"
+        self._folder, self._profile, self._report = folder, profile, report
+        run_id = f"synthetic-{profile.ops}-{profile.seed}"
         self._queued = (
             None
             if layout == "raw"
@@ -83,38 +91,38 @@ class _Synthesis:
         self._progress = Progress(
             next_ns=NS_PER_S,
             next_index=0,
-            next_offset=np.full(shape.queues, shape.first_offset),
+            next_offset=np.full(profile.queues, profile.first_offset),
             sent=0,
-            physical=shape.first_offset,
+            physical=profile.first_offset,
             calm_from_ns=0,
-            committed=np.full((shape.fan_out, shape.queues), shape.first_offset),
+            committed=np.full((profile.fan_out, profile.queues), profile.first_offset),
         )
         self._faults: list[FaultFacts] = []
         self._told: list[dict[str, object]] = []
-        self._names = dictionaries(shape)
-        sets = shape.plant if shape.semantics else 0
-        self._stories = StorySets(names=self._names, sets=sets, event=self._add_event)
+        self._names = dictionaries(profile)
+        sets = profile.plant if profile.semantics else 0
+        self._scenarios = ScenarioSets(names=self._names, sets=sets, event=self._add_event)
         self._counts = {"sends": 0, "deliveries": 0, "touches": 0, "ops": 0}
 
     def run(self) -> dict[str, Any]:
         self._begin()
-        outages = np.linspace(0, self._shape.chunks, self._shape.outages, endpoint=False).astype(
-            int
-        )
+        outages = np.linspace(
+            0, self._profile.chunks, self._profile.outages, endpoint=False
+        ).astype(int)
         kinds = self._kinds()
-        sets = self._stories.sets
-        for number in range(self._shape.chunks):
+        sets = self._scenarios.sets
+        for number in range(self._profile.chunks):
             for of in range(sets):
-                if of * self._shape.chunks // sets == number:
+                if of * self._profile.chunks // sets == number:
                     self._tell_stories(of)
             slots = make_slots(
-                self._shape, self._progress, number, outage=number in set(outages.tolist())
+                self._profile, self._progress, number, outage=number in set(outages.tolist())
             )
-            due = kinds[number :: self._shape.chunks]
-            self._told += [self._truth(found) for found in plant(slots, self._shape, due, number)]
+            due = kinds[number :: self._profile.chunks]
+            self._told += [self._truth(found) for found in plant(slots, self._profile, due, number)]
             if len(slots.unstored_ns):
                 self._tell_outage(slots)
-            chunk = make_chunk(self._shape, slots, self._progress)
+            chunk = make_chunk(self._profile, slots, self._progress)
             self._told += [self._truth(found) for found in chunk.told]
             self._write(chunk.touches, chunk.ops)
             if self._report is not None:
@@ -124,15 +132,15 @@ class _Synthesis:
 
     def _kinds(self) -> list[str]:
         """What to plant, spread evenly over the chunks."""
-        return [kind for _ in range(self._shape.plant) for kind in PLANTS]
+        return [kind for _ in range(self._profile.plant) for kind in PLANTS]
 
     def _truth(self, planted: Planted) -> dict[str, object]:
-        return truth_of(self._shape, self._names.queues[planted.queue], planted)
+        return truth_of(self._profile, self._names.queues[planted.queue], planted)
 
     def _tell_stories(self, number: int) -> None:
-        progress, stories = self._progress, self._stories
+        progress, scenarios = self._progress, self._scenarios
         begin_ns = max(progress.next_ns, progress.calm_from_ns)
-        told = stories.tell(number, progress.next_index, begin_ns)
+        told = scenarios.tell(number, progress.next_index, begin_ns)
         self._write(told.touches, told.ops)
         progress.next_index, progress.next_ns = told.next_index, told.end_ns
 
@@ -175,8 +183,8 @@ class _Synthesis:
 
     def _begin(self) -> None:
         """Clients open, and consumers are given their queues."""
-        shape = self._shape
-        for process in range(shape.producers):
+        profile = self._profile
+        for process in range(profile.producers):
             self._event("open", process, "ok", {}, f"producer-{process}")
         for (group, topic), by_owner in self._ownership().items():
             for owner, queues in by_owner.items():
@@ -189,12 +197,12 @@ class _Synthesis:
 
     def _ownership(self) -> dict[tuple[str, str], dict[int, list[int]]]:
         """(group, topic) -> process -> its queues."""
-        shape = self._shape
-        queues = np.arange(shape.queues)
+        profile = self._profile
+        queues = np.arange(profile.queues)
         owned: dict[tuple[str, str], dict[int, list[int]]] = {}
-        for place in range(shape.fan_out):
-            owners = consumer_of(shape, queues, place).tolist()
-            groups = group_of(shape, queues, place).tolist()
+        for place in range(profile.fan_out):
+            owners = consumer_of(profile, queues, place).tolist()
+            groups = group_of(profile, queues, place).tolist()
             for queue, owner, group in zip(queues.tolist(), owners, groups, strict=True):
                 pair = (f"group-{group}", self._names.queues[queue].topic)
                 owned.setdefault(pair, {}).setdefault(owner, []).append(queue)
@@ -203,7 +211,7 @@ class _Synthesis:
     def _tell_outage(self, slots: Slots) -> None:
         """A broker is killed where no send is answered for a while. Its events lie before everything in the chunk."""
         number = len(self._faults)
-        node = f"broker-{number % self._shape.brokers}"
+        node = f"broker-{number % self._profile.brokers}"
         self._event("start_kill", NEMESIS, "info", {"targets": [node]})
         self._event("stop_kill", NEMESIS, "info", {"targets": [node]})
         self._faults.append(
@@ -219,17 +227,17 @@ class _Synthesis:
 
     def _end(self) -> None:
         """Brokers are probed, groups are drained."""
-        for number in range(self._shape.brokers):
+        for number in range(self._profile.brokers):
             self._event("probe", 0, "ok", {"broker": f"broker-{number}"})
         # Of two queues the drain says what cannot be.
-        strange = {0: 5, 1: -1} if self._shape.plant and self._shape.queues > 1 else {}
+        strange = {0: 5, 1: -1} if self._profile.plant and self._profile.queues > 1 else {}
         for (group, topic), by_owner in self._ownership().items():
             ends = []
             for queue in sorted(q for queues in by_owner.values() for q in queues):
                 end = int(self._progress.next_offset[queue])
-                wrong = strange.pop(queue, 0) if end > self._shape.first_offset + 1 else 0
+                wrong = strange.pop(queue, 0) if end > self._profile.first_offset + 1 else 0
                 broker, number = self._names.queues[queue][1:]
-                ends.append([broker, number, self._shape.first_offset, end, end + wrong])
+                ends.append([broker, number, self._profile.first_offset, end, end + wrong])
                 if wrong:
                     anomaly = "commit_beyond_end" if wrong > 0 else "commit_behind"
                     told = {"anomaly": anomaly, "explained": False, "group": group, "topic": topic}
@@ -241,12 +249,12 @@ class _Synthesis:
     def _finish(self) -> dict[str, Any]:
         for writer in (self._raw, self._queued):
             if writer is not None:
-                writer.finish(self._stories.dictionaries(), self._progress.next_index)
+                writer.finish(self._scenarios.dictionaries(), self._progress.next_index)
         facts = self._facts()
         truth = {
-            "shape": asdict(self._shape),
+            "shape": asdict(self._profile),
             "counts": self._counts,
-            "findings": [*self._told, *map(_without_nothing, self._stories.told)],
+            "findings": [*self._told, *map(_without_nothing, self._scenarios.told)],
         }
         self._write_observations()
         document = with_checksums(
@@ -257,62 +265,62 @@ class _Synthesis:
         return truth
 
     def _write_observations(self) -> None:
-        seen = sorted(self._stories.observations, key=lambda of: int(of["time_ns"]))
+        seen = sorted(self._scenarios.observations, key=lambda of: int(of["time_ns"]))
         lines = [orjson.dumps(of, option=orjson.OPT_APPEND_NEWLINE) for of in seen]
         (self._folder / OBSERVATIONS_FILE).write_bytes(b"".join(lines))
 
     def _facts(self) -> RunFacts:
-        stories = self._stories
-        brokers = {f"broker-{n}": (f"broker-{n}",) for n in range(self._shape.brokers)}
+        scenarios = self._scenarios
+        brokers = {f"broker-{n}": (f"broker-{n}",) for n in range(self._profile.brokers)}
         groups: dict[str, tuple[str, ...]] = {}
         for group, topic in sorted(self._ownership()):
             groups[group] = (*groups.get(group, ()), topic)
-        faults = sorted((*self._faults, *stories.faults), key=lambda fault: fault.fired_ns or 0)
+        faults = sorted((*self._faults, *scenarios.faults), key=lambda fault: fault.fired_ns or 0)
         semantics: dict[str, Any] = {
             "delay_levels_ms": LADDER_MS,
             "check_after_s": CHECK_AFTER_S,
             "check_max": CHECK_MAX,
             "gap_max_s": GAP_MAX_S,
-            **stories.facts,
-            "brokers": {**brokers, **stories.facts.get("brokers", {})},
+            **scenarios.facts,
+            "brokers": {**brokers, **scenarios.facts.get("brokers", {})},
         }
         plain: dict[str, Any] = {"brokers": brokers}
         return RunFacts(
             # Only where brokers may lose a tail can it have a hole.
-            flush="async" if stories.sets else "sync",
+            flush="async" if scenarios.sets else "sync",
             replication="none",
-            groups={**groups, **stories.groups},
-            topics=tuple(stories.dictionaries().topics),
+            groups={**groups, **scenarios.groups},
+            topics=tuple(scenarios.dictionaries().topics),
             faults=tuple(faults),
-            exits=tuple(stories.exits),
+            exits=tuple(scenarios.exits),
             reserved_s=RETENTION_S,
             timings=Timings(poll_s=BATCH_WAITS_S),
-            floors=Floors(),
+            floors=MinimumEvidence(),
             # What was seen belongs to the stories.
-            wall_epoch_ms=WALL_EPOCH_MS if stories.sets else None,
-            disks_observed=bool(stories.sets),
-            files_observed=bool(stories.sets),
-            routes_observed=bool(stories.sets),
-            topic_routes_observed=bool(stories.sets),
-            resources_observed=bool(stories.sets),
-            **(semantics if stories.sets else plain),
+            wall_epoch_ms=WALL_EPOCH_MS if scenarios.sets else None,
+            disks_observed=bool(scenarios.sets),
+            files_observed=bool(scenarios.sets),
+            routes_observed=bool(scenarios.sets),
+            topic_routes_observed=bool(scenarios.sets),
+            resources_observed=bool(scenarios.sets),
+            **(semantics if scenarios.sets else plain),
         )
 
 
-def _without_nothing(told: Told) -> dict[str, object]:
+def _without_nothing(told: Reported) -> dict[str, object]:
     return {name: value for name, value in asdict(told).items() if value is not None}
 
 
-def dictionaries(shape: Shape) -> Dictionaries:
-    topics = [f"topic-{n}" for n in range(shape.topics)]
-    columns = (shape.topic_of_queue(), shape.broker_of_queue(), shape.number_of_queue())
+def dictionaries(profile: WorkloadProfile) -> Dictionaries:
+    topics = [f"topic-{n}" for n in range(profile.topics)]
+    columns = (profile.topic_of_queue(), profile.broker_of_queue(), profile.number_of_queue())
     queues = [
         QueueKey(topics[topic], f"broker-{broker}", number)
         for topic, broker, number in zip(*(column.tolist() for column in columns), strict=True)
     ]
     return Dictionaries(
         topics=topics,
-        groups=[f"group-{n}" for n in range(shape.groups)],
+        groups=[f"group-{n}" for n in range(profile.groups)],
         queues=queues,
-        processes={n: f"producer-{n}" for n in range(shape.producers)},
+        processes={n: f"producer-{n}" for n in range(profile.producers)},
     )

@@ -14,13 +14,13 @@ from staticfire.checkers.model.columns import UNKNOWN, Ints, Outcome, QueueKey
 from staticfire.checkers.model.message_contents import NO_PROPERTIES
 from staticfire.checkers.model.message_ids import key_of
 from staticfire.spark_analysis.synthesis.plants import Planted
-from staticfire.spark_analysis.synthesis.shape import NS_PER_S, Shape
 from staticfire.spark_analysis.synthesis.synthetic_slots import (
     CONSUMERS_FROM,
     RECORD_BYTES,
     Progress,
     Slots,
 )
+from staticfire.spark_analysis.synthesis.workload_profile import NS_PER_S, WorkloadProfile
 
 COMMITS_A_CHUNK = 4
 AHEAD = 1_000_000
@@ -57,33 +57,33 @@ class Chunk:
     told: list[Planted]  # what is known only now
 
 
-def make_chunk(shape: Shape, slots: Slots, progress: Progress) -> Chunk:
+def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Chunk:
     """Number everything and make tables of it; `progress` moves on."""
-    batches = [_batches(shape, slots, place) for place in range(shape.fan_out)]
-    again = [_redelivery_calls(shape, slots, number) for number in range(len(slots.redeliveries))]
-    sends, unstored = _send_calls(slots), _unstored_calls(shape, slots)
-    commits, commit_rows, told = _commits(shape, slots, progress)
+    batches = [_batches(profile, slots, place) for place in range(profile.fan_out)]
+    again = [_redelivery_calls(profile, slots, number) for number in range(len(slots.redeliveries))]
+    sends, unstored = _send_calls(slots), _unstored_calls(profile, slots)
+    commits, commit_rows, told = _commits(profile, slots, progress)
     calls = [sends, unstored, *(calls for calls, _, _ in batches), *again, *commits]
     end_index = number_calls(calls, progress.next_index)
     rows = [
         _send_rows(slots, sends),
         _unstored_rows(unstored, progress),
         *(
-            _delivery_rows(shape, slots, place, calls, which, op)
+            _delivery_rows(profile, slots, place, calls, which, op)
             for place, (calls, which, op) in enumerate(batches)
         ),
-        *(_redelivered_rows(shape, slots, n, calls) for n, calls in enumerate(again)),
+        *(_redelivered_rows(profile, slots, n, calls) for n, calls in enumerate(again)),
         *_commit_rows(commits, commit_rows),
     ]
     chunk = Chunk(
-        touches=_touches(shape, rows),
+        touches=_touches(profile, rows),
         ops=_ops(calls),
         queue_starts=np.zeros(0, np.int64),
         end_index=end_index,
         told=told,
     )
     queue = chunk.touches["queue"].to_numpy()
-    chunk.queue_starts = np.searchsorted(queue, np.arange(-1, shape.queues + 1))
+    chunk.queue_starts = np.searchsorted(queue, np.arange(-1, profile.queues + 1))
     progress.next_index = end_index
     progress.next_ns = slots.end_ns + NS_PER_S
     progress.physical += RECORD_BYTES * len(slots.queue)
@@ -136,14 +136,14 @@ def _sent_contents(rows: int) -> Rows:
     return {"properties": np.full(rows, NO_PROPERTIES), "size": np.full(rows, BODY_BYTES)}
 
 
-def _unstored_calls(shape: Shape, slots: Slots) -> Calls:
+def _unstored_calls(profile: WorkloadProfile, slots: Slots) -> Calls:
     """Sends in an outage: half of them are refused, half get no answer; a process waits for its own."""
     size = len(slots.unstored_ns)
     at = np.arange(size)
     return Calls(
         invoke_ns=slots.unstored_ns,
         done_ns=slots.unstored_ns + NS_PER_S,
-        process=shape.producers + at,
+        process=profile.producers + at,
         outcome=np.where(at % 2 == 0, Outcome.FAILED, Outcome.UNKNOWN).astype(np.int64),
         touches=np.ones(size, np.int64),
         function=0,
@@ -163,10 +163,10 @@ def _unstored_rows(calls: Calls, progress: Progress) -> Rows:
     }
 
 
-def _batches(shape: Shape, slots: Slots, place: int) -> tuple[Calls, Ints, Ints]:
+def _batches(profile: WorkloadProfile, slots: Slots, place: int) -> tuple[Calls, Ints, Ints]:
     """The listener's calls of one place of the fan-out; the slots that were given; the call of each."""
     delivered = slots.deliveries[place]
-    head = slots.place_in_queue % shape.batch == 0
+    head = slots.place_in_queue % profile.batch == 0
     batch = np.cumsum(head) - 1
     which = np.flatnonzero(delivered.kept)
     sizes = np.bincount(batch[which], minlength=int(batch[-1]) + 1)
@@ -176,7 +176,7 @@ def _batches(shape: Shape, slots: Slots, place: int) -> tuple[Calls, Ints, Ints]
     calls = Calls(
         invoke_ns=delivered.invoke_ns[first],
         done_ns=delivered.done_ns[first],
-        process=consumer_of(shape, slots.queue[first], place),
+        process=consumer_of(profile, slots.queue[first], place),
         outcome=delivered.outcome[first],
         touches=sizes[called],
         function=1,
@@ -184,19 +184,21 @@ def _batches(shape: Shape, slots: Slots, place: int) -> tuple[Calls, Ints, Ints]
     return calls, which, renumbered[batch[which]]
 
 
-def consumer_of(shape: Shape, queue: Ints, place: int) -> Ints:
+def consumer_of(profile: WorkloadProfile, queue: Ints, place: int) -> Ints:
     """The process that reads a queue for its group."""
     return (
-        CONSUMERS_FROM + group_of(shape, queue, place) * shape.consumers + queue % shape.consumers
+        CONSUMERS_FROM
+        + group_of(profile, queue, place) * profile.consumers
+        + queue % profile.consumers
     )
 
 
-def group_of(shape: Shape, queue: Ints, place: int) -> Ints:
-    return (queue % shape.topics + place) % shape.groups
+def group_of(profile: WorkloadProfile, queue: Ints, place: int) -> Ints:
+    return (queue % profile.topics + place) % profile.groups
 
 
 def _delivery_rows(
-    shape: Shape, slots: Slots, place: int, calls: Calls, which: Ints, op: Ints
+    profile: WorkloadProfile, slots: Slots, place: int, calls: Calls, which: Ints, op: Ints
 ) -> Rows:
     delivered, queue = slots.deliveries[place], slots.queue[which]
     return {
@@ -205,7 +207,7 @@ def _delivery_rows(
         "message": delivered.message[which],
         "queue": queue,
         "topic_queue": queue,
-        "group": group_of(shape, queue, place),
+        "group": group_of(profile, queue, place),
         "queue_offset": delivered.offset[which],
         "physical_offset": slots.stored[which],
         "tries": np.zeros(len(which), np.int64),
@@ -213,45 +215,45 @@ def _delivery_rows(
     }
 
 
-def _redelivery_calls(shape: Shape, slots: Slots, number: int) -> Calls:
+def _redelivery_calls(profile: WorkloadProfile, slots: Slots, number: int) -> Calls:
     again = slots.redeliveries[number]
     return Calls(
         invoke_ns=np.array([again.invoke_ns]),
         done_ns=np.array([again.done_ns]),
-        process=consumer_of(shape, slots.queue[again.slots[:1]], again.place),
+        process=consumer_of(profile, slots.queue[again.slots[:1]], again.place),
         outcome=np.array([Outcome.OK], np.int64),
         touches=np.array([len(again.slots)]),
         function=1,
     )
 
 
-def _redelivered_rows(shape: Shape, slots: Slots, number: int, calls: Calls) -> Rows:
+def _redelivered_rows(profile: WorkloadProfile, slots: Slots, number: int, calls: Calls) -> Rows:
     again = slots.redeliveries[number]
     op = np.zeros(len(again.slots), np.int64)
-    rows = _delivery_rows(shape, slots, again.place, calls, again.slots, op)
+    rows = _delivery_rows(profile, slots, again.place, calls, again.slots, op)
     return {**rows, "tries": np.full(len(again.slots), again.tries)}
 
 
 def _commits(
-    shape: Shape, slots: Slots, progress: Progress
+    profile: WorkloadProfile, slots: Slots, progress: Progress
 ) -> tuple[list[Calls], list[tuple[Ints, Ints, Ints, Ints]], list[Planted]]:
     """Each consumer commits a few times: ops, and for each row its op, queue, group and offset."""
     span = slots.end_ns - slots.begin_ns
     at_ns = slots.begin_ns + span * np.arange(1, COMMITS_A_CHUNK + 1) // COMMITS_A_CHUNK
-    queues = np.arange(shape.queues)
+    queues = np.arange(profile.queues)
     calls, rows = [], []
     told: list[Planted] = []
-    for place in range(shape.fan_out):
+    for place in range(profile.fan_out):
         slice_of = np.searchsorted(at_ns[:-1], slots.deliveries[place].done_ns, side="left")
         read = np.bincount(
-            slots.queue * COMMITS_A_CHUNK + slice_of, minlength=shape.queues * COMMITS_A_CHUNK
-        ).reshape(shape.queues, COMMITS_A_CHUNK)
+            slots.queue * COMMITS_A_CHUNK + slice_of, minlength=profile.queues * COMMITS_A_CHUNK
+        ).reshape(profile.queues, COMMITS_A_CHUNK)
         so_far = _down_to_consumed(slots, place, np.cumsum(read, axis=1))
         offsets = progress.committed[place][:, None] + so_far
         progress.committed[place] += read.sum(axis=1)
         if place == 0:
             told += list(_told_ahead(offsets, sorted(set(slots.commits_ahead))))
-        process = consumer_of(shape, queues, place)
+        process = consumer_of(profile, queues, place)
         owners, owner_of = np.unique(process, return_inverse=True)
         for number, time_ns in enumerate(at_ns.tolist()):
             size = len(owners)
@@ -265,7 +267,7 @@ def _commits(
                     function=2,
                 )
             )
-            rows.append((owner_of, queues, group_of(shape, queues, place), offsets[:, number]))
+            rows.append((owner_of, queues, group_of(profile, queues, place), offsets[:, number]))
     return calls, rows, told
 
 
@@ -325,7 +327,7 @@ def _times(calls: Calls) -> Rows:
     }
 
 
-def _touches(shape: Shape, parts: list[Rows]) -> pa.Table:
+def _touches(profile: WorkloadProfile, parts: list[Rows]) -> pa.Table:
     """One table by queue, then index, then the order within the op."""
     sizes = [len(rows["kind"]) for rows in parts]
     queue = np.concatenate([rows["queue"] for rows in parts])
@@ -336,7 +338,7 @@ def _touches(shape: Shape, parts: list[Rows]) -> pa.Table:
     columns = {}
     for name in TOUCHES.names:
         if name == "topic":
-            whole = np.concatenate([rows["topic_queue"] for rows in parts]) % shape.topics
+            whole = np.concatenate([rows["topic_queue"] for rows in parts]) % profile.topics
         elif any(name in rows for rows in parts):
             default = name == "body_ok" or UNKNOWN
             whole = np.concatenate(
@@ -386,7 +388,7 @@ def _texts(codes: NDArray[np.int8], words: Sequence[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(words)).cast(pa.string())
 
 
-def truth_of(shape: Shape, place: QueueKey, planted: Planted) -> dict[str, object]:
+def truth_of(profile: WorkloadProfile, place: QueueKey, planted: Planted) -> dict[str, object]:
     """What must be found, in the words of a finding."""
     queue = planted.queue
     told: dict[str, object] = {
@@ -400,5 +402,5 @@ def truth_of(shape: Shape, place: QueueKey, planted: Planted) -> dict[str, objec
     if planted.physical_offset != UNKNOWN:
         told["physical_offset"] = planted.physical_offset
     if planted.place is not None:
-        told["group"] = f"group-{(queue % shape.topics + planted.place) % shape.groups}"
+        told["group"] = f"group-{(queue % profile.topics + planted.place) % profile.groups}"
     return told

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staticfire.checkers.model.columns import UNKNOWN, Ints, Mask, Outcome
-from staticfire.spark_analysis.synthesis.shape import NS_PER_S, Shape
+from staticfire.spark_analysis.synthesis.workload_profile import NS_PER_S, WorkloadProfile
 
 SEND_LATENCY_NS = 400_000
 DELIVERY_LATENCY_NS = 3_000_000
@@ -94,22 +94,22 @@ class Slots:
     commits_ahead: list[int] = field(default_factory=list)  # queues, by the first group of each
 
 
-def make_slots(shape: Shape, progress: Progress, number: int, *, outage: bool) -> Slots:
+def make_slots(profile: WorkloadProfile, progress: Progress, number: int, *, outage: bool) -> Slots:
     """The slots of chunk `number`, with nothing wrong in it."""
-    rng = np.random.default_rng([shape.seed, number])
-    size = min(shape.sends_a_chunk, shape.sends - progress.sent)
+    rng = np.random.default_rng([profile.seed, number])
+    size = min(profile.sends_a_chunk, profile.sends - progress.sent)
     begin_ns = progress.next_ns
     first_ns = begin_ns + OUTAGE_NS if outage else begin_ns
     if outage:
         progress.calm_from_ns = first_ns + AFTERMATH_NS
-    append_ns = first_ns + np.cumsum(rng.integers(1, 2 * shape.spacing_ns, size))
-    queue = _draw_queues(rng, shape, size)
+    append_ns = first_ns + np.cumsum(rng.integers(1, 2 * profile.spacing_ns, size))
+    queue = _draw_queues(rng, profile, size)
     order = np.argsort(queue, kind="stable")
-    counts = np.bincount(queue, minlength=shape.queues)
+    counts = np.bincount(queue, minlength=profile.queues)
     starts = np.cumsum(counts) - counts
     at = progress.sent + np.arange(size)
-    process = at % shape.producers
-    invoke_ns, done_ns = _send_times(rng, append_ns, shape.producers, first_ns)
+    process = at % profile.producers
+    invoke_ns, done_ns = _send_times(rng, append_ns, profile.producers, first_ns)
     by_queue = queue[order].astype(np.int64)
     place = np.arange(size) - starts[by_queue]
     offset = progress.next_offset[by_queue] + place
@@ -120,7 +120,7 @@ def make_slots(shape: Shape, progress: Progress, number: int, *, outage: bool) -
         offset=offset,
         append_ns=append_ns[order],
         process=process[order],
-        message=((process << 40) | (at // shape.producers))[order],
+        message=((process << 40) | (at // profile.producers))[order],
         sent=np.ones(size, np.bool_),
         invoke_ns=invoke_ns[order],
         done_ns=done_ns[order],
@@ -136,8 +136,8 @@ def make_slots(shape: Shape, progress: Progress, number: int, *, outage: bool) -
     )
     if outage:
         slots.unstored_ns = begin_ns + np.sort(rng.integers(0, OUTAGE_NS // 2, UNSTORED_IN_OUTAGE))
-    for _ in range(shape.fan_out):
-        slots.deliveries.append(_deliver(rng, shape, slots))
+    for _ in range(profile.fan_out):
+        slots.deliveries.append(_deliver(rng, profile, slots))
     last_ns = max(int(d.done_ns.max()) for d in slots.deliveries)
     slots.end_ns = max(last_ns, int(slots.done_ns.max())) + NS_PER_S
     progress.next_offset = progress.next_offset + counts
@@ -145,10 +145,12 @@ def make_slots(shape: Shape, progress: Progress, number: int, *, outage: bool) -
     return slots
 
 
-def _draw_queues(rng: np.random.Generator, shape: Shape, size: int) -> NDArray[np.uint16]:
+def _draw_queues(
+    rng: np.random.Generator, profile: WorkloadProfile, size: int
+) -> NDArray[np.uint16]:
     """Queues by their weights; drawn from a table, which is exact to 1 in 65536."""
-    edges = np.cumsum(shape.queue_weights()) * 65536
-    table = np.minimum(np.searchsorted(edges, np.arange(65536), side="right"), shape.queues - 1)
+    edges = np.cumsum(profile.queue_weights()) * 65536
+    table = np.minimum(np.searchsorted(edges, np.arange(65536), side="right"), profile.queues - 1)
     return table.astype(np.uint16)[rng.integers(0, 65536, size, dtype=np.uint16)]
 
 
@@ -177,10 +179,10 @@ def _outcomes(rng: np.random.Generator, size: int) -> tuple[Ints, Mask]:
     return outcome, unknown
 
 
-def _deliver(rng: np.random.Generator, shape: Shape, slots: Slots) -> Deliveries:
+def _deliver(rng: np.random.Generator, profile: WorkloadProfile, slots: Slots) -> Deliveries:
     """One group's deliveries, in batches, each queue in turn."""
     size = len(slots.queue)
-    heads = np.flatnonzero(slots.place_in_queue % shape.batch == 0)
+    heads = np.flatnonzero(slots.place_in_queue % profile.batch == 0)
     lengths = np.diff(heads, append=size)
     last = heads + lengths - 1
     ready_ns = slots.append_ns[last] + rng.integers(1, DELIVERY_LATENCY_NS, len(heads))

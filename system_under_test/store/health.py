@@ -13,7 +13,7 @@ from staticfire.system_under_test.store.disk_watch import DiskWatch
 from staticfire.system_under_test.store.errors import NoSpace, StoreError
 from staticfire.system_under_test.store.results import PutResult, PutStatus
 
-__all__ = ["HeedlessHealth", "StoreHealth"]
+__all__ = ["FaithfulHealth", "StoreHealth"]
 
 
 class StoreHealth:
@@ -57,7 +57,7 @@ class StoreHealth:
         return f"the store is not writable: {error}"
 
 
-class HeedlessHealth(StoreHealth):
+class FaithfulHealth(StoreHealth):
     """As in RocketMQ, a failed write is a line in the log, and the store goes on.
 
     What could not be written stays in its buffer and is written with what comes next (MappedFile.commit0).

@@ -10,10 +10,10 @@ from staticfire.checkers.model.columns import (
     Columns,
     Commits,
     Ints,
+    MessageEvents,
     Names,
     Outcome,
     QueueKey,
-    Touches,
 )
 from staticfire.checkers.model.timeline import Drain, QueueEnd, Timeline
 
@@ -89,7 +89,7 @@ class MadeUpQueues:
 
     def _sent(
         self, random: np.random.Generator, queue: int, number: Ints, at_ns: Ints, offset: Ints
-    ) -> Touches:
+    ) -> MessageEvents:
         invoke_ns = at_ns - random.integers(1, LATENCY_NS, len(number))
         end_ns = at_ns + random.integers(1, LATENCY_NS, len(number))
         sent = _touches(
@@ -105,7 +105,7 @@ class MadeUpQueues:
         number: Ints,
         at_ns: Ints,
         offset: Ints,
-    ) -> Touches:
+    ) -> MessageEvents:
         batch = np.arange(len(number)) // BATCH
         last_ns = at_ns[np.minimum(batch * BATCH + BATCH - 1, len(number) - 1)]
         invoke_ns = last_ns + LATENCY_NS + group
@@ -138,10 +138,10 @@ def _touches(
     *,
     process: Ints,
     group: int,
-) -> Touches:
+) -> MessageEvents:
     rows = len(number)
     nothing = np.full(rows, -1)
-    return Touches(
+    return MessageEvents(
         op_index=end_ns,
         invoke_index=invoke_ns,
         time_ns=end_ns,
@@ -172,9 +172,9 @@ def _touches(
     )
 
 
-def _joined(parts: list[Touches]) -> Touches:
-    names = Touches.__dataclass_fields__
-    together = Touches(
+def _joined(parts: list[MessageEvents]) -> MessageEvents:
+    names = MessageEvents.__dataclass_fields__
+    together = MessageEvents(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     )
     return together.where(np.argsort(together.op_index, kind="stable"))

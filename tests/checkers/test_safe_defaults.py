@@ -64,4 +64,4 @@ def test_nothing_is_nothing(tmp_path: Path) -> None:
     context = Context(facts=ALL_FACTS[0], timeline=timeline, promises=LossPromises(ALL_FACTS[0]))
 
     assert check_rows(no_rows(columns, context), context).valid is True
-    assert len(first_look(columns, context, []).suspects) == 0
+    assert len(first_look(columns, context, []).candidates) == 0

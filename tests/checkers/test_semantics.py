@@ -201,7 +201,7 @@ def test_what_failed_and_never_came_again_is_lost_to_the_group() -> None:
     assert story.counts("loss", **LADDER) == {"unseen"}
 
 
-def taken_back(*, topic: str = "t", tries: int = 0, **told: Any) -> Story:
+def correction(*, topic: str = "t", tries: int = 0, **told: Any) -> Story:
     """What the listener failed for at 1 s is taken back at 1.2 s; a copy of it never comes, the original stays."""
     story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
     place = {"group": GROUP, "topic": topic, "broker": "b", "queue": 0}
@@ -219,25 +219,25 @@ POWER = fault("power_cut", NODE, at_s=2.0, healed_s=4.0)
 @pytest.mark.parametrize(
     ("story", "faults", "flush", "valid"),
     [
-        (taken_back(), [POWER], "async", True),
-        (taken_back(), [POWER], "sync", False),
-        (taken_back(), [], "async", False),
-        (taken_back(), [fault("kill", NODE, at_s=2.0, healed_s=4.0)], "async", False),
+        (correction(), [POWER], "async", True),
+        (correction(), [POWER], "sync", False),
+        (correction(), [], "async", False),
+        (correction(), [fault("kill", NODE, at_s=2.0, healed_s=4.0)], "async", False),
         (
-            taken_back(),
+            correction(),
             [fault("power_cut", NODE, at_s=0.5, healed_s=0.9)],
             "async",
             False,
         ),  # before
-        (taken_back(), [fault("power_cut", "n7", at_s=2.0, healed_s=4.0)], "async", False),
+        (correction(), [fault("power_cut", "n7", at_s=2.0, healed_s=4.0)], "async", False),
         (
-            taken_back(copied=True),
+            correction(copied=True),
             [POWER],
             "async",
             False,
         ),  # on which broker, the client does not say
-        (taken_back(group="h"), [POWER], "async", False),
-        (taken_back(tries=1), [POWER], "async", False),  # of another step
+        (correction(group="h"), [POWER], "async", False),
+        (correction(tries=1), [POWER], "async", False),  # of another step
     ],
 )
 def test_the_copy_for_a_retry_may_be_lost_as_any_message_that_was_stored_then(

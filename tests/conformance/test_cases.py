@@ -14,7 +14,7 @@ from staticfire.harness.conformance.clause import contract
 from staticfire.harness.conformance.result import Outcome
 from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
 from staticfire.harness.conformance.sites.suite import run_suite
-from staticfire.system_under_test.broker.append_pipeline.append_pipeline import LogProgress
+from staticfire.system_under_test.broker.append_pipeline.append_pipeline import AppendPipeline
 from tests.conformance.mutants.mutant import MUTANTS, Mutant
 
 for path in sorted((Path(__file__).parent / "mutants").glob("*.py")):
@@ -39,12 +39,12 @@ def test_brokers_may_show_late_what_they_have_stored(
     clause_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Queues and index are made apart from the log: on a busy machine long after the answer to a send."""
-    dispatch = LogProgress.dispatch
+    dispatch = AppendPipeline.dispatch
 
-    def late(progress: LogProgress) -> None:
+    def late(progress: AppendPipeline) -> None:
         asyncio.get_running_loop().call_later(LATE_S, dispatch, progress)
 
-    monkeypatch.setattr(LogProgress, "dispatch", late)
+    monkeypatch.setattr(AppendPipeline, "dispatch", late)
 
     result = run_in_world(cases()[clause_id], SimulatedSite().campaign)
 

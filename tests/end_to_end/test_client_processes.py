@@ -114,19 +114,19 @@ def test_what_is_sent_is_consumed_and_committed_at_a_graceful_end(
 ) -> None:
     async def story(world: World) -> None:
         keys = [f"key-{number}" for number in range(10)]
-        places = await world.send(module, keys)
+        machines = await world.send(module, keys)
         async with client_process(module, "consumer", world.consumer(module)) as consumer:
             while len(delivered(consumer.values("ok", "consume"))) < len(keys):
                 await consumer.until(len(consumer.values("ok", "consume")) + 1, "ok", "consume")
             found = delivered(consumer.values("ok", "consume"))
             assert found == {
                 key: (p["broker"], p["queue"], p["queue_offset"], p["physical_offset"])
-                for key, p in zip(keys, places, strict=True)
+                for key, p in zip(keys, machines, strict=True)
             }
             given = [row for of in consumer.values("invoke", "consume") for row in of["messages"]]
             contents = {row[0]: row[5] for row in given}
             assert {key: contents[key][0] for key in keys} == {
-                key: p["id"] for key, p in zip(keys, places, strict=True)
+                key: p["id"] for key, p in zip(keys, machines, strict=True)
             }
             assert {(tag, size) for _, tag, _, _, _, size, _ in contents.values()} == {("", 200)}
             assert all(0 <= of[4] - of[3] < 60_000 for of in contents.values())  # stored after born

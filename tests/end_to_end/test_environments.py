@@ -21,7 +21,7 @@ from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.environments.real.external import cluster_watch
 from staticfire.harness.environments.real.namespaces import tools_for
 from staticfire.harness.local_cluster import LocalCluster
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.results.run_status import RunStatus
 from staticfire.harness.runs.real_runner import carry_out, run_for_real
@@ -175,7 +175,7 @@ def test_ssh(state: Path) -> None:
     async def main() -> RunResult:
         async with ssh_hosts(4) as hosts:
             campaign = campaign_on("ssh", POWER_CUT, CUT_OFF)
-            return await carry_out(campaign, fleet_options=hosts.options)
+            return await carry_out(campaign, machine_options=hosts.options)
 
     assert_valid(asyncio.run(main()))
     assert left_in(state) == []
@@ -189,7 +189,7 @@ def test_ssh_with_delays_and_a_host_that_is_gone(state: Path) -> None:
     async def main() -> RunResult:
         async with ssh_hosts(4) as hosts:
             campaign = campaign_on("ssh", DELAYED, GONE)
-            return await carry_out(campaign, fleet_options=hosts.options)
+            return await carry_out(campaign, machine_options=hosts.options)
 
     assert_valid(asyncio.run(main()))
     assert left_in(state) == []
@@ -224,7 +224,7 @@ def test_ssh_with_clients_of_the_cpp_library(state: Path) -> None:
     async def main() -> RunResult:
         async with ssh_hosts(4) as hosts:
             campaign = replace(campaign_on("ssh", KILLED_PRODUCER), client="cpp")
-            return await carry_out(campaign, fleet_options=hosts.options)
+            return await carry_out(campaign, machine_options=hosts.options)
 
     assert_valid(asyncio.run(main()))
     assert left_in(state) == []
@@ -285,7 +285,7 @@ def test_somebodys_cluster_is_broken_through_the_proxy_and_keeps_no_trace(state:
     """All of the cluster but its name servers' addresses is found out."""
     with LocalCluster(name_servers=2, slaves=1, flush="sync", replication="sync") as cluster:
         before = names_in(cluster)
-        options = FleetOptions(name_servers=tuple(cluster.name_servers))
+        options = MachineOptions(name_servers=tuple(cluster.name_servers))
         given: dict[str, Any] = {"environment": "address", "time_s": LOAD_S, "acks_min": 5}
         take_cluster(given, options)
         plan = (
@@ -295,7 +295,7 @@ def test_somebodys_cluster_is_broken_through_the_proxy_and_keeps_no_trace(state:
             planned(4, "offsets-cloned", 5.0, 1.0),
         )
         given |= {"producers": 2, "consumers": 1, "think_ms": 40.0, "faults": (), "plan": plan}
-        result = run_for_real(draw_campaign(1, given), fleet_options=options)
+        result = run_for_real(draw_campaign(1, given), machine_options=options)
         assert_valid(result)
         assert names_in(cluster) == before
     assert left_in(state) == []
@@ -347,7 +347,7 @@ def test_a_cluster_that_goes_away_ends_the_run(
     monkeypatch.setattr(cluster_watch, "GONE_S", 1.0)
     monkeypatch.setattr(cluster_watch, "LOOK_S", 0.2)
     with LocalCluster() as cluster:
-        options = FleetOptions(name_servers=tuple(cluster.name_servers))
+        options = MachineOptions(name_servers=tuple(cluster.name_servers))
         given: dict[str, Any] = {"environment": "address", "time_s": 60.0, "acks_min": 1}
         take_cluster(given, options)
         given |= {"producers": 1, "consumers": 1, "think_ms": 40.0, "faults": ()}
@@ -357,7 +357,7 @@ def test_a_cluster_that_goes_away_ends_the_run(
                 cluster.stop()
 
         result = run_for_real(
-            draw_campaign(1, given), fleet_options=options, progress=stop_under_load
+            draw_campaign(1, given), machine_options=options, progress=stop_under_load
         )
     assert result.verdict.valid == "unknown"
     assert result.run_s < 30
@@ -396,5 +396,5 @@ def test_what_is_written_for_apache_rocketmq_makes_a_cluster(
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     campaign = replace(campaign_on("processes", KILL), target="apache", mode="faithful")
-    assert_valid(run_for_real(campaign, fleet_options=FleetOptions(home=str(tmp_path))))
+    assert_valid(run_for_real(campaign, machine_options=MachineOptions(home=str(tmp_path))))
     assert left_in(state) == []

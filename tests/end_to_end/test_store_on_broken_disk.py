@@ -11,7 +11,7 @@ import pytest
 from staticfire.faults.linux.disks.disk_errors import DiskErrors
 from staticfire.faults.linux.disks.loop_disk import FileSystem, LoopDisk
 from staticfire.faults.linux.disks.power_loss import PowerLoss, cut_power
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.runtime.real_env import RealStorage
 from staticfire.system_under_test.store.assembly.message_store import (
@@ -80,7 +80,7 @@ async def power_cut(disk: LoopDisk, store: MessageStore) -> PowerLoss:
 
 
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])
-def test_power_loss(machine: Machine, tmp_path: Path, file_system: FileSystem) -> None:
+def test_power_loss(machine: LinuxMachine, tmp_path: Path, file_system: FileSystem) -> None:
     async def scenario() -> None:
         async with new_disk(machine, tmp_path, file_system) as disk:
             store = open_store(disk)
@@ -98,7 +98,7 @@ def test_power_loss(machine: Machine, tmp_path: Path, file_system: FileSystem) -
     ("file_system", "fault"), [("ext4", "fail"), ("ext4", "starve"), ("xfs", "starve")]
 )
 def test_a_restart_after_a_failed_fsync_believes_the_disk_alone(
-    machine: Machine, tmp_path: Path, file_system: FileSystem, fault: str
+    machine: LinuxMachine, tmp_path: Path, file_system: FileSystem, fault: str
 ) -> None:
     """The page cache shows the lost record to the next process, which must not build on it."""
 
@@ -115,7 +115,7 @@ def test_a_restart_after_a_failed_fsync_believes_the_disk_alone(
                     failed += 1
                     put_and_flush(store, 1 + failed)
             die(store)
-            assert await errors.mend()
+            assert await errors.heal()
             store = open_store(disk)
             before = found(store)
             put_and_flush(store, 1001)
@@ -128,7 +128,7 @@ def test_a_restart_after_a_failed_fsync_believes_the_disk_alone(
 
 
 def test_an_error_that_nobody_has_heard_of_does_not_end_the_next_process(
-    machine: Machine, tmp_path: Path
+    machine: LinuxMachine, tmp_path: Path
 ) -> None:
     """The kernel keeps it for the first fsync by whoever opens the file; the lost page is of a dead process."""
 
@@ -146,7 +146,7 @@ def test_an_error_that_nobody_has_heard_of_does_not_end_the_next_process(
                 os.close(opened)
             die(store)
             await asyncio.sleep(0.1)
-            assert await errors.mend()
+            assert await errors.heal()
             store = open_store(disk)
             assert found(store) == [1, 2]
             put_and_flush(store, 3)

@@ -11,7 +11,7 @@ from staticfire.checkers.guarantees.fault_effects import (
     ALL_EFFECTS,
     default_effects,
 )
-from staticfire.faults.model.fault import PlannedFault, Situation
+from staticfire.faults.model.fault import ClusterContext, PlannedFault
 from staticfire.faults.model.shape import BrokerNode, ClusterShape
 from staticfire.faults.plans.catalogue import FAULTS, fault_named
 
@@ -31,7 +31,7 @@ def test_an_unknown_kind_may_have_any_effect() -> None:
 def test_a_partition_names_its_links_and_other_faults_none() -> None:
     nodes = tuple(BrokerNode(node=f"b{n}", broker_name=f"b{n}", broker_id=0) for n in range(2))
     shape = ClusterShape(name_servers=("n",), brokers=nodes, producers=("p",), consumers=("c",))
-    situation = Situation(shape=shape, topic="t", sync_flush=True, replication="none")
+    situation = ClusterContext(shape=shape, topic="t", sync_flush=True, replication="none")
     for name, some in (("partition-one", True), ("kill", False)):
         fault = fault_named(name)
         strike = fault.draw(Random(1), situation)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from staticfire.faults.model.fault import Situation
+from staticfire.faults.model.fault import ClusterContext
 from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.campaign.campaign import cluster_shape
 from tests.faults.fault_stories import carried_out
 
-SITUATION = Situation(
+SITUATION = ClusterContext(
     shape=cluster_shape(2, (1, 1), 2, 2), topic="T", sync_flush=True, replication="sync"
 )
 

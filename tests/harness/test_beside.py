@@ -12,7 +12,7 @@ from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.draws.campaign import draw_campaign, draw_faults
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 
 BESIDE = tuple(name for name, fault in FAULTS.items() if fault.beside_share)
 SEEDS = range(40)
@@ -58,4 +58,4 @@ def test_a_topic_is_made_anew_on_our_own_brokers_only() -> None:
         drawn = draw_campaign(seed, given)
         assert not any(OWN_NEED in FAULTS[kind].needs for kind in drawn.faults)
     with pytest.raises(BadInput, match="topic-anew is not available here: only our own brokers"):
-        choose_faults(1, {"target": "apache", "faults": ("topic-anew",)}, FleetOptions())
+        choose_faults(1, {"target": "apache", "faults": ("topic-anew",)}, MachineOptions())

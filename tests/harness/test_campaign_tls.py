@@ -17,7 +17,7 @@ from staticfire.harness.clients.lines import LineError
 from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.environments.real.catalogue import lacks_with_tls, missing_faults
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.targets.own_cluster import OwnCluster
 from staticfire.harness.targets.own_processes import OwnProcesses
 from staticfire.system_under_test.runtime.env import TlsMode
@@ -83,8 +83,8 @@ def processes(folder: Path, mode: str) -> OwnProcesses:
 
 def test_real_nodes_are_given_one_certificate_that_clients_verify(tmp_path: Path) -> None:
     target = processes(tmp_path, "enforcing")
-    server = target.server_order("ns-1", ["ns-1"])
-    order, first_line = target.client_order("producer-1", ["ns-1"])
+    server = target.server_launch_spec("ns-1", ["ns-1"])
+    order, first_line = target.client_launch_spec("producer-1", ["ns-1"])
     assert server.argv[-5:-2] == ("--tls", "enforcing", "--tls-config")
     assert server.argv[-1] == "--use-tls"
     made = [data for path, data in server.files.items() if path.endswith("server.pem")]
@@ -101,8 +101,8 @@ def test_real_nodes_are_given_one_certificate_that_clients_verify(tmp_path: Path
 
 def test_without_tls_they_are_given_none(tmp_path: Path) -> None:
     target = processes(tmp_path, "disabled")
-    assert target.server_order("ns-1", ["ns-1"]).argv[-2:] == ("--tls", "disabled")
-    order, first_line = target.client_order("producer-1", ["ns-1"])
+    assert target.server_launch_spec("ns-1", ["ns-1"]).argv[-2:] == ("--tls", "disabled")
+    order, first_line = target.client_launch_spec("producer-1", ["ns-1"])
     assert not order.files
     assert tls_of(first_line) is None
 
@@ -126,5 +126,7 @@ def test_what_a_proxy_would_do_is_not_here() -> None:
 
 def test_a_campaign_with_tls_keeps_to_what_is_here() -> None:
     given = {"environment": "processes", "tls": "enforcing"}
-    assert "partition-halves" in choose_faults(1, given, FleetOptions())
-    assert "partition-halves" not in choose_faults(1, {"environment": "processes"}, FleetOptions())
+    assert "partition-halves" in choose_faults(1, given, MachineOptions())
+    assert "partition-halves" not in choose_faults(
+        1, {"environment": "processes"}, MachineOptions()
+    )

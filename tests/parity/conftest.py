@@ -13,7 +13,7 @@ from staticfire.faults.linux.disks.disk_speed import DiskSpeedError, cgroup_vers
 from staticfire.faults.linux.disks.loop_disk import FileSystem, LoopDisk
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory, clean, read_journal
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.network import Network
 from tests.parity.real_world import make_disk, make_network, play_real
 from tests.parity.simulated_world import play_simulated
@@ -26,11 +26,11 @@ SCENARIO_TIMEOUT_S = 180.0
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LinuxMachine]:
     """This machine, with an inventory; at the end of the module nothing that was made may be left."""
     folder = tmp_path_factory.mktemp("parity")
     inventory = Inventory.begin(folder / "state")
-    yield Machine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
+    yield LinuxMachine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
     inventory.close()
     if inventory.path.exists():
         asyncio.run(clean(read_journal(inventory.path), lambda _: LocalExecutor()))
@@ -38,7 +38,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 @pytest.fixture(scope="module")
-def network(machine: Machine) -> Iterator[Network]:
+def network(machine: LinuxMachine) -> Iterator[Network]:
     """Two network namespaces for all tests of a module."""
     network = asyncio.run(make_network(machine))
     yield network
@@ -47,7 +47,7 @@ def network(machine: Machine) -> Iterator[Network]:
 
 @pytest.fixture(scope="module")
 def disks(
-    machine: Machine, tmp_path_factory: pytest.TempPathFactory
+    machine: LinuxMachine, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[FileSystem], LoopDisk]]:
     """One disk of each file system for all tests of a module."""
     made: dict[FileSystem, LoopDisk] = {}

@@ -15,7 +15,7 @@ from staticfire.faults.linux.disks.disk_space import DiskSpace
 from staticfire.faults.linux.disks.disk_speed import DiskSpeed
 from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, FileSystem, LoopDisk
 from staticfire.faults.linux.disks.power_loss import PowerCut, cut_power
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.linux.network.network import Network, NodeNamespace
 from staticfire.faults.linux.processes import Processes, ProcessId
@@ -39,7 +39,7 @@ SOON = {"tcp_syn_retries": "1", "tcp_retries2": "2"}
 
 
 class RealHost(Host):
-    def __init__(self, machine: Machine, namespace: NodeNamespace) -> None:
+    def __init__(self, machine: LinuxMachine, namespace: NodeNamespace) -> None:
         self.machine = machine.behind(namespace.prefix)
         self.address = namespace.address
         self.folder = ""
@@ -130,7 +130,7 @@ class RealHost(Host):
 
     async def end_slowness(self) -> None:
         assert self._speed is not None
-        await self._speed.mend()
+        await self._speed.heal()
         self._speed = None
 
     async def fail_in_flight(self) -> None:
@@ -157,7 +157,7 @@ class RealHost(Host):
     async def mend_disk(self) -> None:
         assert self.disk is not None
         self._is_failing = False
-        assert await DiskErrors(self.disk).mend()
+        assert await DiskErrors(self.disk).heal()
 
     async def set_knobs(self, knobs: dict[str, str]) -> None:
         folder = "/proc/sys/net/ipv4"
@@ -171,7 +171,7 @@ class RealHost(Host):
             await self.power_on()
         await self.firewall.heal()
         if self._speed is not None:
-            await self._speed.mend()
+            await self._speed.heal()
             self._speed = None
         if self.disk is not None:
             if self._is_failing:
@@ -187,7 +187,7 @@ class RealHost(Host):
 class RealWorld(World):
     is_simulated = False
 
-    def __init__(self, machine: Machine, network: Network, disk: LoopDisk | None) -> None:
+    def __init__(self, machine: LinuxMachine, network: Network, disk: LoopDisk | None) -> None:
         """The disk is the server's."""
         self._hosts = [RealHost(machine, network.nodes[name]) for name in ("server", "client")]
         self.server, self.client = self._hosts
@@ -215,7 +215,7 @@ class RealWorld(World):
             await host.clear()
 
 
-async def make_network(machine: Machine) -> Network:
+async def make_network(machine: LinuxMachine) -> Network:
     """With a namespace for each of the two hosts."""
     network = Network(machine)
     machine.inventory.will_make_marked_processes()
@@ -225,7 +225,7 @@ async def make_network(machine: Machine) -> Network:
     return network
 
 
-async def make_disk(machine: Machine, folder: Path, file_system: FileSystem) -> LoopDisk:
+async def make_disk(machine: LinuxMachine, folder: Path, file_system: FileSystem) -> LoopDisk:
     size = DISK_BYTES[file_system]
     disk = LoopDisk(machine, f"{folder}/disk", size_bytes=size, file_system=file_system)
     await disk.create()
@@ -233,7 +233,7 @@ async def make_disk(machine: Machine, folder: Path, file_system: FileSystem) -> 
 
 
 async def play_real(
-    machine: Machine, network: Network, disk: LoopDisk | None, scenario: Scenario
+    machine: LinuxMachine, network: Network, disk: LoopDisk | None, scenario: Scenario
 ) -> Any:
     """What the scenario returns; nothing of it is left."""
     world = RealWorld(machine, network, disk)

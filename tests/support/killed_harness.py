@@ -18,7 +18,7 @@ from staticfire.faults.linux.disks.disk_speed import DiskSpeed
 from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, LoopDisk
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.linux.network.network import Network
 from staticfire.faults.linux.network.traffic import Shape, Traffic
@@ -27,7 +27,7 @@ from staticfire.faults.linux.processes import Processes
 
 async def main(state: Path) -> None:
     inventory = Inventory.begin(state)
-    machine = Machine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
+    machine = LinuxMachine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
     folder = state / f"run-{inventory.identity}"
     machine.will_make("folder", str(folder))
     folder.mkdir()

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, FileSystem, LoopDisk
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 
 SIZE = {"ext4": 32 * MEBIBYTE, "xfs": 320 * MEBIBYTE}
 
 
 @asynccontextmanager
 async def new_disk(
-    machine: Machine, folder: Path, file_system: FileSystem = "ext4"
+    machine: LinuxMachine, folder: Path, file_system: FileSystem = "ext4"
 ) -> AsyncIterator[LoopDisk]:
     disk = LoopDisk(
         machine, f"{folder}/disk", size_bytes=SIZE[file_system], file_system=file_system

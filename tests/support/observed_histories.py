@@ -186,10 +186,10 @@ def _acknowledged(
 
 
 def _holders(random: Random, key: str, times_ns: Sequence[int]) -> dict[str, Any]:
-    places = random.choice(
+    machines = random.choice(
         [["disk"], ["disk", "cache"], ["cache", "nothing", "unseen"], ["nothing"], ["nothing"]]
     )
-    held = {node: random.choice(places) for node in NODES}
+    held = {node: random.choice(machines) for node in NODES}
     names = {"disk": "durable_on", "cache": "cached_on", "unseen": "unobserved"}
     found: dict[str, list[str]] = {name: [] for name in names.values()}
     for node, where in held.items():

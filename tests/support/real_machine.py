@@ -12,15 +12,15 @@ import pytest
 
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory, clean, read_journal
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from tests.support.left_behind import left_behind
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
+def machine(tmp_path: Path) -> Iterator[LinuxMachine]:
     """This machine, with an inventory; at the end nothing that was made may be left."""
     inventory = Inventory.begin(tmp_path / "state")
-    yield Machine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
+    yield LinuxMachine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
     made = [str(resource) for resource in inventory.made]
     inventory.close()
     if made:  # whatever happened: the next test finds a clean machine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from staticfire.faults.linux.executor import CommandFailed
 from staticfire.faults.linux.inventory import Inventory
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 
 
 class RecordingExecutor:
@@ -42,7 +42,7 @@ def failing(stderr: str, status: int = 1) -> CommandFailed:
 
 def recording_machine(
     folder: Path, prefix: tuple[str, ...] = ()
-) -> tuple[Machine, RecordingExecutor]:
+) -> tuple[LinuxMachine, RecordingExecutor]:
     executor = RecordingExecutor()
     inventory = Inventory(folder / "abc123.inventory.jsonl")
-    return Machine(executor=executor, inventory=inventory, prefix=prefix), executor
+    return LinuxMachine(executor=executor, inventory=inventory, prefix=prefix), executor

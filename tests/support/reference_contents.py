@@ -84,8 +84,8 @@ def _wrong(
     stored = [of.stored for of in same if _place(of) == _place(one) and of.stored is not None]
     if one.stored is not None and one.stored != stored[0]:
         yield "store_time_changed"
-    places = [of.physical for of in same if not of.is_copy]
-    names_none = one.id is not None and one.origin not in (one.id, *places)
+    machines = [of.physical for of in same if not of.is_copy]
+    names_none = one.id is not None and one.origin not in (one.id, *machines)
     if names_none if one.is_copy else one.origin is not None:
         yield "origin_changed"
 

@@ -64,15 +64,15 @@ def committed(txns: list[Txn]) -> list[Txn]:
 def logs(txns: list[Txn]) -> dict[str, list[Any]]:
     """The values of each key in the order of their offsets."""
     happened = committed(txns)
-    places: dict[str, dict[int, Any]] = {}
+    machines: dict[str, dict[int, Any]] = {}
     for txn in txns:
         sends = txn.sends if txn in happened else []
         for key, value, offset in [*sends, *txn.reads]:
             if offset is not None:
-                places.setdefault(key, {}).setdefault(offset, value)
+                machines.setdefault(key, {}).setdefault(offset, value)
     return {
         key: list(dict.fromkeys(held[offset] for offset in sorted(held)))
-        for key, held in places.items()
+        for key, held in machines.items()
     }
 
 
@@ -149,14 +149,14 @@ def reads(ops: Sequence[Op]) -> set[tuple[str, int, str]]:
                     continue
                 if other.type == "fail":
                     found.add(("G1a", txn.end, key))
-                held = places(txns, key, order)
+                held = machines(txns, key, order)
                 between = {v for v in held if min(offsets) < held[v] < max(offsets)}
                 if (sent - values) & between:
                     found.add(("G1b", txn.end, key))
     return found
 
 
-def places(txns: list[Txn], key: str, order: dict[str, list[Any]]) -> dict[Any, int]:
+def machines(txns: list[Txn], key: str, order: dict[str, list[Any]]) -> dict[Any, int]:
     """value -> the lowest offset at which it was known first."""
     happened = committed(txns)
     held: dict[int, Any] = {}
@@ -179,7 +179,7 @@ def writes(ops: Sequence[Op]) -> set[tuple[str, int, str]]:
     found = set()
     for txn in txns:
         for key, value, _ in txn.sends if txn in happened else []:
-            place = places(txns, key, order).get(value)
+            place = machines(txns, key, order).get(value)
             skipped = (
                 is_read if place is None else any(k == key and o >= place for k, _, o in polled)
             )

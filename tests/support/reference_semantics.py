@@ -250,7 +250,7 @@ def _retried_twice(ops: Sequence[Op], lived: Sequence[Delivery]) -> int:
     """Retries beyond the failures one step before, those that lie at one place counted once."""
     extra = 0
     for tries in {given.tries for given in lived}:
-        places: dict[tuple[Any, int], Delivery] = {}
+        machines: dict[tuple[Any, int], Delivery] = {}
         for given in lived:
             place = given.queue, given.offset
             again = any(
@@ -258,15 +258,15 @@ def _retried_twice(ops: Sequence[Op], lived: Sequence[Delivery]) -> int:
                 for e in lived
             )
             if given.queue[0].startswith("%RETRY%") and given.tries == tries and not again:
-                places.setdefault(place, given)
-        last = max((given.began for given in places.values()), default=0)
+                machines.setdefault(place, given)
+        last = max((given.began for given in machines.values()), default=0)
         failed = [
             given
             for given in lived
             if given.tries == tries - 1 and given.began < last
             if not given.consumed or _overlong(ops, given)
         ]
-        extra += max(0, len(places) - len(failed)) if failed else 0
+        extra += max(0, len(machines) - len(failed)) if failed else 0
     return extra
 
 

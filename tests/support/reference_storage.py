@@ -9,7 +9,7 @@ from typing import NamedTuple
 from staticfire.checkers.model.history import Op
 from tests.support.reference_checkers import Queue, Send, deliveries_of, sends_of
 
-Place = tuple[Queue, int]
+Machine = tuple[Queue, int]
 
 
 class Seen(NamedTuple):
@@ -17,19 +17,19 @@ class Seen(NamedTuple):
     physical: set[int]
 
 
-def places_of(ops: Sequence[Op]) -> dict[Place, Seen]:
+def places_of(ops: Sequence[Op]) -> dict[Machine, Seen]:
     """Which messages were seen at which place of a queue, and at which physical offsets."""
-    places: dict[Place, Seen] = {}
+    machines: dict[Machine, Seen] = {}
     for send in sends_of(ops):
         if send.queue is not None and send.offset >= 0:
-            seen = places.setdefault((send.queue, send.offset), Seen(set(), set()))
+            seen = machines.setdefault((send.queue, send.offset), Seen(set(), set()))
             seen.keys.add(send.key)
             seen.physical.add(ops[send.ended].value.get("physical_offset", -1))
     for given in deliveries_of(ops):
-        seen = places.setdefault((given.queue, given.offset), Seen(set(), set()))
+        seen = machines.setdefault((given.queue, given.offset), Seen(set(), set()))
         seen.keys.add(given.key)
         seen.physical.add(given.physical)
-    undisputed = {place: seen for place, seen in places.items() if len(seen.keys) == 1}
+    undisputed = {place: seen for place, seen in machines.items() if len(seen.keys) == 1}
     for seen in undisputed.values():
         seen.physical.discard(-1)
     return {place: seen for place, seen in undisputed.items() if seen.keys != {None}}
@@ -37,21 +37,21 @@ def places_of(ops: Sequence[Op]) -> dict[Place, Seen]:
 
 def storage(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
     """(anomaly, queue, offset); of two neighbours the later one."""
-    places = places_of(ops)
+    machines = places_of(ops)
     found = {
         ("inconsistent_physical_offset", *place)
-        for place, seen in places.items()
+        for place, seen in machines.items()
         if len(seen.physical) > 1
     }
-    stored = sorted(place for place, seen in places.items() if len(seen.physical) == 1)
+    stored = sorted(place for place, seen in machines.items() if len(seen.physical) == 1)
     for lower, upper in pairwise(stored):
-        if lower[0] == upper[0] and places[upper].physical <= _up_to(places[lower].physical):
+        if lower[0] == upper[0] and machines[upper].physical <= _up_to(machines[lower].physical):
             found.add(("nonmonotonic_physical_offset", *upper))
     sent = sorted(
         (
             send
             for send in sends_of(ops)
-            if send.outcome in ("ok", "weak") and _place(send) in places
+            if send.outcome in ("ok", "weak") and _place(send) in machines
         ),
         key=lambda send: (send.queue or (), send.offset),
     )
@@ -66,7 +66,7 @@ def _up_to(physical: set[int]) -> set[int]:
     return set(range(max(physical) + 1))
 
 
-def _place(send: Send) -> Place | None:
+def _place(send: Send) -> Machine | None:
     return None if send.queue is None else (send.queue, send.offset)
 
 

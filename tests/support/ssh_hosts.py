@@ -18,9 +18,9 @@ from pathlib import Path
 
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.network import Network
-from staticfire.harness.machines.options import FleetOptions, SshHost
+from staticfire.harness.machines.options import MachineOptions, SshHost
 from staticfire.harness.state import state_folder
 
 READY_POLL_S = 0.02
@@ -42,17 +42,17 @@ SetEnv SHLVL=2
 class SshHosts:
     """What is there: as options of the fleet, and as options of the command line."""
 
-    options: FleetOptions
+    options: MachineOptions
 
     @property
     def arguments(self) -> list[str]:
-        fleet = self.options
-        assert fleet.ssh_key is not None
-        assert fleet.known_hosts is not None
-        hosts = ",".join(map(str, fleet.hosts))
+        provider = self.options
+        assert provider.ssh_key is not None
+        assert provider.known_hosts is not None
+        hosts = ",".join(map(str, provider.hosts))
         return [
-            *("--ssh-hosts", hosts, "--ssh-key", fleet.ssh_key),
-            *("--ssh-known-hosts", fleet.known_hosts, "--ssh-python", fleet.ssh_python),
+            *("--ssh-hosts", hosts, "--ssh-key", provider.ssh_key),
+            *("--ssh-known-hosts", provider.known_hosts, "--ssh-python", provider.ssh_python),
         ]
 
 
@@ -61,7 +61,7 @@ async def ssh_hosts(count: int) -> AsyncIterator[SshHosts]:
     """Hosts that let root in from this machine; nothing is left of them."""
     with tempfile.TemporaryDirectory(prefix="staticfire-sshd-") as name:
         folder = Path(name)
-        machine = Machine(executor=LocalExecutor(), inventory=Inventory.begin(state_folder()))
+        machine = LinuxMachine(executor=LocalExecutor(), inventory=Inventory.begin(state_folder()))
         network = Network(machine)
         servers: list[asyncio.subprocess.Process] = []
         try:
@@ -82,7 +82,7 @@ async def ssh_hosts(count: int) -> AsyncIterator[SshHosts]:
             machine.inventory.close()
 
 
-async def _end_sessions(machine: Machine, namespace: str) -> None:
+async def _end_sessions(machine: LinuxMachine, namespace: str) -> None:
     """What a dead sshd has left: without the network a session never hears that its client is gone."""
     for pid in (await machine.run(["ip", "netns", "pids", namespace])).split():
         with suppress(ProcessLookupError):
@@ -96,11 +96,11 @@ def _make_keys(folder: Path) -> None:
     Path("/run/sshd").mkdir(exist_ok=True)  # sshd insists on it
 
 
-def _options(folder: Path, addresses: list[str]) -> FleetOptions:
+def _options(folder: Path, addresses: list[str]) -> MachineOptions:
     public = (folder / "host_key.pub").read_text().rpartition(" ")[0]
     known = folder / "known_hosts"
     known.write_text("".join(f"{address} {public}\n" for address in addresses))
-    return FleetOptions(
+    return MachineOptions(
         hosts=tuple(SshHost(name=address) for address in addresses),
         ssh_key=str(folder / "user_key"),
         known_hosts=str(known),

@@ -13,17 +13,17 @@ from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import WITNESSES_MAX, Finding
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.spark_analysis.runs.inputs import RunInput, find_runs
-from staticfire.spark_analysis.synthesis.shape import Shape
 from staticfire.spark_analysis.synthesis.synthesize import TRUTH_FILE, synthesize
+from staticfire.spark_analysis.synthesis.workload_profile import WorkloadProfile
 
-Place = tuple[str | None, str | None, int | None]
-Known = tuple[str, str | None, bool, str | None, Place, int | None, int | None]
+Machine = tuple[str | None, str | None, int | None]
+Known = tuple[str, str | None, bool, str | None, Machine, int | None, int | None]
 
 
 def small(folder: Path, *, layout: str = "per-queue", **shape: Any) -> list[RunInput]:
     """A history of a few thousand ops, unless `shape` says otherwise."""
     options = {"ops": 8000, "queues": 12, "rows_a_chunk": 6000, "plant": 1, **shape}
-    synthesize(folder, Shape(**options), layout=layout)
+    synthesize(folder, WorkloadProfile(**options), layout=layout)
     return find_runs([folder])
 
 

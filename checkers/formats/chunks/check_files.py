@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from staticfire.checkers.engine.engine import (
-    FirstLook,
-    SecondLook,
+    ExactPass,
+    ScreeningPass,
     conclude,
     first_look,
     gathered,
@@ -50,7 +50,7 @@ from staticfire.checkers.formats.chunks.work_units import (
     PARTITION_ROWS,
     PIECES,
     WHOLE_ROWS,
-    Portion,
+    WorkUnit,
     is_long,
     read_portion,
     together,
@@ -125,7 +125,7 @@ def check_files(
         rows_in_all = sum(portion.rows for portion in partitions)
         told: list[Asked] = []
 
-        def looks() -> Iterator[FirstLook]:
+        def looks() -> Iterator[ScreeningPass]:
             done = 0
             for portion, (look, asked_for) in zip(
                 partitions, each(_look_first, [(portion,) for portion in partitions]), strict=True
@@ -137,10 +137,10 @@ def check_files(
 
         first, own = gathered(looks())
         again = [
-            (portion, first.suspects, suspects)
-            for portion, suspects in zip(partitions, own, strict=True)
+            (portion, first.candidates, candidates)
+            for portion, candidates in zip(partitions, own, strict=True)
         ]
-        reads = len(first.suspects) or reads_every_row(kernels_of(asked))
+        reads = len(first.candidates) or reads_every_row(kernels_of(asked))
         second = list(each(_look_again, again)) if reads else []
         read = Read.of(history.names, told)
         asking = read.of_those_that_ask_again(asked)
@@ -156,7 +156,7 @@ def _portions(
     rows_max: int,
     whole_rows: int,
     each: Callable[..., Iterator[Any]],
-) -> Iterator[Portion]:
+) -> Iterator[WorkUnit]:
     """Whole queues, and pieces of those that are too long."""
     for parts in together(history.manifest, rows_max):
         if not is_long(parts, whole_rows):
@@ -226,8 +226,8 @@ def _in_worker(look: Callable[..., Any], work: tuple[Any, ...]) -> Any:
 
 
 def _look_first(
-    history: ColumnarHistory, context: Context, checkers: Sequence[Checker], portion: Portion
-) -> tuple[FirstLook, Asked]:
+    history: ColumnarHistory, context: Context, checkers: Sequence[Checker], portion: WorkUnit
+) -> tuple[ScreeningPass, Asked]:
     columns = read_portion(history, portion)
     look = first_look(columns, context, kernels_of(checkers))
     return look, rows_asked_for(columns, context, checkers)
@@ -237,19 +237,19 @@ def _look_again(
     history: ColumnarHistory,
     context: Context,
     checkers: Sequence[Checker],
-    portion: Portion,
-    suspects: Ints,
+    portion: WorkUnit,
+    candidates: Ints,
     own: Ints,
-) -> SecondLook:
+) -> ExactPass:
     columns = read_portion(history, portion)
-    return second_look(columns, suspects, own, context, kernels_of(checkers))
+    return second_look(columns, candidates, own, context, kernels_of(checkers))
 
 
 def _rows_again(
     history: ColumnarHistory,
     context: Context,
     checkers: Sequence[Checker],
-    portion: Portion,
+    portion: WorkUnit,
     gathered: Mapping[str, Columns],
 ) -> Asked:
     return rows_asked_for_again(read_portion(history, portion), context, checkers, gathered)

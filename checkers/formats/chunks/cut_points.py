@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from staticfire.checkers.formats.chunks.ownership_runs import kept_together
 from staticfire.checkers.formats.chunks.queue_profile import SENDS, Survey, Times
-from staticfire.checkers.formats.chunks.work_units import Portion, whole
+from staticfire.checkers.formats.chunks.work_units import WorkUnit, whole
 from staticfire.checkers.formats.columnar.manifest import Part
 from staticfire.checkers.guarantees.facts import RunFacts
-from staticfire.checkers.model.columns import Ints, Mask, Names, Piece
+from staticfire.checkers.model.columns import Chunk, Ints, Mask, Names
 from staticfire.checkers.model.timeline import Ownership, Timeline
 
 Indices = NDArray[np.uint64]
@@ -40,7 +40,7 @@ def cut(
     owners: Owners,
     broadcasting: Sequence[int],
     rows_max: int,
-) -> list[Portion]:
+) -> list[WorkUnit]:
     """Cut a queue into pieces of about `rows_max` touches. The whole where that cannot be.
 
     Surveys are those of the parts of the queue, both in the order of time; `broadcasting` are the ids of such groups.
@@ -83,9 +83,9 @@ def owners_of(names: Names, facts: RunFacts, timeline: Timeline, queue: int) -> 
 
 def _portion(
     survey: Survey, parts: Sequence[Part], number: int, first: int, last: int, rows: int
-) -> Portion:
+) -> WorkUnit:
     reach = survey.reach
-    piece = Piece(
+    piece = Chunk(
         queue=parts[0].queue,
         number=number,
         first_offset=first,
@@ -96,7 +96,7 @@ def _portion(
     holding = (
         part for part in parts if reach[part.path][0] <= last and reach[part.path][1] >= first
     )
-    return Portion(parts=tuple(holding), rows=rows, piece=piece)
+    return WorkUnit(parts=tuple(holding), rows=rows, piece=piece)
 
 
 def _follow(parts: Sequence[Part], survey: Survey) -> Mask:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from staticfire.checkers.formats.columnar.manifest import Manifest, Part
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.schema import Kind
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Piece
+from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, Mask
 
 PARTITION_ROWS = 1 << 18  # touches: small queues are judged together, about 150 MB at a time
 WHOLE_ROWS = 1 << 22  # a queue with more is cut,
@@ -19,17 +19,17 @@ PIECES = 4  # into pieces of this part of that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Portion:
+class WorkUnit:
     """Parts in the order of queues and time; with a piece, those that hold something of it."""
 
     parts: tuple[Part, ...]
     rows: int
-    piece: Piece | None = None
+    piece: Chunk | None = None
 
 
-def whole(parts: Sequence[Part]) -> Portion:
+def whole(parts: Sequence[Part]) -> WorkUnit:
     """Whole queues."""
-    return Portion(parts=tuple(parts), rows=sum(part.rows for part in parts))
+    return WorkUnit(parts=tuple(parts), rows=sum(part.rows for part in parts))
 
 
 def together(manifest: Manifest, rows_max: int) -> list[list[Part]]:
@@ -56,7 +56,7 @@ def is_long(parts: Sequence[Part], whole_rows: int) -> bool:
     return one and sum(part.rows for part in parts) > whole_rows
 
 
-def read_portion(history: ColumnarHistory, portion: Portion) -> Columns:
+def read_portion(history: ColumnarHistory, portion: WorkUnit) -> Columns:
     """Raises HistoryError, OSError."""
     piece = portion.piece
     if piece is None:
@@ -70,12 +70,12 @@ def read_portion(history: ColumnarHistory, portion: Portion) -> Columns:
     )
 
 
-def _of_piece(table: pa.Table, piece: Piece) -> pa.Table:
+def _of_piece(table: pa.Table, piece: Chunk) -> pa.Table:
     touches = table["kind"].to_numpy() != Kind.COMMIT
     return table.filter(pa.array(touches & is_in(piece, table["queue_offset"].to_numpy())))
 
 
-def is_in(piece: Piece, offsets: Ints) -> Mask:
+def is_in(piece: Chunk, offsets: Ints) -> Mask:
     """Which offsets are of a piece; what lies at an unknown place (-1) is of the first."""
     within: Mask = (offsets >= piece.first_offset) & (offsets <= piece.last_offset)
     return within

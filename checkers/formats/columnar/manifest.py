@@ -120,7 +120,7 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """Touches."""
+        """MessageEvents."""
         return sum(part.rows for part in self.touches)
 
     def parts_of(self, queue: int) -> list[Part]:

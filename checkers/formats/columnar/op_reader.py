@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from staticfire.checkers.formats.columnar.manifest import Part
 from staticfire.checkers.formats.columnar.op_values import (
-    DeliveryTouch,
-    SendTouch,
+    DeliveryEvent,
+    SendEvent,
     consume_value,
     invocation_of_send,
     send_value,
@@ -27,7 +27,7 @@ from staticfire.checkers.formats.columnar.op_values import (
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.rows import from_table
 from staticfire.checkers.formats.columnar.schema import TOUCHES
-from staticfire.checkers.model.columns import UNKNOWN, Ints, Names, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Ints, MessageEvents, Names
 from staticfire.checkers.model.history import HistoryError, Op, Stamp
 from staticfire.checkers.model.message_ranges import CONDENSED
 
@@ -60,13 +60,13 @@ class _OpRow(NamedTuple):
 class _Delivered(NamedTuple):
     queue: int
     group: int
-    touches: list[DeliveryTouch]
+    touches: list[DeliveryEvent]
 
 
 class _Touched(NamedTuple):
     """By op index."""
 
-    sends: dict[int, SendTouch]
+    sends: dict[int, SendEvent]
     deliveries: dict[int, _Delivered]
 
 
@@ -170,21 +170,21 @@ def _touched(tables: Sequence[pa.Table]) -> _Touched:
         if not len(table):
             continue
         sends, deliveries, _ = from_table(table)
-        values = zip(*(getattr(sends, name).tolist() for name in SendTouch._fields), strict=True)
+        values = zip(*(getattr(sends, name).tolist() for name in SendEvent._fields), strict=True)
         touched.sends.update(
-            zip(sends.op_index.tolist(), map(SendTouch._make, values), strict=True)
+            zip(sends.op_index.tolist(), map(SendEvent._make, values), strict=True)
         )
         touched.deliveries.update(_delivered(deliveries))
     return touched
 
 
-def _delivered(got: Touches) -> Iterator[tuple[int, _Delivered]]:
-    columns = (getattr(got, name).tolist() for name in DeliveryTouch._fields)
+def _delivered(got: MessageEvents) -> Iterator[tuple[int, _Delivered]]:
+    columns = (getattr(got, name).tolist() for name in DeliveryEvent._fields)
     rows = zip(
         got.op_index.tolist(),
         got.queue.tolist(),
         got.group.tolist(),
-        map(DeliveryTouch._make, zip(*columns, strict=True)),
+        map(DeliveryEvent._make, zip(*columns, strict=True)),
         strict=True,
     )
     for (op, queue, group), of_op in groupby(rows, key=itemgetter(0, 1, 2)):

@@ -16,7 +16,7 @@ from staticfire.checkers.formats.columnar.op_values import (
     size_of,
 )
 from staticfire.checkers.formats.columnar.schema import OPS
-from staticfire.checkers.model.building.column_builder import TouchBuilder
+from staticfire.checkers.model.building.column_builder import ColumnBuilder
 from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.history import NEMESIS, Op, Stamp, encode_op
 from staticfire.checkers.model.message_ranges import CONDENSED, CONSUME_MANY, SEND_MANY
@@ -31,7 +31,7 @@ class OpTables:
     """
 
     def __init__(self, event: Callable[[bytes], None]) -> None:
-        self.builder = TouchBuilder(self._pair)
+        self.builder = ColumnBuilder(self._pair)
         self._write_event = event
         self._rows: list[tuple[Any, ...]] = []  # of ops
         self._paired: Op | None = None

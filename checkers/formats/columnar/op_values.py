@@ -22,7 +22,7 @@ _USUAL_KEYS_WITH_ID = {*_USUAL_KEYS, "id"}
 _CONSUME_KEYS = {"group", "topic", "broker", "queue", "messages"}
 
 
-class SendTouch(NamedTuple):
+class SendEvent(NamedTuple):
     """The columns of a send that its value is made of."""
 
     message: int
@@ -39,7 +39,7 @@ class SendTouch(NamedTuple):
     message_id: int
 
 
-class DeliveryTouch(NamedTuple):
+class DeliveryEvent(NamedTuple):
     """The columns of a delivered message that the value of its op is made of."""
 
     message: int
@@ -111,7 +111,7 @@ def is_plain_call(invoked: dict[str, Any], value: dict[str, Any]) -> bool:
 
 
 def send_value(
-    names: Names, touch: SendTouch, *, size: int, type: str, error: str | None
+    names: Names, touch: SendEvent, *, size: int, type: str, error: str | None
 ) -> dict[str, Any]:
     """The value of a send. Raises IndexError or KeyError for ids without a name."""
     key = names.key(touch.message)
@@ -139,7 +139,7 @@ def send_value(
 
 
 def consume_value(
-    names: Names, queue: int, group: int, touches: Sequence[DeliveryTouch], *, contents: bool
+    names: Names, queue: int, group: int, touches: Sequence[DeliveryEvent], *, contents: bool
 ) -> dict[str, Any]:
     """The value of a delivery, with contents of its messages or without. Raises IndexError for ids without a name."""
     topic, broker, number = names.queues[queue]
@@ -152,7 +152,7 @@ def consume_value(
     }
 
 
-def _message(names: Names, touch: DeliveryTouch, *, contents: bool) -> list[Any]:
+def _message(names: Names, touch: DeliveryEvent, *, contents: bool) -> list[Any]:
     key, *rest = touch[:TOUCH_WIDTH]
     message: list[Any] = [names.key(key), *rest]
     if contents and any(value != UNKNOWN for value in touch[TOUCH_WIDTH:]):

@@ -17,9 +17,9 @@ from staticfire.checkers.model.columns import (
     Commits,
     Ints,
     Mask,
+    MessageEvents,
     Names,
     Outcome,
-    Touches,
     constant,
 )
 
@@ -29,8 +29,8 @@ MANY = 1000  # rows for which it is worth a look whether they are all alike
 class QueueRows(NamedTuple):
     """What touched one queue (or some whole queues), each in the order of Columns."""
 
-    sends: Touches
-    deliveries: Touches
+    sends: MessageEvents
+    deliveries: MessageEvents
     commits: Commits
 
 
@@ -83,8 +83,8 @@ def from_tables(tables: list[pa.Table]) -> QueueRows:
             fields[of][name] = _same_or_all(column[rows[of]])
     commits = {**fields[Kind.COMMIT], "offset": fields[Kind.COMMIT]["queue_offset"]}
     return QueueRows(
-        sends=Touches(**{name: fields[Kind.SEND][name] for name in TOUCH_FIELDS}),
-        deliveries=Touches(**{name: fields[Kind.DELIVERY][name] for name in TOUCH_FIELDS}),
+        sends=MessageEvents(**{name: fields[Kind.SEND][name] for name in TOUCH_FIELDS}),
+        deliveries=MessageEvents(**{name: fields[Kind.DELIVERY][name] for name in TOUCH_FIELDS}),
         commits=Commits(**{name: commits[name] for name in COMMIT_FIELDS}),
     )
 
@@ -107,7 +107,7 @@ def _same_or_all(column: Any) -> Any:
     return column
 
 
-def _touch_arrays(kind: Kind, touches: Touches) -> dict[str, Any]:
+def _touch_arrays(kind: Kind, touches: MessageEvents) -> dict[str, Any]:
     arrays: dict[str, Any] = {name: getattr(touches, name) for name in TOUCH_FIELDS}
     arrays["kind"] = np.full(len(touches), kind, np.int64)
     return arrays

@@ -22,7 +22,13 @@ from typing import Any
 
 from staticfire.checkers.formats.jepsen.final_polls import FinalPolls
 from staticfire.checkers.formats.jepsen.reading import ASSIGNED, BROKER, GROUP, TOPIC, message_key
-from staticfire.checkers.guarantees.facts import FaultFacts, Floors, Flush, Replication, RunFacts
+from staticfire.checkers.guarantees.facts import (
+    FaultFacts,
+    Flush,
+    MinimumEvidence,
+    Replication,
+    RunFacts,
+)
 from staticfire.checkers.guarantees.promises import DAMAGE_OF_FAULT
 from staticfire.checkers.guarantees.verdict import Verdict, combine
 from staticfire.checkers.log.storage_order import STORAGE_ORDER
@@ -62,7 +68,7 @@ def judge_jepsen(
         brokers={BROKER: (BROKER, f"{BROKER}-replica") if replication != "none" else (BROKER,)},
         faults=tuple(map(_fault, filter(_is_fault, ops))),
         reserved_s=NO_RETENTION_S,
-        floors=Floors(bitten_min=0),
+        floors=MinimumEvidence(bitten_min=0),
         disks_observed=False,
         files_observed=False,
         torn=torn,

@@ -23,9 +23,9 @@ from staticfire.checkers.model.columns import (
     Commits,
     Ints,
     Mask,
+    MessageEvents,
     Names,
     QueueKey,
-    Touches,
     Transaction,
     constant,
 )
@@ -74,7 +74,7 @@ class Ids(defaultdict[Any, int]):
         self.default_factory = self.__len__
 
 
-def send_touches(sends: Sequence[SendRow], messages: MessageIds) -> Touches:
+def send_touches(sends: Sequence[SendRow], messages: MessageIds) -> MessageEvents:
     """A touch for each send. Raises HistoryError."""
     at, invoked, time_ns, invoke_ns, process, outcome, keys, *rest = _transpose(sends, SEND_WIDTH)
     topic, queue, queue_offset, physical_offset, attempts, *special = rest
@@ -105,7 +105,7 @@ def delivery_touches(
     delivered: Sequence[Sequence[Any]],
     messages: MessageIds,
     contents: Mapping[str, Ints],
-) -> Touches:
+) -> MessageEvents:
     """A touch for each message delivered; what touches share is in the row of their op. Raises HistoryError.
 
     `contents`: columns of shape (touches,), those of `columns.CONTENTS` or none.
@@ -128,7 +128,7 @@ def delivery_touches(
     return in_order(columns, NOTHING_SPECIAL, np.array(body_ok, np.bool_))
 
 
-def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask) -> Touches:
+def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask) -> MessageEvents:
     """Touches by queue and op. `same` says what stands in all rows of a column that `columns` lacks."""
     rows = len(body_ok)
     order = touch_order(columns["queue"], columns["op_index"])
@@ -138,7 +138,7 @@ def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask
     everywhere = {
         name: constant(value, rows) for name, value in same.items() if name not in columns
     }
-    return Touches(**columns, **everywhere, body_ok=body_ok)
+    return MessageEvents(**columns, **everywhere, body_ok=body_ok)
 
 
 def touch_order(queue: Ints, op_index: Ints) -> Ints | None:

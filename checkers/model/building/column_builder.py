@@ -27,15 +27,15 @@ from staticfire.checkers.model.building.column_arrays import (
 )
 from staticfire.checkers.model.building.column_values import BAD_VALUE, TOUCH_WIDTH, bad_op, integer
 from staticfire.checkers.model.building.contents_columns import ContentsBuilder
-from staticfire.checkers.model.building.range_rows import StretchTouches
+from staticfire.checkers.model.building.range_rows import RangeEvents
 from staticfire.checkers.model.building.timeline_builder import TimelineBuilder
 from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
     Commits,
+    MessageEvents,
     Names,
     Outcome,
-    Touches,
     Transaction,
     joined,
 )
@@ -68,7 +68,7 @@ def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
 
     Raises HistoryError naming the op, and what `ops` raises.
     """
-    builder = TouchBuilder()
+    builder = ColumnBuilder()
     add = builder.add
     left = iter(ops)
     taken = []
@@ -82,11 +82,14 @@ def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
         taken.append(builder.take())
     sends, deliveries, commits = zip(*taken, strict=True)
     return _whole(
-        builder, _sorted(Touches, sends), _sorted(Touches, deliveries), _sorted(Commits, commits)
+        builder,
+        _sorted(MessageEvents, sends),
+        _sorted(MessageEvents, deliveries),
+        _sorted(Commits, commits),
     )
 
 
-R = TypeVar("R", Touches, Commits)
+R = TypeVar("R", MessageEvents, Commits)
 
 
 def _sorted(kind: type[R], parts: Sequence[R]) -> R:
@@ -98,7 +101,7 @@ def _sorted(kind: type[R], parts: Sequence[R]) -> R:
 
 
 def _whole(
-    builder: TouchBuilder, sends: Touches, deliveries: Touches, commits: Commits
+    builder: ColumnBuilder, sends: MessageEvents, deliveries: MessageEvents, commits: Commits
 ) -> tuple[Columns, Timeline]:
     names = builder.names()
     check_sent_once(sends, names)
@@ -110,7 +113,7 @@ def _check_op(op: Op) -> None:
     check_function(op.f, op.process)
 
 
-class TouchBuilder:
+class ColumnBuilder:
     """Collects ops; `take` makes touches of those that have ended, `finish` of those that never ended."""
 
     __slots__ = (
@@ -152,7 +155,7 @@ class TouchBuilder:
         self._open_consumes: dict[tuple[Any, ...], list[Op]] = {}  # in the order of calls
         self._commits: list[CommitRow] = []
         others = self.timeline.handlers()
-        self._stretches = StretchTouches(self.messages)
+        self._stretches = RangeEvents(self.messages)
         self._handlers = {**others, "send": self._send, "consume": self._consume}
         self._handlers[SEND_MANY] = self._send
         self._handlers[CONSUME_MANY] = partial(self._consume, rows="stretches")
@@ -336,7 +339,7 @@ class TouchBuilder:
             if self._on_pair is not None:
                 self._on_pair(op, op, len(op.value["offsets"]))
 
-    def take(self) -> tuple[Touches, Touches, Commits]:
+    def take(self) -> tuple[MessageEvents, MessageEvents, Commits]:
         """The sends, the deliveries and the commits since the last time. Raises HistoryError."""
         sends = send_touches(self._sends, self.messages)
         contents = self._contents.take(len(self._delivered))
@@ -344,8 +347,8 @@ class TouchBuilder:
         commits = commit_columns(self._commits)
         if self._stretches.touches:
             many_sends, many_deliveries = self._stretches.take()
-            sends = _sorted(Touches, [sends, many_sends])
-            deliveries = _sorted(Touches, [deliveries, many_deliveries])
+            sends = _sorted(MessageEvents, [sends, many_sends])
+            deliveries = _sorted(MessageEvents, [deliveries, many_deliveries])
         sends, deliveries = self._stamps.take(sends, deliveries)
         self._sends, self._consumes, self._delivered, self._commits = [], [], [], []
         return sends, deliveries, commits
@@ -381,7 +384,7 @@ class TouchBuilder:
         )
 
 
-def check_sent_once(sends: Touches, names: Names) -> None:
+def check_sent_once(sends: MessageEvents, names: Names) -> None:
     """Raise HistoryError for a key that was sent twice: the two messages could not be told apart."""
     order = np.argsort(sends.message, kind="stable")
     message = sends.message[order]

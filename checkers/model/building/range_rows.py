@@ -9,13 +9,13 @@ import numpy as np
 
 from staticfire.checkers.model.building.column_arrays import NOTHING_SPECIAL, SHARED, in_order
 from staticfire.checkers.model.building.column_values import integer, text
-from staticfire.checkers.model.columns import UNKNOWN, Ints, Touches
+from staticfire.checkers.model.columns import UNKNOWN, Ints, MessageEvents
 from staticfire.checkers.model.history import INT64_MAX, Op
 from staticfire.checkers.model.message_contents import NO_PROPERTIES
 from staticfire.checkers.model.message_ids import NUMBER_MASK, OTHER, MessageIds
 from staticfire.checkers.model.message_ranges import (
     MANY_MAX,
-    Stretch,
+    MessageRange,
     nth_key,
     of_delivery,
     of_send,
@@ -36,7 +36,7 @@ WIDTH: Final = len(SHARED) + len(_PLACED)
 Shared = tuple[int, ...]  # what the messages of an op share, in the order of column_arrays.SHARED
 
 
-class StretchTouches:
+class RangeEvents:
     """Collects stretches; `take_sends` and `take_deliveries` make touches of them."""
 
     __slots__ = ("_deliveries", "_messages", "_sends", "touches")
@@ -53,8 +53,8 @@ class StretchTouches:
         count, attempts = _count(value["count"]), integer(value.get("attempts", 0))
         first, size = text(value["key"]), value.get("size", UNKNOWN)
         if "stretches" not in value:  # it is not known where they are
-            stretches: Iterator[Stretch] = iter(
-                [Stretch(first, UNKNOWN, UNKNOWN, True, attempts, count, 0)]
+            stretches: Iterator[MessageRange] = iter(
+                [MessageRange(first, UNKNOWN, UNKNOWN, True, attempts, count, 0)]
             )
         else:
             told = map(of_send, value["stretches"])
@@ -80,7 +80,7 @@ class StretchTouches:
         self.touches += _count(total)
         return total
 
-    def _row(self, stretch: Stretch) -> tuple[int, ...]:
+    def _row(self, stretch: MessageRange) -> tuple[int, ...]:
         """The columns of _PLACED but the size. Raises ValueError for messages that cannot be."""
         count = _count(stretch.length)
         message = UNKNOWN if stretch.key is None else self._messages[text(stretch.key)]
@@ -102,7 +102,7 @@ class StretchTouches:
         tries = integer(stretch.tries)
         return message, offset, physical, tries, int(stretch.body_ok), count, stride
 
-    def take(self) -> tuple[Touches, Touches]:
+    def take(self) -> tuple[MessageEvents, MessageEvents]:
         """Sends and deliveries since the last time, each by queue and op."""
         taken = _expanded(self._sends, _SENT), _expanded(self._deliveries, NOTHING_SPECIAL)
         self._sends, self._deliveries, self.touches = [], [], 0
@@ -116,7 +116,7 @@ def _count(value: Any) -> int:
     return count
 
 
-def _expanded(rows: Sequence[tuple[int, ...]], same: Mapping[str, int]) -> Touches:
+def _expanded(rows: Sequence[tuple[int, ...]], same: Mapping[str, int]) -> MessageEvents:
     table = np.array(rows, np.int64).reshape(len(rows), WIDTH)
     counts = table[:, len(SHARED) + _PLACED.index("count")]
     all_rows = np.repeat(table, counts, axis=0).T.copy()

@@ -19,7 +19,7 @@ from staticfire.faults.linux.disks.disk_speed import cgroup_version
 from staticfire.faults.linux.disks.loop_disk import SIZE_MIN, FileSystem, LoopDisk
 from staticfire.faults.linux.disks.power_loss import cut_power
 from staticfire.faults.linux.executor import NOT_FOUND, CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Drop, ruleset
 
 STEP_MS = 3_600_000
@@ -61,34 +61,34 @@ class Capability:
         }
 
 
-async def _root(machine: Machine) -> None:
+async def _root(machine: LinuxMachine) -> None:
     if (await machine.run(["id", "-u"])).strip() != "0":
         raise Unavailable("needs root")
 
 
-async def _processes(machine: Machine) -> None:
+async def _processes(machine: LinuxMachine) -> None:
     await machine.run(["sh", "-c", _SIGNALS])
 
 
-async def _namespaces(machine: Machine) -> None:
+async def _namespaces(machine: LinuxMachine) -> None:
     await machine.run([*_IN_NAMESPACE, "sh", "-c", _LINKS])
 
 
-async def _nftables(machine: Machine) -> None:
+async def _nftables(machine: LinuxMachine) -> None:
     rules = ruleset([Drop(source="198.18.0.2")], [Drop(target="198.18.0.2")], black_hole=True)
     await machine.run([*_IN_NAMESPACE, "nft", "-f", "-"], input=rules.encode())
 
 
-async def _throttle(machine: Machine) -> None:
+async def _throttle(machine: LinuxMachine) -> None:
     await cgroup_version(machine)
 
 
-async def _tbf(machine: Machine) -> None:
+async def _tbf(machine: LinuxMachine) -> None:
     shape = ["tbf", "rate", "1mbit", "burst", "5000", "latency", "400ms"]
     await machine.run([*_IN_NAMESPACE, "tc", "qdisc", "add", "dev", "lo", "root", *shape])
 
 
-async def _netem(machine: Machine) -> None:
+async def _netem(machine: LinuxMachine) -> None:
     argv = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
     try:
         await machine.run([*_IN_NAMESPACE, *argv])
@@ -98,15 +98,15 @@ async def _netem(machine: Machine) -> None:
         raise
 
 
-async def _docker(machine: Machine) -> None:
+async def _docker(machine: LinuxMachine) -> None:
     await machine.run(["docker", "version", "--format", "{{.Server.Version}}"])
 
 
-async def _sshd(machine: Machine) -> None:
+async def _sshd(machine: LinuxMachine) -> None:
     await machine.run(["sh", "-c", _FIND, "sh", "sshd"])
 
 
-async def _java(machine: Machine) -> None:
+async def _java(machine: LinuxMachine) -> None:
     said = await machine.run(["sh", "-c", f"{_FIND} >/dev/null; java -version 2>&1", "sh", "java"])
     if java_version(said) < JAVA_MIN:
         raise Unavailable(f"needs Java {JAVA_MIN} or newer, this is {said.splitlines()[0]!r}")
@@ -118,7 +118,7 @@ def java_version(said: str) -> int:
     return int(found[1]) if found else 0
 
 
-async def _clock(machine: Machine, folder: str) -> None:
+async def _clock(machine: LinuxMachine, folder: str) -> None:
     clock = FakeClock(machine, f"{folder}/offset", await library_path(machine))
     made = machine.will_make("folder", folder)
     try:
@@ -131,7 +131,7 @@ async def _clock(machine: Machine, folder: str) -> None:
         raise Unavailable(f"a step of {STEP_MS} ms moved the clock by {moved_ms} ms")
 
 
-async def _disk(machine: Machine, folder: str, file_system: FileSystem) -> list[Capability]:
+async def _disk(machine: LinuxMachine, folder: str, file_system: FileSystem) -> list[Capability]:
     """A disk, its power loss and, for ext4, its write-back errors: each needs what is before it."""
     package = {"ext4": "e2fsprogs mount", "xfs": "xfsprogs mount"}[file_system]
     names = [f"loop {file_system}", f"shutdown {file_system}"]
@@ -148,7 +148,7 @@ async def _disk(machine: Machine, folder: str, file_system: FileSystem) -> list[
     async def fail() -> None:
         errors = DiskErrors(disk)
         failing = await errors.fail()
-        mended = await errors.mend()
+        mended = await errors.heal()
         if failing.fsync != "EIO" or not mended:
             raise Unavailable(f"a device that ends early gave {failing}, mended: {mended}")
 
@@ -191,7 +191,7 @@ def _capability(name: str, reason: str, package: str = "") -> Capability:
 
 
 # Name, Debian packages, the attempt, whether it needs root.
-ATTEMPTS: tuple[tuple[str, str, Callable[[Machine], Awaitable[None]], bool], ...] = (
+ATTEMPTS: tuple[tuple[str, str, Callable[[LinuxMachine], Awaitable[None]], bool], ...] = (
     ("processes", "", _processes, False),
     ("namespaces", "iproute2", _namespaces, True),
     ("nftables", "nftables", _nftables, True),
@@ -208,7 +208,7 @@ DISK_CAPABILITIES = (
 )
 
 
-async def survey(machine: Machine, folder: str) -> list[Capability]:
+async def survey(machine: LinuxMachine, folder: str) -> list[Capability]:
     """Try everything; `folder` is an absolute path on the machine that is not there yet, and will not be.
 
     Raises FaultError only for what cannot be removed again.
@@ -231,6 +231,6 @@ async def survey(machine: Machine, folder: str) -> list[Capability]:
 
 
 def _bound(
-    attempt: Callable[[Machine], Awaitable[None]], machine: Machine
+    attempt: Callable[[LinuxMachine], Awaitable[None]], machine: LinuxMachine
 ) -> Callable[[], Awaitable[None]]:
     return lambda: attempt(machine)

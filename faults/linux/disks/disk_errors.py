@@ -81,7 +81,7 @@ class DiskErrors:
         answer = await self._disk.machine.script(probe_script, self._disk.probe_file, PROBE_BYTES)
         return Failing(write=answer["write"], fsync=answer["fsync"])
 
-    async def mend(self) -> bool:
+    async def heal(self) -> bool:
         """End both. Returns whether the disk works again; if not, kill the processes and `repair()`.
 
         The page cache still shows what was never written, also to a process that is started now.

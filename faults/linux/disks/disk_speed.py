@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.disks.loop_disk import LoopDisk
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.on_node import timed_sync
 from staticfire.faults.linux.resources import Resource
 
@@ -53,7 +53,7 @@ class Slowed:
 CgroupVersion = Literal["v1", "v2"]
 
 
-async def cgroup_version(machine: Machine) -> CgroupVersion:
+async def cgroup_version(machine: LinuxMachine) -> CgroupVersion:
     """Which cgroups can throttle here. Raises DiskSpeedError for none."""
     answer = (await machine.run(["sh", "-c", _FIND])).strip()
     if answer == "v1":
@@ -98,7 +98,7 @@ class DiskSpeed:
             raise DiskSpeedError(
                 f"processes {list(pids)} by {factor:g}; allowed: one process or more, and more than 1"
             )
-        await self.mend()
+        await self.heal()
         version = await cgroup_version(self._machine)
         before_ns = await self._fsync_ns()
         writes_per_s = max(1, round(1e9 / (before_ns * factor)))
@@ -114,7 +114,7 @@ class DiskSpeed:
         if self._cgroup is not None:
             await self._write(f"{self._cgroup.name}/cgroup.procs", str(pid))
 
-    async def mend(self) -> None:
+    async def heal(self) -> None:
         """Let the processes go. Nothing happens if the disk is not slow."""
         if self._cgroup is not None:
             await self._machine.remove(self._cgroup)

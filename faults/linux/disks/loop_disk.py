@@ -14,7 +14,7 @@ from typing import Literal
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.on_node import device as device_script
 from staticfire.faults.linux.resources import Resource
 
@@ -80,7 +80,7 @@ class LoopDisk:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: LinuxMachine,
         folder: str,
         *,
         size_bytes: int | None = None,

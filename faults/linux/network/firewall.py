@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.resources import Resource
 
 TABLE = "inet staticfire"
@@ -107,7 +107,7 @@ class Firewall:
     which a machine elsewhere is controlled, if there is one.
     """
 
-    def __init__(self, machine: Machine, *, spared: Spared | None = None) -> None:
+    def __init__(self, machine: LinuxMachine, *, spared: Spared | None = None) -> None:
         self.machine = machine
         self.spared = spared
         self._incoming: dict[Drop, int] = {}

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from staticfire.faults.errors import FaultError
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.resources import Resource
 
 SUBNETS = 512  # /24 networks in 198.18.0.0/15
@@ -73,7 +73,9 @@ class NodeNamespace:
 class Network:
     """The network of one run. `host_address` is this machine's in it."""
 
-    def __init__(self, machine: Machine, draw: Callable[[int], int] = secrets.randbelow) -> None:
+    def __init__(
+        self, machine: LinuxMachine, draw: Callable[[int], int] = secrets.randbelow
+    ) -> None:
         self._machine = machine
         self._draw = draw
         self._identity = machine.inventory.identity

@@ -12,7 +12,7 @@ from typing import Any
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.resources import Resource
 
 HANDLE = "5f1e:"  # by which our qdisc is known
@@ -104,7 +104,7 @@ TRY_NETEM = (
 )
 
 
-async def interface_of(machine: Machine, address: str) -> str:
+async def interface_of(machine: LinuxMachine, address: str) -> str:
     """The interface that has this address. Raises TrafficError for none."""
     said = await machine.run(["ip", "-json", "address", "show", "to", address])
     found = [link["ifname"] for link in json.loads(said) if link.get("addr_info")]
@@ -116,7 +116,7 @@ async def interface_of(machine: Machine, address: str) -> str:
 class Traffic:
     """The traffic out of one interface, such as `eth0` of a node's namespace (the machine's prefix)."""
 
-    def __init__(self, machine: Machine, interface: str) -> None:
+    def __init__(self, machine: LinuxMachine, interface: str) -> None:
         self._machine = machine
         self._interface = interface
         self._qdisc: Resource | None = None
@@ -152,7 +152,7 @@ class Traffic:
 class NodeTraffic:
     """All that is wrong at the same time with what a node sends; counters go on when something changes."""
 
-    def __init__(self, machine: Machine, address: str) -> None:
+    def __init__(self, machine: LinuxMachine, address: str) -> None:
         self._machine = machine
         self._address = address
         self._shape = Shape()

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from staticfire.faults.proxy.core.link_fault_control import LinkFaultControl
 from staticfire.faults.proxy.core.link_faults import Direction, LinkFault, LinkFaultKind
-from staticfire.faults.proxy.core.striking import Striking
 
 __all__ = ["PROXY_LACKS", "ProxyNetwork"]
 
@@ -33,7 +33,7 @@ class ProxyNetwork:
         addresses: of each node that listens, all its real ones: a broker's own and that for replication.
     """
 
-    def __init__(self, proxy: Striking, addresses: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, proxy: LinkFaultControl, addresses: Mapping[str, Sequence[str]]) -> None:
         self._proxy = proxy
         self._addresses = addresses
         self._now: dict[Pair, tuple[LinkFault, ...]] = {}

@@ -11,15 +11,15 @@ from types import TracebackType
 from typing import Self
 
 from staticfire.faults.errors import FaultError
-from staticfire.faults.proxy.core.book import Book, View
+from staticfire.faults.proxy.core.address_map import AddressMap, View
 from staticfire.faults.proxy.core.choices import choice
-from staticfire.faults.proxy.core.doors import COMMON_DOOR, Door, Gate, PortPlan
 from staticfire.faults.proxy.core.flow import Pipe
+from staticfire.faults.proxy.core.frontends import COMMON_DOOR, Frontend, Listener, PortPlan
+from staticfire.faults.proxy.core.link_fault_control import LinkFaultControl
 from staticfire.faults.proxy.core.link_faults import Direction, LinkFault
+from staticfire.faults.proxy.core.proxied_connection import ProxiedConnection
 from staticfire.faults.proxy.core.servers import Server, ServerKind
 from staticfire.faults.proxy.core.status import LinkStatus, Totals
-from staticfire.faults.proxy.core.striking import Striking
-from staticfire.faults.proxy.core.tunnel import Tunnel
 from staticfire.faults.proxy.rocketmq.addresses import Address, AddressError
 from staticfire.faults.proxy.rocketmq.translator import Translator
 
@@ -33,7 +33,7 @@ class ProxyError(FaultError):
     """Options that a proxy cannot be started with: one sentence."""
 
 
-class Proxy(Striking):
+class Proxy(LinkFaultControl):
     """Stands between clients and a RocketMQ; clients need only its address for the name servers.
 
         async with Proxy(["10.0.0.1:9876"]) as proxy:
@@ -83,14 +83,14 @@ class Proxy(Striking):
         self._advertise = advertise
         self.event = on_event or (lambda _: None)
         hosts = (*(LOOPBACKS if listen in WILDCARDS else ()), listen, *filter(None, [advertise]))
-        self._book = Book(self._make_door, hosts, self.event)
+        self._book = AddressMap(self._make_door, hosts, self.event)
         self._name_servers = [
             self._book.servers.meet(
                 ServerKind.NAME_SERVER, _name_server(text), f"name-server-{number}"
             )
             for number, text in enumerate(name_servers, 1)
         ]
-        self._tunnels: dict[Tunnel, None] = {}
+        self._proxied_connections: dict[ProxiedConnection, None] = {}
         self._totals = Totals()
         self._pipes: dict[tuple[str, Server, Direction], Pipe] = {}
         self._listening: list[asyncio.Server] = []
@@ -112,9 +112,9 @@ class Proxy(Striking):
             await asyncio.wait(self._starting)
         for server in self._listening:
             server.close()
-        while self._tunnels:
-            for tunnel in tuple(self._tunnels):
-                tunnel.stop()
+        while self._proxied_connections:
+            for proxied in tuple(self._proxied_connections):
+                proxied.stop()
             await asyncio.sleep(0)
         self._listening.clear()
 
@@ -176,67 +176,67 @@ class Proxy(Striking):
 
     def links(self) -> tuple[LinkStatus, ...]:
         """Every link that there was so far, by server and client."""
-        found = self._totals.with_open(self._tunnels)
-        for tunnel in self._tunnels:
-            status = found[tunnel.label, tunnel.gate.server]
-            numbers = dict.fromkeys(fault.number for fault in self.faults_for(tunnel))
+        found = self._totals.with_open(self._proxied_connections)
+        for proxied in self._proxied_connections:
+            status = found[proxied.label, proxied.gate.server]
+            numbers = dict.fromkeys(fault.number for fault in self.faults_for(proxied))
             status.faults = tuple(dict.fromkeys((*status.faults, *numbers)))
         return tuple(sorted(found.values(), key=lambda link: (link.server, link.client)))
 
     # What tunnels ask
 
     def _apply(self) -> None:
-        for tunnel in tuple(self._tunnels):
-            tunnel.apply(self.faults_for(tunnel))
+        for proxied in tuple(self._proxied_connections):
+            proxied.apply(self.faults_for(proxied))
 
-    def translator(self, gate: Gate, host: str) -> Translator:
+    def translator(self, gate: Listener, host: str) -> Translator:
         """The addresses for a client that reached the proxy by this host."""
         self._book.add_host(host)
         return View(self._book, gate.door, self._advertise or host)
 
-    def faults_for(self, tunnel: Tunnel) -> tuple[LinkFault, ...]:
+    def faults_for(self, proxied: ProxiedConnection) -> tuple[LinkFault, ...]:
         """Those that strike it now."""
         if not self.faults:
             return ()
-        clients, server = tunnel.client_names, tunnel.gate.server
+        clients, server = proxied.client_names, proxied.gate.server
         return tuple(
             fault
             for fault in self.faults
             if fault.strikes(clients, server.names, server.kind.value)
         )
 
-    def pipe(self, tunnel: Tunnel, direction: Direction) -> Pipe:
+    def pipe(self, proxied: ProxiedConnection, direction: Direction) -> Pipe:
         """The pipe that it shares with the other connections of its link."""
-        key = tunnel.label, tunnel.gate.server, direction
+        key = proxied.label, proxied.gate.server, direction
         return self._pipes.setdefault(key, Pipe())
 
-    def opened(self, tunnel: Tunnel) -> None:
-        self._tunnels[tunnel] = None
+    def opened(self, proxied: ProxiedConnection) -> None:
+        self._proxied_connections[proxied] = None
 
-    def closed(self, tunnel: Tunnel) -> None:
-        if tunnel in self._tunnels:
-            del self._tunnels[tunnel]
-            self._totals.keep(tunnel)
+    def closed(self, proxied: ProxiedConnection) -> None:
+        if proxied in self._proxied_connections:
+            del self._proxied_connections[proxied]
+            self._totals.keep(proxied)
 
     # Listening
 
-    def _make_door(self, name: str) -> Door:
+    def _make_door(self, name: str) -> Frontend:
         plan = PortPlan(self._port if name == COMMON_DOOR else 0)
-        return Door(name, self._listen, self._book.servers, plan, self._add_gate, self.event)
+        return Frontend(name, self._listen, self._book.servers, plan, self._add_gate, self.event)
 
-    def _add_gate(self, gate: Gate, found: socket.socket) -> None:
+    def _add_gate(self, gate: Listener, found: socket.socket) -> None:
         """The socket listens already: who connects before the loop gets to it waits a moment."""
         task = asyncio.get_running_loop().create_task(self._serve(gate, found))
         self._starting[task] = None
         task.add_done_callback(self._starting.pop)
 
-    async def _serve(self, gate: Gate, found: socket.socket) -> None:
+    async def _serve(self, gate: Listener, found: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(partial(self._accept, gate), sock=found)
         self._listening.append(server)
 
-    def _accept(self, gate: Gate) -> asyncio.Protocol:
-        return Tunnel(gate, self).client_end
+    def _accept(self, gate: Listener) -> asyncio.Protocol:
+        return ProxiedConnection(gate, self).client_end
 
 
 def _name_server(text: str) -> Address:

@@ -33,8 +33,8 @@ class EndOwner(Protocol):
 class SocketEnd(asyncio.Protocol):
     """A socket, as asyncio reports of it and as a flow writes to it (faults.proxy.flow.Sink)."""
 
-    def __init__(self, tunnel: EndOwner) -> None:
-        self._tunnel = tunnel
+    def __init__(self, proxied: EndOwner) -> None:
+        self._proxied = proxied
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
         self.is_lost = False
@@ -91,23 +91,23 @@ class SocketEnd(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._tunnel.made(self)
+        self._proxied.made(self)
 
     def data_received(self, data: bytes) -> None:
-        self._tunnel.received(self, data)
+        self._proxied.received(self, data)
 
     def eof_received(self) -> bool:
-        self._tunnel.ended(self)
+        self._proxied.ended(self)
         return True  # the other direction may go on
 
     def pause_writing(self) -> None:
         self._is_paused = True
-        self._tunnel.pump()
+        self._proxied.pump()
 
     def resume_writing(self) -> None:
         self._is_paused = False
-        self._tunnel.pump()
+        self._proxied.pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
-        self._tunnel.lost(self)
+        self._proxied.lost(self)

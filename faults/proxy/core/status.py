@@ -8,8 +8,8 @@ from typing import Any
 
 from staticfire.faults.proxy.core.counters import FlowCounters
 from staticfire.faults.proxy.core.link_faults import Direction
+from staticfire.faults.proxy.core.proxied_connection import ProxiedConnection
 from staticfire.faults.proxy.core.servers import Server
-from staticfire.faults.proxy.core.tunnel import Tunnel
 
 __all__ = ["LinkStatus", "Totals"]
 
@@ -34,15 +34,15 @@ class LinkStatus:
     def name(self) -> str:
         return f"{self.client}>{self.server}"
 
-    def add(self, tunnel: Tunnel) -> None:
+    def add(self, proxied: ProxiedConnection) -> None:
         """Count one more connection."""
         self.opened += 1
-        self.open += not tunnel.is_closed
-        self.cut += tunnel.was_cut
-        self.torn += tunnel.was_torn
-        self.held += tunnel.held_size
-        self.up.add(tunnel.counters[Direction.UP])
-        self.down.add(tunnel.counters[Direction.DOWN])
+        self.open += not proxied.is_closed
+        self.cut += proxied.was_cut
+        self.torn += proxied.was_torn
+        self.held += proxied.held_size
+        self.up.add(proxied.counters[Direction.UP])
+        self.down.add(proxied.counters[Direction.DOWN])
 
     def to_json(self) -> dict[str, Any]:
         return {"link": self.name, **asdict(self)}
@@ -54,24 +54,26 @@ class Totals:
     def __init__(self) -> None:
         self._closed: dict[tuple[str, Server], LinkStatus] = {}
 
-    def keep(self, tunnel: Tunnel) -> None:
+    def keep(self, proxied: ProxiedConnection) -> None:
         """Count a connection that has ended."""
-        _link(self._closed, tunnel).add(tunnel)
+        _link(self._closed, proxied).add(proxied)
 
-    def with_open(self, tunnels: Iterable[Tunnel]) -> dict[tuple[str, Server], LinkStatus]:
+    def with_open(
+        self, proxied_connections: Iterable[ProxiedConnection]
+    ) -> dict[tuple[str, Server], LinkStatus]:
         """Everything so far, by client and server."""
         found = {key: _copy(status, key[1]) for key, status in self._closed.items()}
-        for tunnel in tunnels:
-            _link(found, tunnel).add(tunnel)
+        for proxied in proxied_connections:
+            _link(found, proxied).add(proxied)
         return found
 
 
-def _link(links: dict[tuple[str, Server], LinkStatus], tunnel: Tunnel) -> LinkStatus:
-    server = tunnel.gate.server
-    key = tunnel.label, server
+def _link(links: dict[tuple[str, Server], LinkStatus], proxied: ProxiedConnection) -> LinkStatus:
+    server = proxied.gate.server
+    key = proxied.label, server
     if key not in links:
         links[key] = LinkStatus(
-            client=tunnel.label, server=server.name, address=str(server.address)
+            client=proxied.label, server=server.name, address=str(server.address)
         )
     return links[key]
 

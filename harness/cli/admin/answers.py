@@ -34,7 +34,7 @@ class Table:
         for line in self._lines():
             print(line.rstrip())
         if self.note:
-            print(shown(self.note))
+            print(truncated_repr(self.note))
 
     def _lines(self) -> list[str]:
         """The table in the width of the terminal; as wide as it is if the output goes elsewhere."""
@@ -45,7 +45,7 @@ class Table:
 
         console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_MAX)
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        cells = [[shown(value) for value in row] for row in self.rows]
+        cells = [[truncated_repr(value) for value in row] for row in self.rows]
         for index, name in enumerate(self.columns):
             is_number = bool(self.rows) and all(type(row[index]) is int for row in self.rows)
             width = max((len(row[index]) for row in cells), default=0)
@@ -74,7 +74,7 @@ class Record:
     def show(self) -> None:
         width = max(map(len, self.values), default=0)
         for name, value in self.values.items():
-            print(f"{name:<{width}}  {shown(value)}".rstrip())
+            print(f"{name:<{width}}  {truncated_repr(value)}".rstrip())
 
 
 Answer = Table | Record
@@ -88,16 +88,16 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
         answer.show()
 
 
-def shown(value: object) -> str:
+def truncated_repr(value: object) -> str:
     """A value for people, on one line and without control characters."""
     if value is None:
         return "-"
     if isinstance(value, float):
         return f"{value:.2f}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(shown, value))
+        return ", ".join(map(truncated_repr, value))
     if isinstance(value, dict):
-        return " ".join(f"{name}={shown(member)}" for name, member in value.items())
+        return " ".join(f"{name}={truncated_repr(member)}" for name, member in value.items())
     return printable(str(value))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from staticfire.faults.defects import DefectError
-from staticfire.harness.cli.machine_options import fleet_options
+from staticfire.harness.cli.machine_options import machine_options
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.defect_loader import use_defect
 
@@ -60,7 +60,7 @@ from staticfire.harness.defect_loader import use_defect
     type=click.Path(file_okay=False, path_type=Path),
     help="Write JUnit, JSON, HTML, Markdown and a badge there.",
 )
-@fleet_options
+@machine_options
 def conform(defect: str, **options: Any) -> int:
     """Try the numbered clauses of the contract on a target and say which it keeps.
 

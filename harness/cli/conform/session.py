@@ -45,7 +45,7 @@ from staticfire.harness.conformance.sites.site import Site
 from staticfire.harness.conformance.sites.suite import PROFILES, SuiteResult, choose, run_suite
 from staticfire.harness.draws.limits import PLACES
 from staticfire.harness.interrupts import deaf
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.remoting.address import parse_address
 
@@ -88,7 +88,7 @@ class ConformOptions:
     expect: Path | None
     out: Path | None
     beside: tuple[Path, ...]
-    fleet: FleetOptions
+    provider: MachineOptions
 
 
 def conform(options: ConformOptions) -> int:
@@ -156,7 +156,7 @@ def _check_out(out: Path) -> None:
 
 def _site(options: ConformOptions) -> Site:
     """Raises BadInput, CampaignError."""
-    fleet = options.fleet
+    provider = options.provider
     if options.mode not in MODES:
         raise BadInput(f"--mode is {options.mode!r}; allowed: {', '.join(MODES)}")
     environment = options.environment or _default_environment(options)
@@ -174,8 +174,8 @@ def _site(options: ConformOptions) -> Site:
             raise BadInput(
                 "--mode and --defect are of our own cluster; --name-server is somebody's"
             )
-        return _address_site(fleet, options.no_admin, client_under_test(options.client))
-    if fleet.name_servers:
+        return _address_site(provider, options.no_admin, client_under_test(options.client))
+    if provider.name_servers:
         raise BadInput("--name-server is only for --environment address")
     if options.no_admin:
         raise BadInput("--no-admin is only for --environment address")
@@ -193,13 +193,13 @@ def _site(options: ConformOptions) -> Site:
         return SimulatedSite(options=campaign)
     from staticfire.harness.conformance.sites.real import RealSite
 
-    site = RealSite(environment, options=campaign, fleet_options=fleet)
-    check_nodes(site.campaign, fleet)
+    site = RealSite(environment, options=campaign, machine_options=provider)
+    check_nodes(site.campaign, provider)
     return site
 
 
 def _default_environment(options: ConformOptions) -> str:
-    if options.fleet.name_servers:
+    if options.provider.name_servers:
         return "address"
     return "simulation" if options.client in (None, "own") else "loopback"
 
@@ -213,13 +213,13 @@ def _loopback_site(options: ConformOptions) -> Site:
     return LoopbackSite(clients, faithful=options.mode == "faithful")
 
 
-def _address_site(fleet: FleetOptions, no_admin: bool, clients: ProcessClients | None) -> Site:
+def _address_site(provider: MachineOptions, no_admin: bool, clients: ProcessClients | None) -> Site:
     """Raises BadInput."""
     from staticfire.harness.conformance.sites.address import AddressSite
 
-    if not fleet.name_servers:
+    if not provider.name_servers:
         raise BadInput("--environment address needs --name-server HOST:PORT[,HOST:PORT...]")
-    for address in fleet.name_servers:
+    for address in provider.name_servers:
         try:
             parse_address(address)
         except ValueError as error:
@@ -230,7 +230,7 @@ def _address_site(fleet: FleetOptions, no_admin: bool, clients: ProcessClients |
             f"STATICFIRE_TOPIC_PREFIX is {prefix!r:.80}; allowed: 1 to 40 letters, digits, - and _"
         )
     return AddressSite(
-        fleet.name_servers, prefix=prefix, may_administrate=not no_admin, clients=clients
+        provider.name_servers, prefix=prefix, may_administrate=not no_admin, clients=clients
     )
 
 

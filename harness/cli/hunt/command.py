@@ -18,7 +18,7 @@ from staticfire.harness.cli.hunt.rows import Rows
 from staticfire.harness.cli.hunt.seed_range import seed_range
 from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
 from staticfire.harness.cli.hunt.summary import print_summary, print_total
-from staticfire.harness.cli.machine_options import fleet_options
+from staticfire.harness.cli.machine_options import machine_options
 from staticfire.harness.cli.options import (
     campaign_options,
     check_nodes,
@@ -34,7 +34,7 @@ from staticfire.harness.cli.status import (
     HarnessError,
 )
 from staticfire.harness.defect_loader import use_defect
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.truncated_repr import printable
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
@@ -48,7 +48,7 @@ from staticfire.harness.workloads.catalogue import WORKLOADS
     help="Range of seeds, both ends included; a single number is that seed alone.",
 )
 @campaign_options
-@fleet_options
+@machine_options
 @click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--reverse", is_flag=True, help="Last seed first.")
 @click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
@@ -67,7 +67,7 @@ def hunt(
     client_only: bool,
     out: Path | None,
     is_dry_run: bool,
-    fleet: FleetOptions,
+    provider: MachineOptions,
     **options: Any,
 ) -> int:
     """Run one campaign with every seed of a range and say what came of them.
@@ -88,7 +88,7 @@ def hunt(
     order = seed_range(seeds)
     if not 1 <= jobs <= 256:
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
-    judging = Judging(client_only, fleet)
+    judging = Judging(client_only, provider)
     hunts = [{**options, "workload": name} for name in _workloads(options["workload"])]
     prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]
     order = order[::-1] if reverse else order
@@ -97,7 +97,7 @@ def hunt(
     if is_dry_run or prepared[0].get("environment") == "address":
         _announce(
             [campaign_of(seed, given, judging) for given in prepared for seed in order],
-            fleet,
+            provider,
             is_dry_run,
         )
     if is_dry_run:
@@ -137,25 +137,25 @@ def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[st
     """What the user has given, found to make campaigns of all these seeds. Raises BadInput."""
     try:
         given = given_options(**options)
-        take_cluster(given, judging.fleet, said_options(options))
+        take_cluster(given, judging.provider, said_options(options))
         use_defect(str(given.get("defect", "")))  # before anything imports the system
         for seed in (order[0], order[-1]):
-            check_nodes(campaign_of(seed, given, judging), judging.fleet)
+            check_nodes(campaign_of(seed, given, judging), judging.provider)
     except (CampaignError, FaultError, DefectError) as error:
         raise BadInput(str(error)) from error
     return given
 
 
-def _announce(campaigns: list[Campaign], fleet: FleetOptions, is_dry_run: bool) -> None:
+def _announce(campaigns: list[Campaign], provider: MachineOptions, is_dry_run: bool) -> None:
     """Say what happens in a cluster that is not ours; in a dry run print every campaign."""
     from staticfire.harness.console.console import print_campaign
     from staticfire.harness.console.external_lines import foreign_hunt_lines
 
-    if campaigns[0].is_foreign:
-        print("\n".join(foreign_hunt_lines(campaigns, fleet.name_servers)), flush=True)
+    if campaigns[0].is_external:
+        print("\n".join(foreign_hunt_lines(campaigns, provider.name_servers)), flush=True)
     if is_dry_run:
         for campaign in campaigns:
-            print_campaign(campaign, fleet.name_servers)
+            print_campaign(campaign, provider.name_servers)
         print("dry run   nothing is made, sent or broken")
 
 

@@ -18,7 +18,7 @@ from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.status import EXIT_HARNESS_ERROR
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Judging(NamedTuple):
     """How the seeds of a hunt are run and judged."""
 
     client_only: bool
-    fleet: FleetOptions
+    provider: MachineOptions
 
 
 def run_seeds(
@@ -109,7 +109,7 @@ def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
 def campaign_of(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
     """Raises CampaignError, BadInput."""
     given = dict(given)
-    choose_faults(seed, given, judging.fleet)
+    choose_faults(seed, given, judging.provider)
     return draw_campaign(seed, given)
 
 
@@ -121,7 +121,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
 
     started = time.process_time()
     campaign = campaign_of(seed, given, judging)
-    result = runner_of(campaign, judging.fleet)(campaign)
+    result = runner_of(campaign, judging.provider)(campaign)
     verdict = result.verdict
     if judging.client_only:
         verdict = check_run(result.ops, [], result.facts, CLIENT_CHECKERS)

@@ -16,7 +16,7 @@ from staticfire.harness.campaign.campaign import Campaign, CampaignError, OneOf
 from staticfire.harness.campaign.file import campaign_names
 from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt.seed_range import seed_range
-from staticfire.harness.cli.machine_options import fleet_options
+from staticfire.harness.cli.machine_options import machine_options
 from staticfire.harness.cli.options import (
     check_nodes,
     choose_faults,
@@ -37,7 +37,7 @@ from staticfire.harness.cli.table.markdown import markdown_lines, outcome
 from staticfire.harness.cli.table.rows import NOT_HERE, SIMULATION_ONLY, Cell, Row, Table
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.draws.limits import PLACES
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.report.verdict_lines import WORDS
 
 TARGETS = ("own", "apache")
@@ -75,7 +75,7 @@ TARGETS = ("own", "apache")
     metavar="FIRST-LAST",
     help="Range of seeds, both ends included, or one number.",
 )
-@fleet_options
+@machine_options
 @runs_option
 @click.option("--print", "only_prints", is_flag=True, help="Print the table of --out, run nothing.")
 def table(
@@ -84,7 +84,7 @@ def table(
     environments: str,
     campaigns: str | None,
     seeds: str,
-    fleet: FleetOptions,
+    provider: MachineOptions,
     runs: Path,
     only_prints: bool,
 ) -> int:
@@ -113,10 +113,10 @@ def table(
             for environment in _environments(target, environments)
             for seed in seed_range(seeds)
         ],
-        fleet,
+        provider,
     )
     kept.begin()
-    failed = _run_all(kept, prepared, runs, fleet)
+    failed = _run_all(kept, prepared, runs, provider)
     status = _report([row for row in kept.rows.values() if row.target == target])
     if failed and status != EXIT_INVALID:
         raise HarnessError(
@@ -145,14 +145,14 @@ def _environments(target: str, text: str) -> list[str]:
 # --- before the first run -------------------------------------------------------------------------
 
 
-def _prepare(cells: Sequence[Cell], fleet: FleetOptions) -> list[tuple[Cell, Campaign | Row]]:
+def _prepare(cells: Sequence[Cell], provider: MachineOptions) -> list[tuple[Cell, Campaign | Row]]:
     """The campaign of each cell, or the row that says why there is none. Raises BadInput, HarnessError."""
     for environment in dict.fromkeys(cell.environment for cell in cells):
-        missing_in(environment, fleet)  # what no campaign could be run on is no row
-    return [(cell, _campaign_of(cell, fleet)) for cell in cells]
+        missing_in(environment, provider)  # what no campaign could be run on is no row
+    return [(cell, _campaign_of(cell, provider)) for cell in cells]
 
 
-def _campaign_of(cell: Cell, fleet: FleetOptions) -> Campaign | Row:
+def _campaign_of(cell: Cell, provider: MachineOptions) -> Campaign | Row:
     given = given_options(
         campaign=cell.campaign,
         slaves=None,
@@ -166,16 +166,16 @@ def _campaign_of(cell: Cell, fleet: FleetOptions) -> Campaign | Row:
         raise BadInput(
             f"campaign {cell.campaign} plants the defect {given['defect']}; allowed in a table: campaigns without one"
         )
-    take_cluster(given, fleet)
+    take_cluster(given, provider)
     named = dict(given)
     try:
-        missing = choose_faults(cell.seed, given, fleet)
+        missing = choose_faults(cell.seed, given, provider)
         campaign = draw_campaign(cell.seed, given)
     except (BadInput, CampaignError, FaultError) as error:
         verdict = SIMULATION_ONLY if _is_for_simulation(named) else NOT_HERE
         return Row(**cell._asdict(), verdict=verdict, reason=str(error))
     try:
-        check_nodes(campaign, fleet)
+        check_nodes(campaign, provider)
     except (CampaignError, FaultError) as error:
         raise BadInput(f"campaign {cell.campaign}: {error}") from error
     for policy in named.get("policies", ()):
@@ -205,7 +205,7 @@ def _run_all(
     kept: Table,
     prepared: Sequence[tuple[Cell, Campaign | Row]],
     runs: Path,
-    fleet: FleetOptions,
+    provider: MachineOptions,
 ) -> int:
     """How many came to no verdict. Raises HarnessError, also when the user wants no more of it."""
     failed = 0
@@ -221,7 +221,7 @@ def _run_all(
             _say(f"{name}: {campaign.verdict}: {campaign.reason}")
             continue
         try:
-            row = _run(cell, campaign, runs, fleet)
+            row = _run(cell, campaign, runs, provider)
         except HarnessError as error:
             failed += 1
             _say(f"{name}: no verdict: {error}")
@@ -237,7 +237,7 @@ def _run_all(
     return failed
 
 
-def _run(cell: Cell, campaign: Campaign, runs: Path, fleet: FleetOptions) -> Row | None:
+def _run(cell: Cell, campaign: Campaign, runs: Path, provider: MachineOptions) -> Row | None:
     """None if the user ended its load. Raises BadInput, HarnessError, KeyboardInterrupt."""
     from staticfire.harness.targets.apache import distribution_version
     from staticfire.harness.version import versions
@@ -245,11 +245,11 @@ def _run(cell: Cell, campaign: Campaign, runs: Path, fleet: FleetOptions) -> Row
     found = versions()  # of what runs: a checkout may change meanwhile
     folder = make_folder(campaign, runs)
     started = time.monotonic()
-    result = run_in(folder, campaign, fleet)
+    result = run_in(folder, campaign, provider)
     if result.interrupted:
         return None
-    if cell.target == "apache" and fleet.home is not None:
-        found = {"rocketmq": distribution_version(fleet.home), **found}
+    if cell.target == "apache" and provider.home is not None:
+        found = {"rocketmq": distribution_version(provider.home), **found}
     verdict = result.verdict
     return Row(
         **cell._asdict(),

@@ -12,7 +12,7 @@ import orjson
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.model.plain_files import read_plain
 from staticfire.harness.cli.status import BadInput, HarnessError
-from staticfire.harness.truncated_repr import shown
+from staticfire.harness.truncated_repr import truncated_repr
 
 NOT_HERE = "not here"  # the environment lacks a fault of the campaign
 SIMULATION_ONLY = "simulation only"  # every real environment lacks it
@@ -117,17 +117,17 @@ def _read(line: bytes, where: str) -> Row:
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, dict):
-        raise BadInput(f"{where} is {shown(line)}; allowed: a row of `staticfire table`")
+        raise BadInput(f"{where} is {truncated_repr(line)}; allowed: a row of `staticfire table`")
     values: dict[str, Any] = {}
     for of in fields(Row):
         value = found.get(of.name)
         if type(value) not in _KINDS[str(of.type)]:
             raise BadInput(
-                f"{where}: {of.name} is {shown(value)}; allowed: a row of `staticfire table`"
+                f"{where}: {of.name} is {truncated_repr(value)}; allowed: a row of `staticfire table`"
             )
         values[of.name] = value
     if values["verdict"] not in VERDICTS:
         raise BadInput(
-            f"{where}: verdict is {shown(values['verdict'])}; allowed: {', '.join(VERDICTS)}"
+            f"{where}: verdict is {truncated_repr(values['verdict'])}; allowed: {', '.join(VERDICTS)}"
         )
     return Row(**values)

@@ -102,7 +102,7 @@ async def _stuck_disk(bench: Bench, topic: str, address: str) -> None:
     try:
         codes = await _codes_of_many(bench, topic, queue=1, pause_s=0.01)
     finally:
-        await disk.mend(node)
+        await disk.heal(node)
     require(
         ResponseCode.SYSTEM_BUSY in codes,
         f"none of {len(codes)} sends to a broker whose disk is stuck was answered with SYSTEM_BUSY, "

@@ -203,7 +203,7 @@ async def failed_flush(bench: Bench) -> None:
         return
     finally:
         for address in await replicas(bench):
-            await disk.mend(bench.target.nodes[address])
+            await disk.heal(bench.target.nodes[address])
     require(
         answer.code != ResponseCode.SUCCESS, f"{master.name} acknowledged what it could not flush"
     )

@@ -22,7 +22,7 @@ from staticfire.harness.environments.real.controls import real_controls
 from staticfire.harness.environments.real.environment import RealEnvironment
 from staticfire.harness.interrupts import left_whole, run_interruptibly
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.runs.target_choice import make_target
 from staticfire.system_under_test.runtime.real_env import RealStorage
@@ -48,10 +48,10 @@ class RealSite:
         environment: str,
         *,
         options: Mapping[str, Any] | None = None,
-        fleet_options: FleetOptions = DEFAULTS,
+        machine_options: MachineOptions = DEFAULTS,
     ) -> None:
         self.campaign = draw_campaign(0, {**SHAPE, **(options or {}), "environment": environment})
-        self._fleet_options = fleet_options
+        self._fleet_options = machine_options
         kind = self.campaign.mode if self.campaign.target == "own" else self.campaign.target
         self.name = f"{environment} ({kind})"
 
@@ -85,15 +85,15 @@ class RealSite:
     async def _run_together(self, cases: Sequence[Case], on_result: OnResult) -> None:
         """Raises SiteFailed, EnvironmentFailed."""
         campaign = replace(self.campaign, **cases[0].cluster)
-        fleet = make_fleet(campaign.environment, self._fleet_options)
+        provider = make_fleet(campaign.environment, self._fleet_options)
         environment = RealEnvironment(
             campaign,
             Recorder(lambda: 0),
-            fleet,
-            lambda places: make_target(campaign, fleet, places, self._fleet_options),
+            provider,
+            lambda machines: make_target(campaign, provider, machines, self._fleet_options),
         )
         async with left_whole(environment):
-            controls = real_controls(environment, fleet)
+            controls = real_controls(environment, provider)
             target = _facts(environment, controls)
             brokers = len(environment.shape.brokers)
             await asyncio.gather(*map(environment.start, environment.shape.servers))

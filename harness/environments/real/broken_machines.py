@@ -15,7 +15,7 @@ from staticfire.faults.linux.disks.disk_speed import THROTTLES
 from staticfire.faults.linux.disks.loop_disk import FileSystem, LoopDisk
 from staticfire.faults.linux.executor import SYSTEM_PATHS, Executor, LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.linux.network.traffic import TRY_NETEM, NodeTraffic
 from staticfire.faults.linux.resources import removal_order
@@ -80,28 +80,28 @@ class BreakableMachines:
         check_room()
         self.inventory = Inventory.begin(state_folder())
         self.folder = make_run_folder()
-        self.host = Machine(
+        self.host = LinuxMachine(
             executor=LocalExecutor(), inventory=self.inventory, python=sys.executable
         )
         self._executors: dict[str, Executor] = {"": self.host.executor}
         self.host.will_make("folder", str(self.folder))
-        self._elsewhere: dict[str, tuple[Machine, str]] = {}
+        self._elsewhere: dict[str, tuple[LinuxMachine, str]] = {}
         self.addresses: dict[str, str] = {}
         self._disks: dict[str, LoopDisk] = {}
         self._firewalls: dict[str, Firewall] = {}
         self._traffic: dict[str, NodeTraffic] = {}
         self.clocks: dict[str, FakeClock] = {}
 
-    def has_host(self, machine: Machine) -> None:
+    def has_host(self, machine: LinuxMachine) -> None:
         """There is another machine; what is made there is removed there."""
         self._executors[machine.host] = machine.executor
 
-    def is_on(self, node: str, machine: Machine, folder: str) -> None:
+    def is_on(self, node: str, machine: LinuxMachine, folder: str) -> None:
         """The node is on another machine, with this folder for it there."""
         self.has_host(machine)
         self._elsewhere[node] = (machine, folder)
 
-    def _where(self, node: str) -> tuple[Machine, str]:
+    def _where(self, node: str) -> tuple[LinuxMachine, str]:
         return self._elsewhere.get(node) or (self.host, str(self.own_folder(node)))
 
     async def make_clocks(self, nodes: Iterable[str], needs: Set[str]) -> None:
@@ -154,7 +154,7 @@ class BreakableMachines:
             clock=FakedClocks(self.clocks),
         )
 
-    def _stores(self) -> dict[str, tuple[Machine, str]]:
+    def _stores(self) -> dict[str, tuple[LinuxMachine, str]]:
         return {node: (self._where(node)[0], self.data_folder(node)) for node in self._disks}
 
     async def remove_disks_and_filters(self) -> None:

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 
 from staticfire.faults.model.fault import Fault
 from staticfire.faults.plans.catalogue import FAULTS
-from staticfire.harness.environments.real.machine_provider import Fleet
+from staticfire.harness.environments.real.machine_provider import MachineProvider
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 
-DEFAULTS = FleetOptions()
+DEFAULTS = MachineOptions()
 # Where each fleet is. It is imported when it is used: some need half a second of libraries.
 FLEETS = {
-    "processes": "staticfire.harness.environments.real.processes:ProcessFleet",
-    "namespaces": "staticfire.harness.environments.real.namespaces:NamespaceFleet",
-    "docker": "staticfire.harness.environments.real.docker:DockerFleet",
-    "ssh": "staticfire.harness.environments.real.ssh.provider:SshFleet",
-    "address": "staticfire.harness.environments.real.external.address:AddressFleet",
+    "processes": "staticfire.harness.environments.real.processes:ProcessProvider",
+    "namespaces": "staticfire.harness.environments.real.namespaces:NamespaceProvider",
+    "docker": "staticfire.harness.environments.real.docker:DockerProvider",
+    "ssh": "staticfire.harness.environments.real.ssh.provider:SshProvider",
+    "address": "staticfire.harness.environments.real.external.address:AddressProvider",
 }
 
 
@@ -26,17 +26,17 @@ NO_PROXY = "a proxy between nodes cannot read addresses that are encrypted"
 DELAY_NEED, LOSS_NEED = "network.delay", "network.lose"
 
 
-def make_fleet(environment: str, options: FleetOptions = DEFAULTS) -> Fleet:
+def make_fleet(environment: str, options: MachineOptions = DEFAULTS) -> MachineProvider:
     """The machines of an environment, not yet made. Raises EnvironmentFailed where its library is not installed."""
     module, _, name = FLEETS[environment].partition(":")
     try:
-        fleet: Fleet = getattr(importlib.import_module(module), name)(options)
+        provider: MachineProvider = getattr(importlib.import_module(module), name)(options)
     except ModuleNotFoundError as error:
         raise EnvironmentFailed(
             f"--environment {environment} needs the Python package {error.name}; "
             f"pip install 'staticfire[{environment}]'"
         ) from error
-    return fleet
+    return provider
 
 
 def why_missing(fault: Fault, lacks: Mapping[str, str]) -> str | None:

@@ -7,7 +7,7 @@ import signal
 from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
 from staticfire.harness.environments.real.environment import RealEnvironment
-from staticfire.harness.environments.real.machine_provider import Fleet
+from staticfire.harness.environments.real.machine_provider import MachineProvider
 
 
 class RealProcesses:
@@ -60,10 +60,10 @@ class RealClients:
         return {name: int(outcome.value.get(name, 0)) for name in ("delayed", "failed")}
 
 
-def real_controls(environment: RealEnvironment, fleet: Fleet) -> Controls:
+def real_controls(environment: RealEnvironment, provider: MachineProvider) -> Controls:
     """For an environment whose machines are up."""
     processes = RealProcesses(environment)
-    machines = fleet.controls(environment)
+    machines = provider.controls(environment)
     return Controls(
         process=processes,
         client=RealClients(environment),
@@ -71,5 +71,5 @@ def real_controls(environment: RealEnvironment, fleet: Fleet) -> Controls:
         network=machines.network,
         disk=machines.disk,
         clock=machines.clock,
-        lacks=fleet.lacks,
+        lacks=provider.lacks,
     )

@@ -31,11 +31,11 @@ from staticfire.harness.environments.real.namespaces import check_root, tools_fo
 from staticfire.harness.environments.real.proxied import DELAY_NEED, NodeProxy
 from staticfire.harness.machines import cpp_library
 from staticfire.harness.machines.docker.engine import connect
-from staticfire.harness.machines.docker.machine import FOLDER, DockerPlace, Engine
+from staticfire.harness.machines.docker.machine import FOLDER, DockerMachine, Engine
 from staticfire.harness.machines.docker.network import PodNetwork, make_network
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.machine import Place
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.machine import Machine
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.targets.interpreter import code_folders
 
 PYTHON = "/opt/staticfire/bin/python"  # in the image
@@ -49,10 +49,10 @@ MEMORY = "512m"  # of a node
 PIDS = 256
 
 
-class DockerFleet:
-    """Implements `staticfire.harness.environments.real.machine_provider.Fleet`."""
+class DockerProvider:
+    """Implements `staticfire.harness.environments.real.machine_provider.MachineProvider`."""
 
-    def __init__(self, options: FleetOptions) -> None:
+    def __init__(self, options: MachineOptions) -> None:
         self.lacks: Mapping[str, str] = lacks_here(options.file_system)
         self._file_system = options.file_system
         self._machines: BreakableMachines | None = None
@@ -74,7 +74,7 @@ class DockerFleet:
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
-    ) -> dict[str, Place]:
+    ) -> dict[str, Machine]:
         """Pods and disks are made behind it, in the order in which nodes are launched: a container waits for its own.
 
         Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses.
@@ -184,11 +184,11 @@ class DockerFleet:
         address: str,
         machines: BreakableMachines,
         engine: Engine,
-    ) -> Place:
+    ) -> Machine:
         data = Path(machines.data_folder(node))
         volumes = {str(data): {"bind": FOLDER, "mode": "rw"}}
-        for path, place in zip(code_folders(), self.code, strict=True):
-            volumes[path] = {"bind": place, "mode": "ro"}
+        for path, target in zip(code_folders(), self.code, strict=True):
+            volumes[path] = {"bind": target, "mode": "ro"}
         identity = machines.inventory.identity
         options: dict[str, Any] = {
             "image": self._image,
@@ -209,7 +209,7 @@ class DockerFleet:
         log = machines.own_folder(node) / "log.jsonl"
         making = partial(self._make_pod, node, address, network, machines, engine)
         ready = partial(self._ready, node, making)
-        return DockerPlace(node, address, data, log, engine, options, variables, PYTHON, ready)
+        return DockerMachine(node, address, data, log, engine, options, variables, PYTHON, ready)
 
     def _network_of(
         self,

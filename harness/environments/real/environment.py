@@ -26,7 +26,7 @@ from staticfire.harness.clients.process_port import ClientBroken, ProcessPort
 from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS, RESTART_DELAY_S
 from staticfire.harness.environments.real.boots import Boots
 from staticfire.harness.environments.real.bounded_log import BoundedLog
-from staticfire.harness.environments.real.machine_provider import Fleet
+from staticfire.harness.environments.real.machine_provider import MachineProvider
 from staticfire.harness.environments.real.node_log import last_error, read_log
 from staticfire.harness.environments.resources import Resources, of_process
 from staticfire.harness.environments.side_topics import SideTopic
@@ -34,7 +34,7 @@ from staticfire.harness.log_line import LogLine
 from staticfire.harness.machines import cpp_library
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.local import LocalProcess
-from staticfire.harness.machines.machine import Place, RunningProcess
+from staticfire.harness.machines.machine import Machine, RunningProcess
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.results.run_result import NodeRecord
 from staticfire.harness.stall_meter import StallMeter
@@ -61,9 +61,9 @@ def needs_of(campaign: Campaign) -> frozenset[str]:
 class RealNode:
     """One node: its place, and its process if it has one."""
 
-    def __init__(self, place: Place, name_servers: tuple[str, ...]) -> None:
-        self.place = place
-        self.name = place.node
+    def __init__(self, machine: Machine, name_servers: tuple[str, ...]) -> None:
+        self.machine = machine
+        self.name = machine.node
         self.name_servers = name_servers
         self.process: RunningProcess | None = None
         self.port: ProcessPort | None = None  # of clients only
@@ -90,8 +90,8 @@ class RealEnvironment:
         self,
         campaign: Campaign,
         recorder: Recorder,
-        fleet: Fleet,
-        make_target: Callable[[Mapping[str, Place]], Target],
+        provider: MachineProvider,
+        make_target: Callable[[Mapping[str, Machine]], Target],
     ) -> None:
         self.campaign = campaign
         self.recorder = recorder
@@ -102,7 +102,7 @@ class RealEnvironment:
         self.nodes: dict[str, RealNode] = {}
         self.on_start: Callable[[str, int], Awaitable[None]] | None = None  # node and pid
         self.foreign_states: Callable[[], Mapping[str, str]] = dict  # of servers that are not ours
-        self._fleet = fleet
+        self._provider = provider
         self._make_target = make_target
         self._start_wall_ms = time.time_ns() // 1_000_000
         self._start_ns = time.monotonic_ns()
@@ -116,16 +116,16 @@ class RealEnvironment:
         names = (*self.shape.servers, *self.shape.clients, ADMIN, PROBE)
         self._stalls.start()
         try:
-            places = await self._fleet.up(
+            machines = await self._provider.up(
                 names, servers=self.shape.servers, needs=needs_of(self.campaign)
             )
         except BaseException:
             self._stalls.stop()
-            await self._fleet.down()
+            await self._provider.down()
             raise
-        self._target = self._make_target(places)
+        self._target = self._make_target(machines)
         self.nodes = {
-            name: RealNode(place, self.shape.name_servers) for name, place in places.items()
+            name: RealNode(machine, self.shape.name_servers) for name, machine in machines.items()
         }
         return self
 
@@ -136,7 +136,7 @@ class RealEnvironment:
             await asyncio.gather(*(self._end(node) for node in self.nodes.values()))
         finally:
             self._stalls.stop()
-            await self._fleet.down()
+            await self._provider.down()
 
     async def _end(self, node: RealNode) -> None:
         node.wanted = False
@@ -164,8 +164,8 @@ class RealEnvironment:
     def booting_ns(self) -> int:
         return self._boots.waited_ns()
 
-    def is_foreign(self, node: str) -> bool:
-        return self.campaign.is_foreign and node in self.shape.servers
+    def is_external(self, node: str) -> bool:
+        return self.campaign.is_external and node in self.shape.servers
 
     def ask_anew(self, node: str) -> None:
         self._target.ask_anew(node)
@@ -177,7 +177,7 @@ class RealEnvironment:
 
     async def start(self, node: str) -> None:
         """Start the node unless it runs, has no power, is lost or somebody else's."""
-        if self.is_foreign(node):
+        if self.is_external(node):
             return
         real = self.nodes[node]
         before, real.deaths = real.process, 0
@@ -204,8 +204,8 @@ class RealEnvironment:
                 await node.watcher
             node.paused = False
             if node.name in self.shape.servers:
-                order = self._target.server_order(node.name, node.name_servers)
-                node.process = await node.place.launch(order)
+                launch_spec = self._target.server_launch_spec(node.name, node.name_servers)
+                node.process = await node.machine.launch(launch_spec)
             else:
                 await self._start_client(node)
             assert node.process is not None
@@ -214,8 +214,8 @@ class RealEnvironment:
                 await self.on_start(node.name, node.process.pid)
 
     async def _start_client(self, node: RealNode) -> None:
-        order, configuration = self._target.client_order(node.name, node.name_servers)
-        process = node.process = await node.place.launch(order)
+        launch_spec, configuration = self._target.client_launch_spec(node.name, node.name_servers)
+        process = node.process = await node.machine.launch(launch_spec)
         number = self._consumer_processes
         self._consumer_processes += 1
         emit = partial(self._emit, node, number)
@@ -252,7 +252,7 @@ class RealEnvironment:
         how = await process.wait()
         if not node.wanted or self._ending:
             return
-        said = last_error(node.place.log)
+        said = last_error(node.machine.log)
         error = broken or (f"{how}: {said}" if said else how)
         value = {"targets": [node.name], "phase": "exited"}
         self.recorder.record(NEMESIS, "info", "node_exit", value, error, node.name)
@@ -265,7 +265,7 @@ class RealEnvironment:
             while await process.output.read(65536):  # `ready host:port`
                 pass
             return ""
-        log = BoundedLog(node.place.log)
+        log = BoundedLog(node.machine.log)
         guard = asyncio.create_task(log.guard(node.port.give_up))
         try:
             await node.port.run()
@@ -342,7 +342,7 @@ class RealEnvironment:
         own = {
             name: self._state(self.nodes[name])
             for name in (*self.shape.servers, *self.shape.clients)
-            if not self.is_foreign(name)
+            if not self.is_external(name)
         }
         return {**self.foreign_states(), **own}
 
@@ -378,11 +378,11 @@ class RealEnvironment:
     # --- for checkers -------------------------------------------------------------------------------
 
     def log_lines(self, node: str) -> list[LogLine]:
-        return read_log(self.nodes[node].place.log, self._start_wall_ms)
+        return read_log(self.nodes[node].machine.log, self._start_wall_ms)
 
     async def store_files(self, node: str) -> Mapping[str, bytes]:
         real = self.nodes[node]
-        real.files = await real.place.read_files(self._target.store_folder(node))
+        real.files = await real.machine.read_files(self._target.store_folder(node))
         return real.files
 
     async def resources(self, node: str) -> Resources | None:
@@ -400,7 +400,7 @@ class RealEnvironment:
         node = self.nodes[name]
         log = [asdict(line) for line in self.log_lines(name)]
         store = dict(node.files) if keeps_store and not node.lost else {}
-        folder = node.place.folder
+        folder = node.machine.folder
         return NodeRecord(
             name=name, log=log, store={path.removeprefix(folder): store[path] for path in store}
         )

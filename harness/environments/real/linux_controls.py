@@ -15,7 +15,7 @@ from staticfire.faults.linux.disks.disk_speed import DiskSpeed
 from staticfire.faults.linux.disks.loop_disk import LoopDisk
 from staticfire.faults.linux.disks.power_loss import PowerCut, cut_power
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.linux.network.traffic import NodeTraffic
 from staticfire.faults.linux.on_node import bit_rot
@@ -98,7 +98,7 @@ class LoopDisks:
         environment: RealEnvironment,
         disks: Mapping[str, LoopDisk],
         firewalls: Mapping[str, Firewall],
-        stores: Mapping[str, tuple[Machine, str]],
+        stores: Mapping[str, tuple[LinuxMachine, str]],
     ) -> None:
         """`stores`: of each node the machine that it is on, and the folder there that holds its files."""
         self._environment = environment
@@ -216,17 +216,17 @@ class LoopDisks:
         await environment.kill(node)
         broken.counters["power_cuts"] += 1
 
-    async def mend(self, node: str) -> None:
+    async def heal(self, node: str) -> None:
         broken = self._disks.get(node)
         if broken is None or self._environment.nodes[node].lost:
             return
-        await broken.speed.mend()
+        await broken.speed.heal()
         if broken.is_full:
             await broken.space.free()
             broken.is_full = False
         if broken.is_failing:
             broken.is_failing = False
-            works = await broken.errors.mend()
+            works = await broken.errors.heal()
             if not works and broken.cut is None:  # otherwise the return of power mounts it anew
                 await self._repair(node, broken)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from staticfire.faults.model.capabilities import ClockControl, DiskControl, NetworkControl
 from staticfire.faults.proxy.core.servers import ServerKind
-from staticfire.harness.machines.machine import Place
+from staticfire.harness.machines.machine import Machine
 
 if TYPE_CHECKING:
     from staticfire.harness.environments.real.environment import RealEnvironment
@@ -24,7 +24,7 @@ class MachineControls:
     clock: ClockControl | None = None
 
 
-class Fleet(Protocol):
+class MachineProvider(Protocol):
     """The machines of one run. `lacks` names what their faults cannot do here, with the reason: see `Controls`."""
 
     lacks: Mapping[str, str]
@@ -41,7 +41,7 @@ class Fleet(Protocol):
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
-    ) -> dict[str, Place]:
+    ) -> dict[str, Machine]:
         """Make a machine for each node; those of servers have disks that can be broken, if this fleet has any.
 
         `needs` are those of the faults to come (`Fault.needs`), and `cpp_library.NEED`.

@@ -23,9 +23,9 @@ from staticfire.harness.environments.real.environment import RealEnvironment
 from staticfire.harness.environments.real.machine_provider import MachineControls
 from staticfire.harness.environments.real.proxied import DELAY_NEED, NodeProxy
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.local import LocalPlace
-from staticfire.harness.machines.machine import Place
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.local import LocalMachine
+from staticfire.harness.machines.machine import Machine
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.targets.interpreter import OurInterpreter
 
 TOOLS = {
@@ -40,10 +40,10 @@ MKFS_TOOLS: Mapping[FileSystem, dict[str, str]] = {
 }
 
 
-class NamespaceFleet(OurInterpreter):
-    """Implements `staticfire.harness.environments.real.machine_provider.Fleet`."""
+class NamespaceProvider(OurInterpreter):
+    """Implements `staticfire.harness.environments.real.machine_provider.MachineProvider`."""
 
-    def __init__(self, options: FleetOptions) -> None:
+    def __init__(self, options: MachineOptions) -> None:
         self.lacks: Mapping[str, str] = lacks_here(options.file_system)
         self._file_system = options.file_system
         self._machines: BreakableMachines | None = None
@@ -52,7 +52,7 @@ class NamespaceFleet(OurInterpreter):
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
-    ) -> dict[str, Place]:
+    ) -> dict[str, Machine]:
         """Raises EnvironmentFailed without root or a tool, CommandFailed where the kernel refuses."""
         check_root("namespaces", tools_for(self._file_system))
         machines = self._machines = BreakableMachines()
@@ -70,8 +70,8 @@ class NamespaceFleet(OurInterpreter):
         await machines.make_clocks(nodes, needs)
         return {node: self._place(node, machines, network) for node in nodes}
 
-    def _place(self, node: str, machines: BreakableMachines, network: Network) -> Place:
-        return LocalPlace(
+    def _place(self, node: str, machines: BreakableMachines, network: Network) -> Machine:
+        return LocalMachine(
             node,
             machines.addresses[node],
             Path(machines.data_folder(node)),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.resources import Resource, removal_order
 from staticfire.faults.proxy.core.network import PROXY_LACKS
 from staticfire.faults.proxy.core.servers import ServerKind
@@ -22,9 +22,9 @@ from staticfire.harness.environments.real.machine_provider import MachineControl
 from staticfire.harness.environments.real.proxied import NodeProxy
 from staticfire.harness.environments.real.run_files import check_room, make_run_folder
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.local import LocalPlace
-from staticfire.harness.machines.machine import Place
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.local import LocalMachine
+from staticfire.harness.machines.machine import Machine
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.state import state_folder
 from staticfire.harness.targets.interpreter import OurInterpreter
 
@@ -37,10 +37,10 @@ PROBED_PORT = 10911
 ATTEMPTS = 50
 
 
-class ProcessFleet(OurInterpreter):
-    """Implements `Fleet` with nothing but processes and a temporary folder."""
+class ProcessProvider(OurInterpreter):
+    """Implements `MachineProvider` with nothing but processes and a temporary folder."""
 
-    def __init__(self, options: FleetOptions) -> None:
+    def __init__(self, options: MachineOptions) -> None:
         self.lacks: Mapping[str, str] = {
             **{f"disk.{what}": NO_DISKS for what in BREAKS_DISKS},
             "clock": NO_CLOCKS,
@@ -48,29 +48,31 @@ class ProcessFleet(OurInterpreter):
         }
         self._inventory: Inventory | None = None
         self._proxy = NodeProxy()
-        self._stores: dict[str, tuple[Machine, str]] = {}
+        self._stores: dict[str, tuple[LinuxMachine, str]] = {}
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
-    ) -> dict[str, Place]:
+    ) -> dict[str, Machine]:
         """Raises EnvironmentFailed where loopback has only one address."""
         check_room()
         inventory = self._inventory = Inventory.begin(state_folder())
         folder = make_run_folder()
         inventory.will_make(Resource(kind="folder", name=str(folder)))
         inventory.will_make_marked_processes()
-        machine = Machine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
+        machine = LinuxMachine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
         block = _free_block(len(nodes))
-        places: dict[str, Place] = {}
+        machines: dict[str, Machine] = {}
         for number, node in enumerate(nodes, 1):
             own = folder / node
             own.mkdir()
             self._stores[node] = (machine, str(own))
             log = own / "log.jsonl"
-            places[node] = LocalPlace(node, f"{block}.{number}", own, log, variables=inventory.mark)
+            machines[node] = LocalMachine(
+                node, f"{block}.{number}", own, log, variables=inventory.mark
+            )
         if any(need.partition(".")[0] == "network" for need in needs):
-            await self._proxy.start(LOOPBACK, {node: places[node].address for node in servers})
-        return places
+            await self._proxy.start(LOOPBACK, {node: machines[node].address for node in servers})
+        return machines
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
         """Implements `staticfire.harness.environments.real.machine_provider.Rerouting`."""

@@ -195,7 +195,7 @@ class SimulatedDisks:
             victim.host.power_cut()
         victim.host.disk.destroy()
 
-    async def mend(self, node: str) -> None:
+    async def heal(self, node: str) -> None:
         self._nodes[node].host.disk.heal()
 
     async def counters(self, node: str) -> dict[str, int]:

@@ -105,7 +105,7 @@ class SimulationEnvironment:
     def booting_ns(self) -> int:
         return 0
 
-    def is_foreign(self, node: str) -> bool:
+    def is_external(self, node: str) -> bool:
         return False
 
     # --- nodes --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import json
 import struct
 from typing import Any
 
-from staticfire.harness.machines.machine import Serving
+from staticfire.harness.machines.machine import HealthCheck
 
 NS = 1_000_000_000
 INTERVAL_NS, TIMEOUT_NS, START_NS = 10 * NS, 3 * NS, 5 * NS
@@ -27,7 +27,7 @@ with socket.create_connection((host, int(port)), 2) as server:
 """
 
 
-def health_check(python: str, serving: Serving) -> dict[str, Any]:
+def health_check(python: str, serving: HealthCheck) -> dict[str, Any]:
     """As the engine takes it, for a container that is made."""
     host, port = serving.address.rsplit(":", 1)
     asked = (host, port, frame(serving.question).hex(), "tls" if serving.tls else "plain")

@@ -21,7 +21,7 @@ import docker
 from staticfire.harness.machines.all_ended import to_its_end
 from staticfire.harness.machines.docker.health import health_check
 from staticfire.harness.machines.local import read_files, write_if_missing
-from staticfire.harness.machines.machine import LINE_MAX, Order
+from staticfire.harness.machines.machine import LINE_MAX, LaunchSpec
 from staticfire.harness.machines.shielded_launch import launched_wholly
 
 FOLDER = "/node"  # of a node, in its container
@@ -127,8 +127,8 @@ class ContainerProcess:
         return True
 
 
-class DockerPlace:
-    """Implements `staticfire.harness.machines.machine.Place`.
+class DockerMachine:
+    """Implements `staticfire.harness.machines.machine.Machine`.
 
     `data` is the folder of this host that the container sees, `ready` waits for the node's pod and disk.
     """
@@ -157,27 +157,27 @@ class DockerPlace:
         self._ready = ready
         self._container: docker.models.containers.Container | None = None
 
-    async def launch(self, order: Order) -> ContainerProcess:
+    async def launch(self, launch_spec: LaunchSpec) -> ContainerProcess:
         await self._ready()
-        return await launched_wholly(self._launch(order))
+        return await launched_wholly(self._launch(launch_spec))
 
-    async def _launch(self, order: Order) -> ContainerProcess:
-        for path, data in order.files.items():
+    async def _launch(self, launch_spec: LaunchSpec) -> ContainerProcess:
+        for path, data in launch_spec.files.items():
             self._here(path).parent.mkdir(parents=True, exist_ok=True)
             self._here(path).write_bytes(data)
-        for path, data in order.kept.items():
+        for path, data in launch_spec.kept.items():
             write_if_missing(self._here(path), data)
         if self._container is None:  # its command never changes
-            self._container = await self._engine.ask(lambda: self._create(order))
+            self._container = await self._engine.ask(lambda: self._create(launch_spec))
         process = ContainerProcess(self._engine, self._container)
         await process.start(self.log.open("ab"))
         return process
 
-    def _create(self, order: Order) -> docker.models.containers.Container:
-        health = health_check(self._python, order.serving) if order.serving else None
+    def _create(self, launch_spec: LaunchSpec) -> docker.models.containers.Container:
+        health = health_check(self._python, launch_spec.serving) if launch_spec.serving else None
         return self._engine.client.containers.create(
-            command=list(order.argv),
-            environment={**order.variables, **self._variables},
+            command=list(launch_spec.argv),
+            environment={**launch_spec.variables, **self._variables},
             healthcheck=health,
             **self._options,
         )

@@ -15,7 +15,7 @@ from staticfire.faults.linux.executor import TIMEOUT_S, CommandFailed, CommandTi
 from staticfire.harness.machines.all_ended import to_its_end
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.machine import LINE_MAX
-from staticfire.harness.machines.options import FleetOptions, SshHost
+from staticfire.harness.machines.options import MachineOptions, SshHost
 
 CONNECT_TIMEOUT_S = 10.0
 KEEP_ALIVE_S = 10
@@ -26,7 +26,7 @@ READ_BYTES = 1 << 16
 SIGNALLED = -1  # paramiko's exit status of what a signal has ended
 
 
-def connect(host: SshHost, options: FleetOptions) -> paramiko.SSHClient:
+def connect(host: SshHost, options: MachineOptions) -> paramiko.SSHClient:
     """A new connection. Raises EnvironmentFailed with what the host said."""
     client = paramiko.SSHClient()
     client.load_system_host_keys()
@@ -72,7 +72,7 @@ def connect(host: SshHost, options: FleetOptions) -> paramiko.SSHClient:
 class SshExecutor:
     """Implements `staticfire.faults.linux.executor.Executor` on one host; a connection that broke is made anew."""
 
-    def __init__(self, host: SshHost, options: FleetOptions) -> None:
+    def __init__(self, host: SshHost, options: MachineOptions) -> None:
         self._host = host
         self._options = options
         self._client: paramiko.SSHClient | None = None

@@ -9,8 +9,8 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from staticfire.harness.machines.machine import Order
-from staticfire.harness.machines.options import FleetOptions, SshHost
+from staticfire.harness.machines.machine import LaunchSpec
+from staticfire.harness.machines.options import MachineOptions, SshHost
 from staticfire.harness.machines.shielded_launch import launched_wholly
 from staticfire.harness.machines.ssh.connection import SshExecutor, SshProcess, connect
 
@@ -22,8 +22,8 @@ mkdir -p "$(dirname "$1")" && cat > "$1.new" && sync "$1.new" && mv "$1.new" "$1
 """
 
 
-class SshPlace:
-    """Implements `staticfire.harness.machines.machine.Place`."""
+class SshMachine:
+    """Implements `staticfire.harness.machines.machine.Machine`."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class SshPlace:
         log: Path,
         *,
         host: SshHost,
-        options: FleetOptions,
+        options: MachineOptions,
         executor: SshExecutor,
         variables: Mapping[str, str],
     ) -> None:
@@ -46,19 +46,20 @@ class SshPlace:
         self._executor = executor
         self._variables = variables
 
-    async def launch(self, order: Order) -> SshProcess:
-        return await launched_wholly(self._launch(order))
+    async def launch(self, launch_spec: LaunchSpec) -> SshProcess:
+        return await launched_wholly(self._launch(launch_spec))
 
-    async def _launch(self, order: Order) -> SshProcess:
-        for path, data in order.files.items():
+    async def _launch(self, launch_spec: LaunchSpec) -> SshProcess:
+        for path, data in launch_spec.files.items():
             script = 'mkdir -p "$(dirname "$1")" && cat > "$1"'
             await self._executor.run(["sh", "-c", script, "sh", path], input=data)
-        for path, data in order.kept.items():
+        for path, data in launch_spec.kept.items():
             await self._executor.run(["sh", "-c", WRITE_IF_MISSING, "sh", path], input=data)
         variables = [
-            f"{name}={value}" for name, value in {**order.variables, **self._variables}.items()
+            f"{name}={value}"
+            for name, value in {**launch_spec.variables, **self._variables}.items()
         ]
-        command = shlex.join(["env", *variables, *order.argv])
+        command = shlex.join(["env", *variables, *launch_spec.argv])
         process = await asyncio.to_thread(self._start, command)
         process.listen()
         return process

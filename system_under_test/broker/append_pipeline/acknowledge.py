@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
 from staticfire.system_under_test.broker.replication.ha import HaService
-from staticfire.system_under_test.broker.sending.pending_sends import Answer, WaitingSends
+from staticfire.system_under_test.broker.sending.pending_sends import Answer, PendingSends
 from staticfire.system_under_test.broker.statistics.put_times import PutTimes
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
@@ -23,7 +23,7 @@ class Acknowledger:
         self,
         store: MessageStore,
         ha: HaService,
-        waiting: WaitingSends,
+        waiting: PendingSends,
         policy: ReplicationPolicy,
         times: PutTimes,
         *,
@@ -115,8 +115,8 @@ class Acknowledger:
         self._arm(self._now_ns())
 
 
-def make_waiting_sends(config: BrokerConfig, times: PutTimes) -> WaitingSends:
-    waiting = WaitingSends(
+def make_waiting_sends(config: BrokerConfig, times: PutTimes) -> PendingSends:
+    waiting = PendingSends(
         sync_flush=config.sync_flush,
         sync_replication=config.role is BrokerRole.SYNC_MASTER,
         flush_timeout_ns=0,
@@ -127,6 +127,6 @@ def make_waiting_sends(config: BrokerConfig, times: PutTimes) -> WaitingSends:
     return waiting
 
 
-def set_timeouts(waiting: WaitingSends, config: BrokerConfig) -> None:
+def set_timeouts(waiting: PendingSends, config: BrokerConfig) -> None:
     waiting.flush_timeout_ns = int(config.sync_flush_timeout_s * NS_PER_S)
     waiting.slave_timeout_ns = int(config.slave_timeout_s * NS_PER_S)

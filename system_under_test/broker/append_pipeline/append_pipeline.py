@@ -31,10 +31,10 @@ from staticfire.system_under_test.store.assembly.message_store import (
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.retention.retention import Removal
 
-__all__ = ["LogProgress"]
+__all__ = ["AppendPipeline"]
 
 
-class LogProgress:
+class AppendPipeline:
     """Drives one log from put to visible. `on_visible` gets what consumers may now see.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from staticfire.system_under_test.broker.append_pipeline.append_pipeline import LogProgress
+from staticfire.system_under_test.broker.append_pipeline.append_pipeline import AppendPipeline
 from staticfire.system_under_test.broker.append_pipeline.retention import Cleaning
 from staticfire.system_under_test.broker.append_pipeline.store_config import make_store_config
 from staticfire.system_under_test.broker.config import BrokerConfig
@@ -55,7 +55,7 @@ class LogEngine:
         )
         self.ha = HaService(env, store, make_ha_config(config, policies.replication), events)
         self.flow = FlowControl(config, {}, unflushed_bytes=self._unflushed_bytes, now_ns=now_ns)
-        self.progress = LogProgress(
+        self.progress = AppendPipeline(
             config,
             policies,
             store,

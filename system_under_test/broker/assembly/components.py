@@ -17,7 +17,7 @@ from staticfire.system_under_test.broker.administration.figures import (
 from staticfire.system_under_test.broker.append_pipeline.log_engine import LogEngine
 from staticfire.system_under_test.broker.append_pipeline.store_config import make_store_config
 from staticfire.system_under_test.broker.assembly.listeners import Listeners
-from staticfire.system_under_test.broker.assembly.peers import Neighbours
+from staticfire.system_under_test.broker.assembly.peers import Peers
 from staticfire.system_under_test.broker.assembly.processors import Processors
 from staticfire.system_under_test.broker.clients.client_requests import notify_consumers_changed
 from staticfire.system_under_test.broker.clients.clients import Clients
@@ -112,7 +112,7 @@ class Components:
             on_caught_up=on_caught_up,
         )
         self.access = AccessControl(env, config, policies.acl, self.store)
-        self.neighbours = Neighbours(
+        self.neighbours = Peers(
             env,
             config,
             policies.registration,

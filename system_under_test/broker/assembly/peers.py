@@ -19,10 +19,10 @@ from staticfire.system_under_test.remoting import RemotingClient
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
-__all__ = ["Neighbours"]
+__all__ = ["Peers"]
 
 
-class Neighbours:
+class Peers:
     """Sends requests to other nodes, as a client of theirs.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from staticfire.system_under_test.broker.administration.administration import Administration
-from staticfire.system_under_test.broker.append_pipeline.append_pipeline import LogProgress
+from staticfire.system_under_test.broker.append_pipeline.append_pipeline import AppendPipeline
 from staticfire.system_under_test.broker.assembly.request_table import make_handlers
 from staticfire.system_under_test.broker.clients.client_requests import ClientRequests
 from staticfire.system_under_test.broker.clients.clients import Clients
@@ -48,7 +48,7 @@ class Processors:
         clients: Clients,
         pull_filters: PullFilters,
         administration: Administration,
-        progress: LogProgress,
+        progress: AppendPipeline,
         repair: RecordRepair,
         is_ready: Callable[[], bool],
     ) -> None:

@@ -25,7 +25,7 @@ from staticfire.system_under_test.broker.delivery.transaction_policy import Tran
 from staticfire.system_under_test.broker.delivery.transactions import TransactionRequests
 from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
 from staticfire.system_under_test.broker.metadata.subscription_groups import SubscriptionGroups
-from staticfire.system_under_test.broker.metadata.topic_redirection import Diversion
+from staticfire.system_under_test.broker.metadata.topic_redirection import TopicRedirection
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.periodic import Schedule
 from staticfire.system_under_test.broker.sending.internal_copies import CopyPolicy, InternalCopies
@@ -87,7 +87,7 @@ class MessageServices:
         self._delay_timer = DelayTimer(self._delivery, env.log)
         self._delay_file = DelayOffsetsFile(delay_file)
         self._has_begun = False
-        self.diversion = Diversion(
+        self.diversion = TopicRedirection(
             topics,
             level_max=len(config.delay_levels_ms),
             expect_delayed=self._delay_timer.expect,

@@ -11,7 +11,7 @@ from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.metadata.subscription_groups import SubscriptionGroups
 from staticfire.system_under_test.broker.metadata.topic_redirection import (
     DEAD_LETTER_PREFIX,
-    Diversion,
+    TopicRedirection,
     retry_limit,
 )
 from staticfire.system_under_test.broker.metadata.topics import PERM_WRITE, Topics, retry_topic
@@ -72,7 +72,7 @@ class SendBackProcessor:
         topics: Topics,
         groups: SubscriptionGroups,
         copies: InternalCopies,
-        diversion: Diversion,
+        diversion: TopicRedirection,
         random: Random,
         statistics: BrokerStatistics,
         *,

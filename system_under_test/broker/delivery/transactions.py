@@ -16,7 +16,7 @@ from staticfire.system_under_test.broker.metadata.topic_redirection import (
     TRANSACTION_COMMIT,
     TRANSACTION_ROLLBACK,
     TRANSACTION_TYPE_MASK,
-    Diversion,
+    TopicRedirection,
     real_destination,
 )
 from staticfire.system_under_test.broker.metadata.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
@@ -47,7 +47,7 @@ class TransactionRequests:
         config: BrokerConfig,
         halves: HalfMessages,
         copies: InternalCopies,
-        diversion: Diversion,
+        diversion: TopicRedirection,
         policy: TransactionPolicy,
         *,
         is_ready: Callable[[], bool],

@@ -29,7 +29,7 @@ DEAD_LETTER_PREFIX = "%DLQ%"
 RETRY_LIMIT_VERSION_MIN = 121  # MQVersion.V3_4_9: since then a consumer may name its own limit
 
 
-class Diversion:
+class TopicRedirection:
     """Rewrites topic, queue and properties of a message before it is stored.
 
     Args:

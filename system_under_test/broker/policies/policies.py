@@ -48,7 +48,7 @@ from staticfire.system_under_test.broker.registration.registration import Regist
 from staticfire.system_under_test.broker.registration.rounds import RegistrationRounds
 from staticfire.system_under_test.broker.sending.internal_copies import (
     CopyPolicy,
-    the_truth,
+    reported_status,
     weak_is_success,
 )
 from staticfire.system_under_test.broker.sending.visibility import (
@@ -64,19 +64,19 @@ from staticfire.system_under_test.remoting import RemotingClient
 from staticfire.system_under_test.runtime.env import Log as EnvLog
 from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.assembly.store_policy import (
-    CAREFUL_STORE,
+    HARDENED_STORE,
     StorePolicy,
     make_rereading_dispatcher,
     only_full_files,
-    whatever_comes,
+    sync_ignoring_errors,
 )
-from staticfire.system_under_test.store.health import HeedlessHealth
+from staticfire.system_under_test.store.health import FaithfulHealth
 from staticfire.system_under_test.store.index.java_index_recovery import JavaIndexRecovery
 from staticfire.system_under_test.store.index.key_search import JAVA_SEARCH
 from staticfire.system_under_test.store.mapped_file import MappedFileQueue
 from staticfire.system_under_test.store.metadata_file import MetadataFile, UnsafeMetadataFile
 from staticfire.system_under_test.store.reading.time_search import nearest_in_file
-from staticfire.system_under_test.store.replication.plain_receiver import PlainReceiver
+from staticfire.system_under_test.store.replication.faithful_receiver import FaithfulReceiver
 from staticfire.system_under_test.store.replication.replica_receiver import ReplicaReceiver
 from staticfire.system_under_test.store.replication.replication_policy import (
     ReplicationPolicy,
@@ -85,8 +85,8 @@ from staticfire.system_under_test.store.replication.replication_policy import (
 )
 from staticfire.system_under_test.store.retention.retention import (
     ForceRule,
+    force_regardless_of_consumption,
     only_consumed,
-    regardless,
 )
 
 RegistrationKind = Callable[
@@ -130,7 +130,7 @@ HARDENED_REPLICATION = ReplicationPolicy(
 )
 FAITHFUL_REPLICATION = ReplicationPolicy(
     start_of_new_replica=from_last_file,
-    make_receiver=lambda log, _sync_flush: PlainReceiver(log),
+    make_receiver=lambda log, _sync_flush: FaithfulReceiver(log),
     believes_requests=True,
     sends_unflushed=True,
     counts_from_accept=True,
@@ -139,8 +139,8 @@ FAITHFUL_REPLICATION = ReplicationPolicy(
     fetches_missing=False,
 )
 FAITHFUL_STORE = StorePolicy(
-    sync=whatever_comes,
-    health=HeedlessHealth,
+    sync=sync_ignoring_errors,
+    health=FaithfulHealth,
     cut_log=MappedFileQueue.remove_from,
     keeps_room_for_entries=False,
     dispatcher=make_rereading_dispatcher,
@@ -166,7 +166,7 @@ FAITHFUL_ADMIN = AdminPolicy(
 )
 
 HARDENED_SERVICES = ServicePolicies(
-    copies=CopyPolicy(waits=True, hears=the_truth, safe_end=safe_end),
+    copies=CopyPolicy(waits=True, hears=reported_status, safe_end=safe_end),
     remaining_time=never_early,
     retry_queues=queues_of_topic,
     transactions=CAREFUL,
@@ -183,7 +183,7 @@ BROKER_POLICIES = {
         visible_end=safe_end,
         may_force=only_consumed,
         full_disk_look_s=1.0,
-        store=CAREFUL_STORE,
+        store=HARDENED_STORE,
         metadata_file=MetadataFile,
         replication=HARDENED_REPLICATION,
         services=HARDENED_SERVICES,
@@ -210,7 +210,7 @@ BROKER_POLICIES = {
         offsets=RacingOffsets,
         clamp_offsets=keep_beyond,
         admin=FAITHFUL_ADMIN,
-        may_force=regardless,
+        may_force=force_regardless_of_consumption,
         full_disk_look_s=10.0,
     ),
 }

@@ -37,7 +37,7 @@ class CopyPolicy:
     safe_end: Callable[[Log, Replicas, BrokerRole], int]
 
 
-def the_truth(code: ResponseCode) -> ResponseCode:
+def reported_status(code: ResponseCode) -> ResponseCode:
     """A copy that is only weakly stored is no success."""
     return code
 

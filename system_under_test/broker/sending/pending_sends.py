@@ -30,7 +30,7 @@ class WaitingSend:
         self.since_ns = since_ns
 
 
-class WaitingSends:
+class PendingSends:
     """Stored messages in log order, answered when flushed and replicated, or when their time is up.
 
     Args:

@@ -11,7 +11,7 @@ from staticfire.system_under_test.broker.metadata.topic_redirection import (
     DELAY_PROPERTY,
     TRANSACTION_PROPERTY,
     TRANSACTION_TYPE_MASK,
-    Diversion,
+    TopicRedirection,
     retry_limit,
 )
 from staticfire.system_under_test.broker.metadata.topics import (
@@ -90,7 +90,7 @@ class SendProcessor:
         is_ready: Callable[[], bool],
         acknowledge: Acknowledge,
         on_refusal: Callable[[], None],
-        diversion: Diversion,
+        diversion: TopicRedirection,
         statistics: BrokerStatistics,
         now_ms: Callable[[], int],
     ) -> None:

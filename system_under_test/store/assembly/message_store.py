@@ -21,7 +21,7 @@ from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.assembly.flush_planner import Flushing
 from staticfire.system_under_test.store.assembly.open_close import close_store, open_store
 from staticfire.system_under_test.store.assembly.store_parts import make_parts
-from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE, StorePolicy
+from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE, StorePolicy
 from staticfire.system_under_test.store.assembly.truncation import LogCutter
 from staticfire.system_under_test.store.config_changes import take_over
 from staticfire.system_under_test.store.errors import (
@@ -77,7 +77,7 @@ class MessageStore:
         log: Log,
         config: StoreConfig,
         *,
-        policy: StorePolicy = CAREFUL_STORE,
+        policy: StorePolicy = HARDENED_STORE,
     ) -> None:
         parts = make_parts(storage, clock, log, config, policy)
         self._parts = parts

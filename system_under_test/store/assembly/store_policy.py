@@ -21,17 +21,17 @@ from staticfire.system_under_test.store.mapped_file import MappedFileQueue
 from staticfire.system_under_test.store.reading.time_search import TimeSearch, nearest_in_queue
 
 __all__ = [
-    "CAREFUL_STORE",
+    "HARDENED_STORE",
     "StorePolicy",
     "make_dispatcher",
     "make_rereading_dispatcher",
     "only_full_files",
-    "whatever_comes",
+    "sync_ignoring_errors",
     "whole_index",
 ]
 
 
-def whatever_comes(run: Callable[[], None]) -> None:
+def sync_ignoring_errors(run: Callable[[], None]) -> None:
     """A failed fsync counts as one that worked (RocketMQ #2706, bug R01: MappedFile.flush)."""
     with suppress(OSError):
         run()
@@ -84,7 +84,7 @@ class StorePolicy:
     )
 
 
-CAREFUL_STORE = StorePolicy(
+HARDENED_STORE = StorePolicy(
     sync=at_once,
     health=StoreHealth,
     cut_log=MappedFileQueue.cut,

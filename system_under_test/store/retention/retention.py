@@ -23,8 +23,8 @@ __all__ = [
     "ForceRule",
     "Removal",
     "Retention",
+    "force_regardless_of_consumption",
     "only_consumed",
-    "regardless",
 ]
 
 FILES_PER_CYCLE_MAX = 10  # RocketMQ, MappedFileQueue: DELETE_FILES_BATCH_MAX
@@ -48,7 +48,7 @@ def only_consumed(
     return True
 
 
-def regardless(
+def force_regardless_of_consumption(
     _queues: Sequence[ConsumeQueue], _start: int, _end: int, _least: LeastCommitted
 ) -> bool:
     """RocketMQ deletes fresh messages that no group has consumed when a disk is 85 % full."""

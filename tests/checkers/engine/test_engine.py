@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.engine import FirstLook, first_look, judge_partitions
+from staticfire.checkers.engine.engine import ScreeningPass, first_look, judge_partitions
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.promises import LossPromises
@@ -103,7 +103,7 @@ def test_of_a_good_history_everybody_is_cleared() -> None:
 
     look = first_look(columns, context, CORE)
 
-    assert list(look.suspects) == []
+    assert list(look.candidates) == []
     assert look.tallies["loss"].counts["delivered"] == len(columns.sends) == 30
 
 
@@ -184,7 +184,7 @@ def test_a_message_sent_twice_is_a_suspect() -> None:
 
     look = first_look(_with(columns, "sends", "message", message), context, CORE)
 
-    assert message in look.suspects
+    assert message in look.candidates
 
 
 def test_a_kernel_that_raises_is_unknown_and_hides_nobody() -> None:
@@ -207,6 +207,6 @@ def test_first_looks_merge_in_any_order() -> None:
 
     left, right = one.merge(two).merge(three), one.merge(two.merge(three))
 
-    for merged in (left, right, FirstLook().merge(left), left.merge(FirstLook())):
+    for merged in (left, right, ScreeningPass().merge(left), left.merge(ScreeningPass())):
         assert (merged.tallies, merged.totals) == (left.tallies, left.totals)
-        assert merged.suspects.tolist() == left.suspects.tolist()
+        assert merged.candidates.tolist() == left.candidates.tolist()

@@ -18,13 +18,13 @@ from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.log.storage_order import (
     STORAGE_ORDER,
-    StorageInPieces,
+    StorageInChunks,
     conclude_storage,
     look_at_storage,
     tally_storage_order,
 )
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.columns import Columns, Piece
+from staticfire.checkers.model.columns import Chunk, Columns
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_storage
@@ -225,7 +225,7 @@ def test_a_queue_in_pieces_gives_the_same_tally(seed: int) -> None:
         cuts = sorted(random.sample(range(1, 20), 3))
         looks = []
         for number, (first, end) in enumerate(zip([0, *cuts], [*cuts, 1 << 40], strict=True)):
-            piece = Piece(
+            piece = Chunk(
                 queue=queue,
                 number=number,
                 first_offset=first,
@@ -236,7 +236,7 @@ def test_a_queue_in_pieces_gives_the_same_tally(seed: int) -> None:
             part = replace(_of_queue(columns, queue, first, end), piece=piece)
             looks.append(look_at_storage(part, context, piece))
         random.shuffle(looks)
-        state = reduce(StorageInPieces.merge, looks)
+        state = reduce(StorageInChunks.merge, looks)
         assert conclude_storage(state, columns, context) == tally_storage_order(whole, context)
 
 

@@ -19,7 +19,7 @@ from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.model.history import HistoryError, Op, OpType
 from staticfire.checkers.model.message_ranges import (
     MANY_MAX,
-    Stretch,
+    MessageRange,
     condensed,
     delivered_keys,
     messages_in,
@@ -135,7 +135,7 @@ def test_messages_one_after_another_are_one_stretch() -> None:
         return [f"p3-{98 + n}", 7 + n, 500 + 230 * n + longer, True, 0]
 
     in_line = [[f"p3-{98 + n}", 7 + n, 500 + 230 * n, True, 0] for n in range(1000)]
-    assert condensed(in_line) == [Stretch("p3-98", 7, 500, True, 0, 1000, 230)]
+    assert condensed(in_line) == [MessageRange("p3-98", 7, 500, True, 0, 1000, 230)]
     assert [one.length for one in condensed(map(record, range(1000)))] == [500, 2, 498]
     assert condensed([["p3-1", 0, 0, True, 0], ["p3-3", 1, 9, True, 0]])[1].key == "p3-3"
     assert condensed([[None, 0, 0, False, 0], [None, 1, 9, False, 0]])[1].key is None

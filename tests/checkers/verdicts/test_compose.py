@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from staticfire.checkers.engine.kernel import Checker, Context, no_rows
-from staticfire.checkers.guarantees.facts import Floors, RunFacts
+from staticfire.checkers.guarantees.facts import MinimumEvidence, RunFacts
 from staticfire.checkers.guarantees.verdict import Validity
 from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, RunVerdict, check_run
@@ -44,11 +44,15 @@ BLUNT = fault("kill", "n0", at_s=1, healed_s=2, bitten=False)
 @pytest.mark.parametrize(
     ("changes", "valid", "why"),
     [
-        ({"floors": Floors(acked_min=2)}, "unknown", "1 acknowledged sends; the floor is 2"),
+        (
+            {"floors": MinimumEvidence(acked_min=2)},
+            "unknown",
+            "1 acknowledged sends; the floor is 2",
+        ),
         ({"faults": (CUT,)}, True, None),
         ({"faults": (CUT, BLUNT)}, True, None),
         ({"faults": (BLUNT,)}, "unknown", "0 of 1 planned faults bit; the floor is 1"),
-        ({"floors": Floors(bitten_min=9)}, True, None),  # no fault was asked for
+        ({"floors": MinimumEvidence(bitten_min=9)}, True, None),  # no fault was asked for
         (
             {"faults": (fault("partition", "n0", at_s=1, healed_s=None),)},
             "unknown",
@@ -72,7 +76,7 @@ def test_a_run_below_a_floor_is_never_valid(
 
 
 def test_a_run_below_a_floor_may_be_invalid() -> None:
-    assert check("0 ok send a", "9 ok drain", floors=Floors(acked_min=9)).valid is False
+    assert check("0 ok send a", "9 ok drain", floors=MinimumEvidence(acked_min=9)).valid is False
 
 
 def test_without_a_drain_nothing_is_valid() -> None:
@@ -140,6 +144,6 @@ def test_a_run_verdict_survives_json() -> None:
 
 
 def test_facts_survive_json() -> None:
-    known = facts(faults=(CUT, BLUNT), living=("b",), floors=Floors(acked_min=7))
+    known = facts(faults=(CUT, BLUNT), living=("b",), floors=MinimumEvidence(acked_min=7))
 
     assert RunFacts.from_json(orjson.loads(orjson.dumps(known.to_json()))) == known

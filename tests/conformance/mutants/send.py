@@ -8,7 +8,7 @@ import pytest
 
 from staticfire.system_under_test.broker.append_pipeline import acknowledge
 from staticfire.system_under_test.broker.metadata import topics
-from staticfire.system_under_test.broker.sending.pending_sends import WaitingSends
+from staticfire.system_under_test.broker.sending.pending_sends import PendingSends
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
@@ -84,12 +84,12 @@ def sends_do_not_wait_for_the_slave(patch: pytest.MonkeyPatch) -> None:
 
 
 def weaker_acknowledgements(patch: pytest.MonkeyPatch, **weaker: bool) -> None:
-    made = WaitingSends
+    made = PendingSends
 
-    def weakly(**fields: Any) -> WaitingSends:
+    def weakly(**fields: Any) -> PendingSends:
         return made(**{**fields, **weaker})
 
-    patch.setattr(acknowledge, "WaitingSends", weakly)
+    patch.setattr(acknowledge, "PendingSends", weakly)
 
 
 @answers("RMQ-SND-11", RequestCode.SEND_MESSAGE)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from staticfire.faults.linux.clock import ClockError, FakeClock, library_path, offset_text
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from tests.support.recording_executor import recording_machine
 
 HOUR_MS = 3_600_000
@@ -59,7 +59,7 @@ def test_no_library(tmp_path: Path) -> None:
     machine.inventory.close()
 
 
-def test_no_folder_for_the_file(machine: Machine, tmp_path: Path) -> None:
+def test_no_folder_for_the_file(machine: LinuxMachine, tmp_path: Path) -> None:
     clock = FakeClock(machine, f"{tmp_path}/missing/offset", "/l")
     with pytest.raises(ClockError, match="offset cannot be written"):
         asyncio.run(clock.create())
@@ -67,7 +67,9 @@ def test_no_folder_for_the_file(machine: Machine, tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.needs_root("libfaketime")
-def test_a_process_sees_each_step_and_its_timers_do_not(machine: Machine, tmp_path: Path) -> None:
+def test_a_process_sees_each_step_and_its_timers_do_not(
+    machine: LinuxMachine, tmp_path: Path
+) -> None:
     library = asyncio.run(library_path(machine))
     clock = FakeClock(machine, f"{tmp_path}/offset", library)
     asyncio.run(clock.create())

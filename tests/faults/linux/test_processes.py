@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.processes import GONE, Processes, ProcessGone, ProcessId
 from tests.support.sleeper import STUBBORN, sleeper
 
 pytestmark = pytest.mark.real
 
 
-def test_stop_and_go_and_kill(machine: Machine) -> None:
+def test_stop_and_go_and_kill(machine: LinuxMachine) -> None:
     async def scenario() -> None:
         processes = Processes(machine)
         with sleeper() as child:
@@ -35,7 +35,7 @@ def test_stop_and_go_and_kill(machine: Machine) -> None:
     asyncio.run(scenario())
 
 
-def test_kill_reaches_a_paused_process(machine: Machine) -> None:
+def test_kill_reaches_a_paused_process(machine: LinuxMachine) -> None:
     async def scenario() -> None:
         processes = Processes(machine)
         with sleeper() as child:
@@ -46,7 +46,7 @@ def test_kill_reaches_a_paused_process(machine: Machine) -> None:
     asyncio.run(scenario())
 
 
-def test_terminate(machine: Machine) -> None:
+def test_terminate(machine: LinuxMachine) -> None:
     async def scenario() -> None:
         processes = Processes(machine)
         with sleeper() as child:
@@ -59,7 +59,7 @@ def test_terminate(machine: Machine) -> None:
     asyncio.run(scenario())
 
 
-def test_a_pid_that_is_another_process_now_is_left_alone(machine: Machine) -> None:
+def test_a_pid_that_is_another_process_now_is_left_alone(machine: LinuxMachine) -> None:
     async def scenario() -> None:
         processes = Processes(machine)
         with sleeper() as child:
@@ -72,13 +72,13 @@ def test_a_pid_that_is_another_process_now_is_left_alone(machine: Machine) -> No
     asyncio.run(scenario())
 
 
-def test_nobody_has_this_pid(machine: Machine) -> None:
+def test_nobody_has_this_pid(machine: LinuxMachine) -> None:
     pid = int(Path("/proc/sys/kernel/pid_max").read_text())
     with pytest.raises(ProcessGone, match=f"there is no process {pid}"):
         asyncio.run(Processes(machine).identify(pid))
 
 
-def test_names_with_spaces_and_brackets(machine: Machine, tmp_path: Path) -> None:
+def test_names_with_spaces_and_brackets(machine: LinuxMachine, tmp_path: Path) -> None:
     """/proc/PID/stat holds the name of the program in brackets, as it is."""
     program = tmp_path / "a) Z (b"
     program.symlink_to("/bin/sleep")

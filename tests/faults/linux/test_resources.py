@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from staticfire.faults.linux.executor import LocalExecutor
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.processes import Processes
 from staticfire.faults.linux.resources import Resource, remove_resource
 from tests.support.sleeper import STUBBORN, sleeper
@@ -22,7 +22,7 @@ def remove(resource: Resource) -> bool:
     return asyncio.run(remove_resource(resource, LocalExecutor()))
 
 
-def test_marked_processes_and_no_others(machine: Machine) -> None:
+def test_marked_processes_and_no_others(machine: LinuxMachine) -> None:
     identity = machine.inventory.identity
     marked = Resource(kind="marked processes", name=f"STATICFIRE_RUN={identity}")
     assert not remove(marked)
@@ -38,7 +38,7 @@ def test_marked_processes_and_no_others(machine: Machine) -> None:
     assert not remove(marked)
 
 
-def test_a_process_by_its_start(machine: Machine) -> None:
+def test_a_process_by_its_start(machine: LinuxMachine) -> None:
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     with sleeper() as child:
         found = asyncio.run(Processes(machine).identify(child.pid))
@@ -60,7 +60,7 @@ def docker(*arguments: str, input: bytes = b"") -> str:
 
 
 @pytest.mark.needs_docker
-def test_containers_and_networks_by_their_label(machine: Machine) -> None:
+def test_containers_and_networks_by_their_label(machine: LinuxMachine) -> None:
     identity = machine.inventory.identity
     name = f"staticfire-test-{identity}"
     label, other = f"staticfire.run={identity}", f"staticfire.run={identity}0"

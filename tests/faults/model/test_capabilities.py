@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from staticfire.faults.errors import CapabilityMissing
-from staticfire.faults.model.capabilities import NEEDS_OF_NODES, Controls
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation
+from staticfire.faults.model.capabilities import NEEDS_OF_NODES, Controls, QueueCountAnswers
+from staticfire.faults.model.fault import ClusterContext, Fault, PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS, fault_named
 from staticfire.harness.campaign.campaign import cluster_shape
 from staticfire.harness.recording.nemesis import Nemesis
@@ -18,7 +18,7 @@ from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.simulation.hosts.world import World
 
 CAPABILITIES = ("process", "network", "disk", "clock", "client", "cluster")
-SITUATION = Situation(
+SITUATION = ClusterContext(
     shape=cluster_shape(2, (1, 1), 2, 2),
     topic="T",
     sync_flush=True,
@@ -38,6 +38,8 @@ class Obliging:
     def __getattr__(self, method: str) -> Any:
         self._asked.update((self._name, f"{self._name}.{method}"))
         nothing: Any = defaultdict(int) if method.endswith("counters") else 0
+        if method == "set_queue_count":
+            nothing = QueueCountAnswers(accepted=0, unheard=())
 
         async def later(*_: Any, **__: Any) -> Any:
             return nothing

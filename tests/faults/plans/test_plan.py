@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from staticfire.faults.errors import FaultError
-from staticfire.faults.model.fault import PlannedFault, Situation
+from staticfire.faults.model.fault import ClusterContext, PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS, fault_named
 from staticfire.faults.plans.plan import RESYNC_S, draw_plan, from_data, to_data, touched
 from staticfire.harness.campaign.campaign import cluster_shape
 
 SHAPE = cluster_shape(2, (1, 1), 3, 2)
-SITUATION = Situation(shape=SHAPE, topic="T", sync_flush=True, replication="sync")
+SITUATION = ClusterContext(shape=SHAPE, topic="T", sync_flush=True, replication="sync")
 ALL = tuple(FAULTS)
 
 
@@ -86,7 +86,7 @@ def kinds(plan: tuple[PlannedFault, ...]) -> set[str]:
 
 
 def test_disk_lost_needs_synchronous_replication() -> None:
-    alone = Situation(
+    alone = ClusterContext(
         shape=cluster_shape(1, (0,), 1, 1), topic="T", sync_flush=True, replication="none"
     )
     assert draw_plan(Random("x"), ["disk-lost"], 5, 60.0, alone) == ()

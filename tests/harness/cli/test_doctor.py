@@ -11,7 +11,7 @@ import pytest
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.abilities.survey import Capability
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import ENVIRONMENTS
 from staticfire.harness.cli import doctor
@@ -28,7 +28,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def survey_says(monkeypatch: pytest.MonkeyPatch, *capabilities: Capability) -> None:
-    async def survey(machine: Machine, folder: str) -> list[Capability]:
+    async def survey(machine: LinuxMachine, folder: str) -> list[Capability]:
         return list(capabilities)
 
     monkeypatch.setattr(doctor, "survey", survey)
@@ -63,7 +63,7 @@ def test_json(staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_survey_that_cannot_clean_up(
     staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def survey(machine: Machine, folder: str) -> list[Capability]:
+    async def survey(machine: LinuxMachine, folder: str) -> list[Capability]:
         raise FaultError("the loop device is busy")
 
     monkeypatch.setattr(doctor, "survey", survey)

@@ -14,19 +14,19 @@ from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt import command
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.cli.status import BadInput, HarnessError
-from staticfire.harness.console.external_lines import BROKEN, foreign_lines
+from staticfire.harness.console.external_lines import BROKEN, external_lines
 from staticfire.harness.draws.campaign import draw_campaign, situation
 from staticfire.harness.environments.real.catalogue import make_fleet, missing_faults
-from staticfire.harness.environments.real.external import external_cluster as somebodys_cluster
+from staticfire.harness.environments.real.external import external_cluster as external_cluster
 from staticfire.harness.environments.real.external.external_cluster import FoundCluster
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.report.verdict_lines import WIDTH
 from tests.harness.cli.conftest import Said
 from tests.harness.cli.test_hunt import seed_result
 
 FOUND = FoundCluster(brokers={"orders:0": "h:1", "orders:2": "h:2", "bills:0": "h:3"})
-THERE = FleetOptions(name_servers=("h:9876", "h:9877"))
+THERE = MachineOptions(name_servers=("h:9876", "h:9877"))
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def _found(monkeypatch: pytest.MonkeyPatch) -> None:
     async def find(_: object) -> FoundCluster:
         return FOUND
 
-    monkeypatch.setattr(somebodys_cluster, "find_cluster", find)
+    monkeypatch.setattr(external_cluster, "find_cluster", find)
 
 
 def taken(**given: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def test_the_target_is_enough() -> None:
 
 def test_the_name_servers_must_be_said() -> None:
     with pytest.raises(BadInput, match="needs --name-server"):
-        take_cluster({"environment": "address"}, FleetOptions())
+        take_cluster({"environment": "address"}, MachineOptions())
 
 
 def test_name_servers_say_nothing_to_other_environments() -> None:
@@ -99,7 +99,7 @@ def test_a_cluster_that_does_not_answer_is_no_bad_input(monkeypatch: pytest.Monk
     async def find(_: object) -> FoundCluster:
         raise EnvironmentFailed("the cluster at h:9876: no answer")
 
-    monkeypatch.setattr(somebodys_cluster, "find_cluster", find)
+    monkeypatch.setattr(external_cluster, "find_cluster", find)
     with pytest.raises(HarnessError, match="the cluster at h:9876: no answer"):
         take_cluster({"environment": "address"}, THERE)
 
@@ -151,7 +151,7 @@ def test_one_broker_is_enough_for_the_default_campaign(monkeypatch: pytest.Monke
     async def find(_: object) -> FoundCluster:
         return FoundCluster(brokers={"orders:0": "h:1"})
 
-    monkeypatch.setattr(somebodys_cluster, "find_cluster", find)
+    monkeypatch.setattr(external_cluster, "find_cluster", find)
     given = taken_beside(ADDRESS, **FILE)
     campaign = draw_campaign(7, {**given, "faults": ()})
     assert (campaign.replication, campaign.slaves) == ("none", (0,))
@@ -176,7 +176,7 @@ def test_the_shape_is_the_clusters(option: str) -> None:
 def test_a_run_says_what_it_makes_and_breaks_and_nothing_that_it_drew_for_a_cluster() -> None:
     kinds = ("partition-one", "client-crash", "offsets-cloned", "offsets-reset")
     campaign = draw_campaign(7, {**taken(environment="address"), "faults": kinds})
-    lines = foreign_lines(campaign, THERE.name_servers)
+    lines = external_lines(campaign, THERE.name_servers)
     text = " ".join(" ".join(lines).split())
     number = next(each.fault_id for each in campaign.plan if each.kind == "offsets-cloned")
     assert text.startswith(
@@ -195,7 +195,7 @@ def test_a_run_says_what_it_makes_and_breaks_and_nothing_that_it_drew_for_a_clus
         assert drawn not in text
     assert max(map(len, lines)) <= WIDTH
     quiet = draw_campaign(7, {**taken(environment="address"), "faults": ()})
-    assert "breaks    nothing" in foreign_lines(quiet, ())
+    assert "breaks    nothing" in external_lines(quiet, ())
 
 
 def test_every_kind_that_can_strike_there_has_its_words() -> None:

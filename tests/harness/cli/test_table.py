@@ -52,7 +52,7 @@ class Runs:
         self.made: list[tuple[str, str, int]] = []  # campaign's workload, environment, seed
         self.outcomes: dict[int, Any] = {}  # by seed; valid where there is none
 
-    def __call__(self, folder: Any, campaign: Any, fleet: Any) -> Any:
+    def __call__(self, folder: Any, campaign: Any, provider: Any) -> Any:
         self.made.append((campaign.workload, campaign.environment, campaign.seed))
         outcome = self.outcomes.get(campaign.seed, verdict_of(True))
         if isinstance(outcome, BaseException):

@@ -15,7 +15,7 @@ from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, RunVerdict, ch
 from staticfire.harness.console import console
 from staticfire.harness.console.console import LINES_MAX, campaign_lines, print_result
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.machines.options import FleetOptions, SshHost
+from staticfire.harness.machines.options import MachineOptions, SshHost
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.report.verdict_lines import WIDTH, first_violations, verdict_lines
 from staticfire.harness.results.run_result import RunResult
@@ -48,32 +48,32 @@ def printed(run: RunResult, capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("given", "fleet", "more"),
+    ("given", "provider", "more"),
     [
         (
             {"target": "apache"},
-            FleetOptions(home="/opt/my rocketmq", image="mine:1"),
+            MachineOptions(home="/opt/my rocketmq", image="mine:1"),
             " --target apache --image mine:1 --home '/opt/my rocketmq'",
         ),
         (
             {"environment": "ssh"},
-            FleetOptions(hosts=(SshHost(name="h"), SshHost(name="i", user="u", port=2))),
+            MachineOptions(hosts=(SshHost(name="h"), SshHost(name="i", user="u", port=2))),
             " --ssh-hosts root@h:22,u@i:2",
         ),
-        ({}, FleetOptions(), ""),
+        ({}, MachineOptions(), ""),
         (
             {"environment": "namespaces"},
-            FleetOptions(file_system="xfs"),
+            MachineOptions(file_system="xfs"),
             " --file-system xfs",
         ),
     ],
 )
 def test_the_command_that_repeats_a_run_on_machines_is_whole(
-    given: dict[str, Any], fleet: FleetOptions, more: str, capsys: pytest.CaptureFixture[str]
+    given: dict[str, Any], provider: MachineOptions, more: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = result(losses(1))
     run = replace(run, campaign=replace(run.campaign, **{"environment": "docker", **given}))
-    print_result(run, FOLDER, None, fleet)
+    print_result(run, FOLDER, None, provider)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"repeat    staticfire run --campaign {FOLDER}/campaign.toml{more}"
 

@@ -31,7 +31,7 @@ class Cluster:
 
     def __init__(self, world: World, refused: tuple[str, str] | None) -> None:
         self.side_topics: list[SideTopic] = []
-        self.orders: list[tuple[str, str]] = []
+        self.launch_specs: list[tuple[str, str]] = []
         self.committed = 3
         self._refused = refused
         self._world = world
@@ -49,7 +49,7 @@ class Cluster:
     async def request(self, node: str, request: Request) -> Outcome:
         what = RequestCode(request["code"]).name if "code" in request else request["f"]
         where = request["address"] if node == ADMIN else request["broker"]
-        self.orders.append((what, where))
+        self.launch_specs.append((what, where))
         if (what, where) == self._refused:
             return MISSING
         if what == "queue_state":
@@ -87,11 +87,11 @@ def test_former_sends_are_in_no_history_and_the_others_are() -> None:
 
 def test_the_topic_is_deleted_between_the_former_sends_and_the_others() -> None:
     cluster, _ = made_anew()
-    of_one = [what for what, where in cluster.orders if where in ("broker-a", "broker-a-0")]
+    of_one = [what for what, where in cluster.launch_specs if where in ("broker-a", "broker-a-0")]
     deleted = of_one.index("DELETE_TOPIC_IN_BROKER")
     assert of_one[:deleted].count("send") == of_one[deleted:].count("send") == MESSAGES
     assert "create_topic" in of_one[deleted:]
-    assert ("DELETE_TOPIC_IN_NAMESRV", "ns-1") in cluster.orders
+    assert ("DELETE_TOPIC_IN_NAMESRV", "ns-1") in cluster.launch_specs
 
 
 @pytest.mark.parametrize("what", ["create_topic", "DELETE_SUBSCRIPTIONGROUP", "queue_state"])
@@ -110,7 +110,7 @@ def test_offsets_are_cloned_where_the_group_has_consumed() -> None:
     cluster, evidence = made_anew(act=SideTopic.clone_offsets)
     assert evidence["cloned"] == 2 * QUEUES
     assert evidence["bitten"]
-    of_one = [what for what, where in cluster.orders if where in ("broker-a", "broker-a-0")]
+    of_one = [what for what, where in cluster.launch_specs if where in ("broker-a", "broker-a-0")]
     cloned = of_one.index("CLONE_GROUP_OFFSET")
     assert of_one[cloned - QUEUES : cloned] == ["UPDATE_CONSUMER_OFFSET"] * QUEUES
     assert of_one[:cloned].count("send") == of_one[cloned:].count("send") == MESSAGES
@@ -121,4 +121,4 @@ def test_a_clone_that_is_not_sure_is_not_used(what: str) -> None:
     cluster, evidence = made_anew((what, "broker-b-0"), SideTopic.clone_offsets)
     assert evidence["brokers"] == ["broker-a", "broker-b"]
     assert evidence["cloned"] == QUEUES
-    assert cluster.orders.count((what, "broker-b-0")) == 1
+    assert cluster.launch_specs.count((what, "broker-b-0")) == 1

@@ -16,9 +16,9 @@ from staticfire.harness.clients.port import Outcome
 from staticfire.harness.clients.process_port import ProcessPort
 from staticfire.harness.environments.real import bounded_log
 from staticfire.harness.environments.real.environment import READY_S, RealEnvironment, RealNode
-from staticfire.harness.environments.real.machine_provider import Fleet
+from staticfire.harness.environments.real.machine_provider import MachineProvider
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.machine import Place, RunningProcess
+from staticfire.harness.machines.machine import Machine, RunningProcess
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.targets.target import Target
@@ -55,9 +55,12 @@ def play(story: Callable[[RealEnvironment, RealNode], Coroutine[Any, Any, None]]
     async def main() -> None:
         campaign = SimpleNamespace(shape=lambda: None, queues=4)
         environment = RealEnvironment(
-            cast(Campaign, campaign), cast(Recorder, None), cast(Fleet, None), lambda _: no_target()
+            cast(Campaign, campaign),
+            cast(Recorder, None),
+            cast(MachineProvider, None),
+            lambda _: no_target(),
         )
-        node = environment.nodes[NAME] = RealNode(cast(Place, SimpleNamespace(node=NAME)), ())
+        node = environment.nodes[NAME] = RealNode(cast(Machine, SimpleNamespace(node=NAME)), ())
         await story(environment, node)
 
     World(1).run(main)
@@ -65,7 +68,7 @@ def play(story: Callable[[RealEnvironment, RealNode], Coroutine[Any, Any, None]]
 
 def start(node: RealNode, answer_s: float | None, log: Path = Path("/none")) -> StubbornProcess:
     process = StubbornProcess()
-    node.place.log = log
+    node.machine.log = log
     node.process = cast(RunningProcess, process)
     node.port = ProcessPort(
         NAME, lambda *_: None, process.output, lambda _: None, {}, answer_s=answer_s

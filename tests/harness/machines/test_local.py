@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.harness.machines.local import LocalPlace
-from staticfire.harness.machines.machine import Order
+from staticfire.harness.machines.local import LocalMachine
+from staticfire.harness.machines.machine import LaunchSpec
 
 pytestmark = pytest.mark.real
 
@@ -28,9 +28,9 @@ def test_a_cancelled_launch_leaves_no_process(
         return process
 
     async def run() -> None:
-        place = LocalPlace("node", "127.0.0.1", tmp_path, tmp_path / "log")
-        order = Order(argv=(sys.executable, "-c", "import time; time.sleep(60)"))
-        launching = asyncio.ensure_future(place.launch(order))
+        machine = LocalMachine("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        launch_spec = LaunchSpec(argv=(sys.executable, "-c", "import time; time.sleep(60)"))
+        launching = asyncio.ensure_future(machine.launch(launch_spec))
         while not started:
             await asyncio.sleep(0)
         launching.cancel()
@@ -46,8 +46,8 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "accounts" / "plain_acl.yml"
 
     async def launch(data: bytes) -> None:
-        place = LocalPlace("node", "127.0.0.1", tmp_path, tmp_path / "log")
-        process = await place.launch(Order(argv=("true",), kept={str(path): data}))
+        machine = LocalMachine("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        process = await machine.launch(LaunchSpec(argv=("true",), kept={str(path): data}))
         assert await process.wait() == "status 0"
 
     asyncio.run(launch(b"first"))
@@ -58,9 +58,9 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
 
 def test_a_kill_reaches_what_a_command_has_started(tmp_path: Path) -> None:
     async def run() -> bytes:
-        place = LocalPlace("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        machine = LocalMachine("node", "127.0.0.1", tmp_path, tmp_path / "log")
         script = "echo up; sleep 60 & wait"
-        process = await place.launch(Order(argv=("sh", "-c", script)))
+        process = await machine.launch(LaunchSpec(argv=("sh", "-c", script)))
         assert await process.output.readline() == b"up\n"
         assert await process.signal(signal.SIGKILL)
         async with asyncio.timeout(10):  # the child holds the pipe as long as it lives

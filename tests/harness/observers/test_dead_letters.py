@@ -14,9 +14,9 @@ from staticfire.harness.environments.environment import Environment
 from staticfire.harness.observers.dead_letters import TRIES, DeadLetters
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.harness.workloads.membership import Membership
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec
 
-TOLD = Membership(group="g", topic="T", sends_back=True)
+TOLD = ConsumerSpec(group="g", topic="T", sends_back=True)
 LETTER = ["k", 0, 100, True, 3]
 
 

@@ -50,10 +50,10 @@ class OneBroker:
     def replicas(self, _: str) -> list[SimpleNamespace]:
         return [SimpleNamespace(node="broker-a-0")]
 
-    def is_foreign(self, _: str) -> bool:
+    def is_external(self, _: str) -> bool:
         return False
 
-    is_lost = is_foreign
+    is_lost = is_external
 
     async def store_files(self, _: str) -> dict[str, bytes]:
         return self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]

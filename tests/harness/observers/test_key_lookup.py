@@ -43,7 +43,7 @@ class Cluster:
     def is_lost(self, node: str) -> bool:
         return node not in self.holds
 
-    def is_foreign(self, node: str) -> bool:
+    def is_external(self, node: str) -> bool:
         return True  # counts of slave reads are not the question here
 
     def server_address(self, node: str) -> str:

@@ -26,7 +26,7 @@ class Cluster:
     def server_address(self, node: str) -> str:
         return f"at {node}"
 
-    def is_foreign(self, node: str) -> bool:
+    def is_external(self, node: str) -> bool:
         return False
 
     def states(self) -> dict[str, str]:

@@ -75,7 +75,7 @@ def test_a_defect_brings_its_recipe() -> None:
 
 def test_machines_are_taken_over() -> None:
     options = {"environment": "docker", "image": "python:3.12", "faults": "kill"}
-    assert read_marker(options).fleet.image == "python:3.12"
+    assert read_marker(options).provider.image == "python:3.12"
 
 
 @pytest.mark.parametrize(

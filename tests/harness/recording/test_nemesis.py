@@ -10,7 +10,7 @@ import pytest
 
 from staticfire.checkers.model.history import NEMESIS
 from staticfire.faults.model.capabilities import Controls, Evidence
-from staticfire.faults.model.fault import Fault, PlannedFault, Situation, Strike
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.recording.nemesis import FaultRecord, Nemesis, records_of
 from staticfire.harness.recording.recorder import Recorder
@@ -24,7 +24,7 @@ class Scripted(Fault):
     summary: ClassVar[str] = "for this test"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def draw(self, random: Random, situation: Situation) -> Strike | None:
+    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return None
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

@@ -12,8 +12,8 @@ from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.campaign.campaign import CampaignError
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.machine import Order, Place
-from staticfire.harness.machines.options import FleetOptionError, FleetOptions
+from staticfire.harness.machines.machine import LaunchSpec, Machine
+from staticfire.harness.machines.options import FleetOptionError, MachineOptions
 from staticfire.harness.runs.target_choice import check_target
 from staticfire.harness.targets.apache import (
     ApacheDistribution,
@@ -50,13 +50,13 @@ class Somewhere:
 
 def target_of(campaign: Any = CAMPAIGN, reach: Reach = directly) -> ApacheDistribution:
     shape = campaign.shape()
-    places = {
+    machines = {
         name: Somewhere(name, f"198.18.7.{number}", f"/places/{name}")
         for number, name in enumerate((*shape.servers, *shape.clients, "admin", "probe"), 2)
     }
     return ApacheDistribution(
         campaign,
-        cast(dict[str, Place], places),
+        cast(dict[str, Machine], machines),
         home="/opt/rocketmq/",
         java=("java",),
         interpreter=Interpreter(python="python", code=("/code",)),
@@ -65,13 +65,13 @@ def target_of(campaign: Any = CAMPAIGN, reach: Reach = directly) -> ApacheDistri
     )
 
 
-def properties_of(order: Order, path: str) -> dict[str, str]:
-    return dict(java_properties.parse_properties(order.files[path].decode()))
+def properties_of(launch_spec: LaunchSpec, path: str) -> dict[str, str]:
+    return dict(java_properties.parse_properties(launch_spec.files[path].decode()))
 
 
 def test_a_master_is_what_the_campaign_says() -> None:
-    order = target_of().server_order("broker-a-0", ("ns-1", "ns-2"))
-    found = properties_of(order, "/places/broker-a-0/broker.properties")
+    launch_spec = target_of().server_launch_spec("broker-a-0", ("ns-1", "ns-2"))
+    found = properties_of(launch_spec, "/places/broker-a-0/broker.properties")
     wanted = {
         "brokerName": "broker-a",
         "brokerId": "0",
@@ -100,14 +100,14 @@ def test_roles_follow_replication_and_flush(
     node: str, given: dict[str, Any], role: str, flush: str
 ) -> None:
     target = target_of(draw_campaign(1, {**GIVEN, **given}))
-    order = target.server_order(node, ("ns-1",))
-    found = properties_of(order, f"/places/{node}/broker.properties")
+    launch_spec = target.server_launch_spec(node, ("ns-1",))
+    found = properties_of(launch_spec, f"/places/{node}/broker.properties")
     assert (found["brokerRole"], found["flushDiskType"]) == (role, flush)
 
 
 def test_java_is_started_without_scripts_in_the_folder_of_the_node() -> None:
-    order = target_of().server_order("broker-a-1", ("ns-1",))
-    argv = order.argv
+    launch_spec = target_of().server_launch_spec("broker-a-1", ("ns-1",))
+    argv = launch_spec.argv
     assert argv[0] == "java"
     assert argv[-5:] == (
         "-cp",
@@ -118,28 +118,28 @@ def test_java_is_started_without_scripts_in_the_folder_of_the_node() -> None:
     )
     assert "-Duser.home=/places/broker-a-1" in argv
     assert "-Drocketmq.home.dir=/places/broker-a-1" in argv
-    logback = order.files["/places/broker-a-1/conf/logback_broker.xml"]
+    logback = launch_spec.files["/places/broker-a-1/conf/logback_broker.xml"]
     assert b"System.err" in logback
-    assert "--add-opens" in order.variables["JDK_JAVA_OPTIONS"]  # which Java 8 does not read
+    assert "--add-opens" in launch_spec.variables["JDK_JAVA_OPTIONS"]  # which Java 8 does not read
     assert not any(word.startswith("--add-opens") for word in argv)
 
 
 def test_a_name_server_keeps_its_files_at_its_place() -> None:
-    order = target_of().server_order("ns-1", ())
-    assert "org.apache.rocketmq.namesrv.NamesrvStartup" in order.argv
-    assert properties_of(order, "/places/ns-1/namesrv.properties") == {
+    launch_spec = target_of().server_launch_spec("ns-1", ())
+    assert "org.apache.rocketmq.namesrv.NamesrvStartup" in launch_spec.argv
+    assert properties_of(launch_spec, "/places/ns-1/namesrv.properties") == {
         "listenPort": "11100",
         "kvConfigPath": "/places/ns-1/store/kvConfig.json",
     }
-    assert "/places/ns-1/conf/logback_namesrv.xml" in order.files
+    assert "/places/ns-1/conf/logback_namesrv.xml" in launch_spec.files
 
 
 def test_options_that_are_system_properties_become_arguments() -> None:
     given = (("rocketmq.broker.diskSpaceWarningLevelRatio", "0.99"), ("slaveTimeout", "1000"))
     target = target_of(draw_campaign(1, {**GIVEN, "broker_properties": given}))
-    order = target.server_order("broker-a-0", ("ns-1",))
-    found = properties_of(order, "/places/broker-a-0/broker.properties")
-    assert "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99" in order.argv
+    launch_spec = target.server_launch_spec("broker-a-0", ("ns-1",))
+    found = properties_of(launch_spec, "/places/broker-a-0/broker.properties")
+    assert "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99" in launch_spec.argv
     assert found["slaveTimeout"] == "1000"
     assert not any(name.startswith("rocketmq.") for name in found)
 
@@ -149,7 +149,7 @@ def test_folders_of_the_store_are_below_the_node() -> None:
     given = (("storePathCommitLog", folders), ("messageDelayLevel", "/store/1s"))
     target = target_of(draw_campaign(1, {**GIVEN, "broker_properties": given}))
     found = properties_of(
-        target.server_order("broker-a-0", ("ns-1",)), "/places/broker-a-0/broker.properties"
+        target.server_launch_spec("broker-a-0", ("ns-1",)), "/places/broker-a-0/broker.properties"
     )
     store = target.store_folder("broker-a-0")
     assert found["storePathCommitLog"] == f"{store}/commitlog,{store}/commitlog-2,/elsewhere"
@@ -161,10 +161,10 @@ def test_brokers_and_clients_reach_name_servers_by_what_stands_between() -> None
         return f"{node}/{address}"
 
     target = target_of(reach=reach)
-    order = target.server_order("broker-a-0", ("ns-2",))
-    found = properties_of(order, "/places/broker-a-0/broker.properties")
+    launch_spec = target.server_launch_spec("broker-a-0", ("ns-2",))
+    found = properties_of(launch_spec, "/places/broker-a-0/broker.properties")
     assert found["namesrvAddr"] == "broker-a-0/198.18.7.3:9876"
-    _, line = target.client_order("producer-1", ("ns-1",))
+    _, line = target.client_launch_spec("producer-1", ("ns-1",))
     assert line["name_servers"] == ("producer-1/198.18.7.2:11100",)
     assert target.server_address("broker-a-0") == "198.18.7.4:11200"
     assert target.store_folder("broker-a-0") == "/places/broker-a-0/store"
@@ -221,12 +221,12 @@ def test_a_folder_that_is_not_there_is_no_distribution(tmp_path: Path) -> None:
 
 def test_the_home_must_be_said() -> None:
     with pytest.raises(FleetOptionError, match="needs --home DIR"):
-        check_target(CAMPAIGN, FleetOptions())
+        check_target(CAMPAIGN, MachineOptions())
 
 
 def test_machines_elsewhere_are_not_looked_at_from_here() -> None:
     campaign = draw_campaign(1, {**GIVEN, "environment": "docker"})
-    check_target(campaign, FleetOptions(home="/in/the/image"))
+    check_target(campaign, MachineOptions(home="/in/the/image"))
 
 
 @pytest.mark.parametrize(

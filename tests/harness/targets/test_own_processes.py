@@ -12,7 +12,7 @@ import pytest
 from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.clients.configuration import Configuration, consumer_config, producer_config
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.machines.machine import Order, Place
+from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.targets.own_cluster import OwnCluster
 from staticfire.harness.targets.own_processes import OwnProcesses
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
@@ -34,7 +34,7 @@ class Somewhere:
 
 
 @pytest.fixture
-def places() -> dict[str, Somewhere]:
+def machines() -> dict[str, Somewhere]:
     shape = CAMPAIGN.shape()
     names = (*shape.servers, *shape.clients, "admin", "probe")
     return {
@@ -44,8 +44,10 @@ def places() -> dict[str, Somewhere]:
 
 
 @pytest.fixture
-def target(places: dict[str, Somewhere]) -> OwnProcesses:
-    return OwnProcesses(CAMPAIGN, cast(dict[str, Place], places), python="python", code=("/code",))
+def target(machines: dict[str, Somewhere]) -> OwnProcesses:
+    return OwnProcesses(
+        CAMPAIGN, cast(dict[str, Machine], machines), python="python", code=("/code",)
+    )
 
 
 def fields_of(file: bytes, known: dict[str, node_config.Property]) -> dict[str, Any]:
@@ -54,26 +56,26 @@ def fields_of(file: bytes, known: dict[str, node_config.Property]) -> dict[str, 
     return settings.fields
 
 
-def as_read(told: tuple[Order, Configuration]) -> tuple[Order, Configuration]:
+def as_read(told: tuple[LaunchSpec, Configuration]) -> tuple[LaunchSpec, Configuration]:
     """What a client reads: its first line is JSON."""
-    order, line = told
-    return order, orjson.loads(orjson.dumps(line))
+    launch_spec, line = told
+    return launch_spec, orjson.loads(orjson.dumps(line))
 
 
 @pytest.mark.parametrize("node", ["broker-a-0", "broker-a-1"])
 def test_a_broker_reads_the_very_configuration_of_the_simulation(
-    target: OwnProcesses, places: dict[str, Somewhere], node: str
+    target: OwnProcesses, machines: dict[str, Somewhere], node: str
 ) -> None:
-    order = target.server_order(node, CAMPAIGN.shape().name_servers)
+    launch_spec = target.server_launch_spec(node, CAMPAIGN.shape().name_servers)
     path = f"/places/{node}/broker.properties"
     command = ("python", "-P", "-m", "staticfire.system_under_test", "broker", "-c", path)
-    assert order.argv == (*command, "--tls", "disabled")
-    assert order.variables["PYTHONPATH"] == "/code"
-    fields = fields_of(order.files[path], node_config.BROKER_PROPERTIES)
+    assert launch_spec.argv == (*command, "--tls", "disabled")
+    assert launch_spec.variables["PYTHONPATH"] == "/code"
+    fields = fields_of(launch_spec.files[path], node_config.BROKER_PROPERTIES)
     cluster = OwnCluster(
         CAMPAIGN,
-        {name: place.address for name, place in places.items()},
-        {name: f"{place.folder}/store" for name, place in places.items()},
+        {name: machine.address for name, machine in machines.items()},
+        {name: f"{machine.folder}/store" for name, machine in machines.items()},
     )
     wanted = cluster.broker_config(CAMPAIGN.shape().broker(node), CAMPAIGN.shape().name_servers)
     role = BrokerRole(fields.pop("role", BrokerConfig(broker_name="x", listen_host="y").role))
@@ -84,7 +86,7 @@ def test_a_broker_reads_the_very_configuration_of_the_simulation(
 
 
 def test_nodes_are_told_where_the_fleet_says_that_servers_are_reached(
-    places: dict[str, Somewhere],
+    machines: dict[str, Somewhere],
 ) -> None:
     def reach(node: str, address: str, kind: ServerKind) -> str:
         asked.append((node, address, kind.value))
@@ -92,27 +94,27 @@ def test_nodes_are_told_where_the_fleet_says_that_servers_are_reached(
 
     asked: list[tuple[str, str, str]] = []
     target = OwnProcesses(
-        CAMPAIGN, cast(dict[str, Place], places), python="python", code=(), reach=reach
+        CAMPAIGN, cast(dict[str, Machine], machines), python="python", code=(), reach=reach
     )
-    order = target.server_order("broker-a-0", ("ns-1",))
-    (file,) = order.files.values()
+    launch_spec = target.server_launch_spec("broker-a-0", ("ns-1",))
+    (file,) = launch_spec.files.values()
     fields = fields_of(file, node_config.BROKER_PROPERTIES)
     assert asked == [
         ("broker-a-0", "198.18.7.2:9876", "name-servers"),
-        ("broker-a-0", f"{places['broker-a-1'].address}:10912", "ha"),
+        ("broker-a-0", f"{machines['broker-a-1'].address}:10912", "ha"),
     ]
     assert (fields["name_servers"], fields["ha_peers"]) == (
         ("127.0.0.1:5001",),
         ("127.0.0.1:5002",),
     )
-    _, line = as_read(target.client_order("producer-1", ("ns-2",)))
+    _, line = as_read(target.client_launch_spec("producer-1", ("ns-2",)))
     assert producer_config(line).name_servers == ("127.0.0.1:5003",)
-    assert target.server_address("broker-a-0") == f"{places['broker-a-0'].address}:10911"
+    assert target.server_address("broker-a-0") == f"{machines['broker-a-0'].address}:10911"
 
 
 def test_a_name_server_keeps_its_files_at_its_place(target: OwnProcesses) -> None:
-    order = target.server_order("ns-1", ())
-    (file,) = order.files.values()
+    launch_spec = target.server_launch_spec("ns-1", ())
+    (file,) = launch_spec.files.values()
     fields = fields_of(file, node_config.NAME_SERVER_PROPERTIES)
     config = NameServerConfig(**fields)
     assert (config.listen_host, config.listen_port) == ("198.18.7.2", 9876)
@@ -120,56 +122,58 @@ def test_a_name_server_keeps_its_files_at_its_place(target: OwnProcesses) -> Non
 
 
 def test_clients_are_told_who_they_are_in_their_first_line(target: OwnProcesses) -> None:
-    order, line = as_read(target.client_order("producer-1", ("ns-2",)))
-    assert order.argv == ("python", "-P", "-m", "staticfire.harness.clients", "producer")
+    launch_spec, line = as_read(target.client_launch_spec("producer-1", ("ns-2",)))
+    assert launch_spec.argv == ("python", "-P", "-m", "staticfire.harness.clients", "producer")
     assert producer_config(line).name_servers == ("198.18.7.3:9876",)
-    order, line = as_read(target.client_order("consumer-1", ("ns-1",)))
-    assert order.argv[-1] == "consumer"
+    launch_spec, line = as_read(target.client_launch_spec("consumer-1", ("ns-1",)))
+    assert launch_spec.argv[-1] == "consumer"
     config, _ = consumer_config(line)
     assert (config.topic, config.group) == (CAMPAIGN.topic, CAMPAIGN.group)
-    order, line = as_read(target.client_order("admin", ()))
-    assert (order.argv[-1], line) == ("admin", {"node": "admin"})
-    assert target.client_order("probe", ())[0].argv[-1] == "producer"
+    launch_spec, line = as_read(target.client_launch_spec("admin", ()))
+    assert (launch_spec.argv[-1], line) == ("admin", {"node": "admin"})
+    assert target.client_launch_spec("probe", ())[0].argv[-1] == "producer"
 
 
 def test_the_other_client_is_that_of_producers_and_consumers_alone(
-    places: dict[str, Somewhere],
+    machines: dict[str, Somewhere],
 ) -> None:
     campaign = replace(CAMPAIGN, client="cpp", environment="processes")
-    target = OwnProcesses(campaign, cast(dict[str, Place], places), python="python", code=())
+    target = OwnProcesses(campaign, cast(dict[str, Machine], machines), python="python", code=())
     ours = "staticfire.harness.clients"
     modules = {"producer-1": f"{ours}.cpp.client", "consumer-1": f"{ours}.cpp.client"}
     for node, module in {**modules, "admin": ours, "probe": ours}.items():
-        order, line = as_read(target.client_order(node, ["ns-1"]))
-        assert order.argv[-2] == module
+        launch_spec, line = as_read(target.client_launch_spec(node, ["ns-1"]))
+        assert launch_spec.argv[-2] == module
         assert ("log_folder" in line) == (node in modules)
         assert not node.startswith("c") or line["log_folder"] == f"/places/{node}/librocketmq"
 
 
 def test_a_command_is_the_client_of_producers_and_consumers_alone(
-    places: dict[str, Somewhere],
+    machines: dict[str, Somewhere],
 ) -> None:
     campaign = replace(CAMPAIGN, client="node 'my client.js' -v", environment="processes")
-    target = OwnProcesses(campaign, cast(dict[str, Place], places), python="python", code=("/x",))
+    target = OwnProcesses(
+        campaign, cast(dict[str, Machine], machines), python="python", code=("/x",)
+    )
     for node, role in {"producer-1": "producer", "consumer-1": "consumer"}.items():
-        order, line = as_read(target.client_order(node, ["ns-1"]))
-        assert order.argv == ("node", "my client.js", "-v", role)
-        assert dict(order.variables) == {}
+        launch_spec, line = as_read(target.client_launch_spec(node, ["ns-1"]))
+        assert launch_spec.argv == ("node", "my client.js", "-v", role)
+        assert dict(launch_spec.variables) == {}
         assert line["client_id"].endswith(f"@{node}")
     for node in ("admin", "probe"):
-        assert target.client_order(node, ["ns-1"])[0].argv[-2] == "staticfire.harness.clients"
+        assert target.client_launch_spec(node, ["ns-1"])[0].argv[-2] == "staticfire.harness.clients"
 
 
-def test_folders_of_the_store_are_below_the_node(places: dict[str, Somewhere]) -> None:
+def test_folders_of_the_store_are_below_the_node(machines: dict[str, Somewhere]) -> None:
     given = (("storePathCommitLog", "/store/commitlog,/store/commitlog-2"),)
     target = OwnProcesses(
         replace(CAMPAIGN, broker_properties=given),
-        cast(dict[str, Place], places),
+        cast(dict[str, Machine], machines),
         python="python",
         code=("/code",),
     )
-    order = target.server_order("broker-a-0", CAMPAIGN.shape().name_servers)
-    file = order.files["/places/broker-a-0/broker.properties"]
+    launch_spec = target.server_launch_spec("broker-a-0", CAMPAIGN.shape().name_servers)
+    file = launch_spec.files["/places/broker-a-0/broker.properties"]
     store = target.store_folder("broker-a-0")
     found = fields_of(file, node_config.BROKER_PROPERTIES)
     assert found["commit_log_path"] == f"{store}/commitlog,{store}/commitlog-2"

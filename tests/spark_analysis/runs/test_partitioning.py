@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from staticfire.checkers.model.columns import Commits, Piece, joined
+from staticfire.checkers.model.columns import Chunk, Commits, joined
 from staticfire.spark_analysis.engine.engines import InProcess
 from staticfire.spark_analysis.runs.partitioning import (
     BASE_BYTES,
@@ -26,7 +26,7 @@ def test_memory_of_a_piece_counts_the_whole_parts_that_are_read(tmp_path: Path) 
     assert memory_bound_bytes([run], [first], 1) == BASE_BYTES + BYTES_A_ROW * rows
 
     commits = joined(Commits, [])
-    piece = Piece(queue=0, number=0, first_offset=0, last_offset=9, commits=commits, given={})
+    piece = Chunk(queue=0, number=0, first_offset=0, last_offset=9, commits=commits, given={})
     some = Partition(run=0, portion=replace(first.portion, rows=10, piece=piece))
     largest = max(part.rows for part in first.portion.parts)
     needed = BASE_BYTES + 10 * BYTES_A_ROW + largest * BYTES_A_ROW_READ

@@ -16,11 +16,11 @@ from staticfire.checkers.verdicts.compose import ALL_CHECKERS
 from staticfire.spark_analysis.engine.engines import InProcess
 from staticfire.spark_analysis.results.verdicts import judge_runs
 from staticfire.spark_analysis.runs.raw import RAW_FOLDER
-from staticfire.spark_analysis.synthesis.shape import Shape, ShapeError
 from staticfire.spark_analysis.synthesis.synthesize import TRUTH_FILE
+from staticfire.spark_analysis.synthesis.workload_profile import ShapeError, WorkloadProfile
 from tests.support.synthetic import disagreements, small, truth_of
 
-SHAPES = [
+PROFILES = [
     {},
     {"skew": 0.0, "fan_out": 1, "groups": 1},
     {"groups": 10, "fan_out": 10, "ops": 20_000},
@@ -31,9 +31,11 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_what_was_planted_is_found_and_nothing_else(shape: dict[str, Any], tmp_path: Path) -> None:
-    runs = small(tmp_path, **shape)
+@pytest.mark.parametrize("profile", PROFILES, ids=str)
+def test_what_was_planted_is_found_and_nothing_else(
+    profile: dict[str, Any], tmp_path: Path
+) -> None:
+    runs = small(tmp_path, **profile)
     [verdict] = judge_runs(runs, InProcess())
     assert disagreements(tmp_path, verdict) == []
     assert verdict.valid is False
@@ -87,14 +89,14 @@ def test_one_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_shape_is_as_asked(tmp_path: Path) -> None:
-    shape: dict[str, Any] = {
+    profile: dict[str, Any] = {
         "groups": 4,
         "fan_out": 4,
         "skew": 1.0,
         "first_offset": 10**12,
         "semantics": 0,
     }
-    [run] = small(tmp_path, ops=20_000, **shape)
+    [run] = small(tmp_path, ops=20_000, **profile)
     columns = ColumnarHistory(run.history).columns()
     assert abs(truth_of(tmp_path)["counts"]["ops"] - 20_000) < 1500  # commits and failed sends
     assert len(columns.deliveries) == pytest.approx(4 * len(columns.sends), rel=0.03)
@@ -125,7 +127,7 @@ def test_raw_rows_are_those_of_the_queues_in_the_order_of_time(tmp_path: Path) -
 )
 def test_impossible_shapes_are_refused(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ShapeError, match=f"^{sentence}$"):
-        Shape(**wrong)
+        WorkloadProfile(**wrong)
 
 
 @pytest.mark.parametrize("ops", [1, 2, 50, 300])

@@ -14,7 +14,7 @@ from staticfire.system_under_test.store.assembly.message_store import (
     RecoveryReport,
     StoreConfig,
 )
-from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE
+from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE
 from staticfire.system_under_test.store.index.key_search import (
     KeyFound,
     KeyQuery,
@@ -101,7 +101,7 @@ class StoreOnDisk:
             extends_queues=extends_queues,
             extension_file_size=256,
         )
-        self.policy = CAREFUL_STORE
+        self.policy = HARDENED_STORE
         self.store = self.new_store()
 
     def new_store(self) -> MessageStore:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from staticfire.system_under_test.store.assembly.message_store import GetStatus
-from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE
+from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.mapped_file import MappedFileQueue
 from tests.system_under_test.store.store_on_disk import (
@@ -250,7 +250,7 @@ def test_stale_records_behind_a_new_tail_prove_nothing() -> None:
     """As RocketMQ leaves them: what was cut is still in the file, and the new tail does not end where one begins."""
     world = Damaged()
     world.flush_queues()
-    world.policy = replace(CAREFUL_STORE, cut_log=MappedFileQueue.remove_from)
+    world.policy = replace(HARDENED_STORE, cut_log=MappedFileQueue.remove_from)
     world.kill()
     world.open()
     world.store.truncate(world.starts[3])
@@ -279,7 +279,7 @@ def test_a_quiet_queue_keeps_entries_behind_a_damaged_record() -> None:
 def test_without_keeps_damaged_the_log_ends_at_the_first_bad_checksum() -> None:
     """As in RocketMQ: what follows is gone, though it was durable and acknowledged."""
     world = Damaged()
-    world.policy = replace(CAREFUL_STORE, keeps_damaged=False)
+    world.policy = replace(HARDENED_STORE, keeps_damaged=False)
     world.kill()
     world.rot(3, BODY_AT)
     report = world.open()

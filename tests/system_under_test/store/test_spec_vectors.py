@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from staticfire.system_under_test.protocol.message import MAGIC_BLANK, Message
-from staticfire.system_under_test.store.assembly.store_policy import CAREFUL_STORE
+from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE
 from tests.system_under_test.store.store_on_disk import (
     INDEX_FOLDER,
     LOG_FOLDER,
@@ -142,7 +142,7 @@ def test_crash_with_files_untouched(eight: StoreOnDisk) -> None:
 
 
 def test_crash_and_a_changed_byte_in_the_last_body(eight: StoreOnDisk) -> None:
-    eight.policy = replace(CAREFUL_STORE, keeps_damaged=False)
+    eight.policy = replace(HARDENED_STORE, keeps_damaged=False)
     crash(eight)
     eight.write(eight.log_file(1024), b"X", 1189 - 1024 + 90)
     report = eight.open()
@@ -163,7 +163,7 @@ def test_crash_and_removed_queues(eight: StoreOnDisk) -> None:
 
 
 def test_clean_stop_and_a_changed_byte_in_the_second_body(eight: StoreOnDisk) -> None:
-    eight.policy = replace(CAREFUL_STORE, keeps_damaged=False)
+    eight.policy = replace(HARDENED_STORE, keeps_damaged=False)
     stop(eight)
     eight.write(eight.log_file(0), b"X", 165 + 90)
     report = eight.open()

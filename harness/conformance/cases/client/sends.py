@@ -73,14 +73,14 @@ async def one_key_one_queue(bench: Bench) -> None:
                 "send", topic=topic, key=f"s{number}-{turn}", size=20, sharding_key=f"s{number}"
             )
             require_sent(sent, "a message with a sharding key")
-    places: dict[str, set[tuple[str, int]]] = {}
+    machines: dict[str, set[tuple[str, int]]] = {}
     for master in masters:
         for queue in range(QUEUES):
             for body in await bench.read_all(master.address, topic, queue=queue, within_s=1):
                 sharding_key = key_of(body).partition("-")[0]
-                places.setdefault(sharding_key, set()).add((master.name, queue))
-    require_equal("how many sharding keys arrived", len(places), KEYS)
-    for sharding_key, found in sorted(places.items()):
+                machines.setdefault(sharding_key, set()).add((master.name, queue))
+    require_equal("how many sharding keys arrived", len(machines), KEYS)
+    for sharding_key, found in sorted(machines.items()):
         require(
             len(found) == 1,
             f"messages of sharding key {sharding_key} are in {sorted(found)} when routes list"

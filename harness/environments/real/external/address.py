@@ -28,9 +28,9 @@ from staticfire.harness.environments.real.machine_provider import MachineControl
 from staticfire.harness.environments.real.run_files import check_room, make_run_folder
 from staticfire.harness.environments.side_topics import side_scopes
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.local import LocalPlace
-from staticfire.harness.machines.machine import Place
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.local import LocalMachine
+from staticfire.harness.machines.machine import Machine
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.state import state_folder
 from staticfire.harness.targets.interpreter import OurInterpreter
 from staticfire.harness.workloads.catalogue import WORKLOADS
@@ -52,10 +52,10 @@ LACKS: Mapping[str, str] = {
 }
 
 
-class AddressFleet(OurInterpreter):
-    """Implements `Fleet`: clients are processes here, servers somewhere."""
+class AddressProvider(OurInterpreter):
+    """Implements `MachineProvider`: clients are processes here, servers somewhere."""
 
-    def __init__(self, options: FleetOptions) -> None:
+    def __init__(self, options: MachineOptions) -> None:
         self.lacks: Mapping[str, str] = LACKS
         self.addresses: Mapping[str, str] = {}  # `host:port` of each server
         self._name_servers = options.name_servers
@@ -68,7 +68,7 @@ class AddressFleet(OurInterpreter):
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
-    ) -> dict[str, Place]:
+    ) -> dict[str, Machine]:
         """Raises EnvironmentFailed: the cluster does not answer, or is not the one that the plan was made for."""
         self.addresses = await self._find(servers)
         check_room()
@@ -76,12 +76,12 @@ class AddressFleet(OurInterpreter):
         folder = make_run_folder()
         inventory.will_make(Resource(kind="folder", name=str(folder)))
         inventory.will_make_marked_processes()
-        places: dict[str, Place] = {}
+        machines: dict[str, Machine] = {}
         for node in nodes:
             own = folder / node
             own.mkdir()
             log = own / "log.jsonl"
-            places[node] = LocalPlace(node, HOST, own, log, variables=inventory.mark)
+            machines[node] = LocalMachine(node, HOST, own, log, variables=inventory.mark)
         self._proxy = Proxy(on_event=_tell)
         await self._proxy.start()
         self._network = ProxyNetwork(
@@ -91,7 +91,7 @@ class AddressFleet(OurInterpreter):
             {node: (self.addresses[node], self._kind(node)) for node in servers}
         )
         self._watch.start()
-        return places
+        return machines
 
     def _kind(self, node: str) -> ServerKind:
         is_name_server = self.addresses[node] in self._name_servers

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from staticfire.faults.linux.disks.loop_disk import FileSystem
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall, Spared
 from staticfire.harness.environments.real.namespaces import tools_for
 from staticfire.harness.machines import cpp_library
@@ -31,7 +31,7 @@ sys.exit("lacks " + ", ".join(lacks) if lacks else 0)
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)"
 
 
-async def check_host(machine: Machine, file_system: FileSystem) -> Spared:
+async def check_host(machine: LinuxMachine, file_system: FileSystem) -> Spared:
     """How the host sees us. Raises EnvironmentFailed for what it lacks."""
     tools = tools_for(file_system)
     said = await machine.run(["sh", "-c", CHECK_HOST, "sh", *tools])
@@ -46,7 +46,7 @@ async def check_host(machine: Machine, file_system: FileSystem) -> Spared:
     return Spared(address=address, port=int(port))
 
 
-async def check_python(machine: Machine) -> str:
+async def check_python(machine: LinuxMachine) -> str:
     """Which byte code the Python of the nodes there reads. Raises EnvironmentFailed for what it lacks."""
     try:
         return (await machine.run([machine.python, "-c", CHECK_PYTHON])).strip()
@@ -57,7 +57,7 @@ async def check_python(machine: Machine) -> str:
         ) from error
 
 
-async def check_cpp(machine: Machine) -> None:
+async def check_cpp(machine: LinuxMachine) -> None:
     """Raises EnvironmentFailed without RocketMQ's C++ library."""
     try:
         await machine.run([machine.python, "-c", cpp_library.CHECK])

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.real.broken_machines import (
@@ -34,15 +34,15 @@ from staticfire.harness.environments.real.ssh.survey import NETEM, ask
 from staticfire.harness.machines import cpp_library
 from staticfire.harness.machines.all_ended import all_or_first_error
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.machine import Place
+from staticfire.harness.machines.machine import Machine
 from staticfire.harness.machines.options import (
     FleetOptionError,
-    FleetOptions,
+    MachineOptions,
     SshHost,
     check_hosts,
 )
 from staticfire.harness.machines.ssh.connection import SshExecutor
-from staticfire.harness.machines.ssh.machine import SshPlace
+from staticfire.harness.machines.ssh.machine import SshMachine
 from staticfire.harness.targets.interpreter import code_folders
 
 PACKAGES = ("system_under_test", "harness", "faults", "checkers")  # what nodes and clients import
@@ -57,10 +57,10 @@ rm -rf "$new"
 """
 
 
-class SshFleet:
-    """Implements `staticfire.harness.environments.real.machine_provider.Fleet`."""
+class SshProvider:
+    """Implements `staticfire.harness.environments.real.machine_provider.MachineProvider`."""
 
-    def __init__(self, options: FleetOptions) -> None:
+    def __init__(self, options: MachineOptions) -> None:
         self.lacks: Mapping[str, str] = lacks_on_disks(options.file_system)
         self._options = options
         self._machines: BreakableMachines | None = None
@@ -78,7 +78,7 @@ class SshFleet:
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
-    ) -> dict[str, Place]:
+    ) -> dict[str, Machine]:
         """Raises EnvironmentFailed for too few hosts and for what a host refuses or lacks."""
         hosts = share_out(nodes, servers, self._options.hosts)
         machines = self._machines = BreakableMachines()
@@ -146,16 +146,16 @@ class SshFleet:
         addresses = {node: machines.addresses[node] for node in servers}
         await self._proxy.start(await our_address(why, firewalls), addresses)
 
-    def _machine(self, host: SshHost, machines: BreakableMachines) -> Machine:
-        return Machine(
+    def _machine(self, host: SshHost, machines: BreakableMachines) -> LinuxMachine:
+        return LinuxMachine(
             executor=self._executors[host],
             inventory=machines.inventory,
             host=str(host),
             python=self.python,
         )
 
-    def _place(self, node: str, host: SshHost, machines: BreakableMachines) -> Place:
-        return SshPlace(
+    def _place(self, node: str, host: SshHost, machines: BreakableMachines) -> Machine:
+        return SshMachine(
             node,
             machines.addresses[node],
             machines.data_folder(node),

@@ -12,7 +12,7 @@ from staticfire.faults.linux.executor import Executor
 from staticfire.faults.linux.network.traffic import TRY_NETEM
 from staticfire.harness.environments.real.broken_machines import NO_NETEM, lacks_on_disks
 from staticfire.harness.machines.all_ended import all_or_first_error
-from staticfire.harness.machines.options import FILE_SYSTEM, FleetOptions, SshHost
+from staticfire.harness.machines.options import FILE_SYSTEM, MachineOptions, SshHost
 from staticfire.harness.machines.ssh.connection import SshExecutor
 
 # Each word of the answer is something that the host lacks.
@@ -24,8 +24,8 @@ ls {" ".join(THROTTLES)} 2> /dev/null | grep -q . || echo throttle
 NETEM, CLOCK, THROTTLE = "netem", "clock", "throttle"
 
 
-async def lacks_on(options: FleetOptions) -> dict[str, str]:
-    """What the hosts lack, by need, each with the reason and the cure; see `Fleet.lacks`.
+async def lacks_on(options: MachineOptions) -> dict[str, str]:
+    """What the hosts lack, by need, each with the reason and the cure; see `MachineProvider.lacks`.
 
     Raises EnvironmentFailed for a host that does not let us in.
     """

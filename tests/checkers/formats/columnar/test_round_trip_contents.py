@@ -15,7 +15,7 @@ from staticfire.checkers.formats.columnar.op_reader import read_ops
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.recording import ColumnarRecorder
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.columns import UNKNOWN, Names, Touches
+from staticfire.checkers.model.columns import UNKNOWN, MessageEvents, Names
 from staticfire.checkers.model.history import HistoryError, Op, Stamp, decode_history, encode_op
 from staticfire.checkers.model.message_contents import (
     CONTENTS,
@@ -74,7 +74,7 @@ def histories(draw: st.DrawFn) -> list[Op]:
     return ops
 
 
-def tags(names: Names, touches: Touches) -> list[str | None]:
+def tags(names: Names, touches: MessageEvents) -> list[str | None]:
     return [None if tag == UNKNOWN else names.tags[tag] for tag in touches.tag.tolist()]
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from staticfire.faults.linux.abilities.survey import Capability, java_version, survey
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from tests.support.left_behind import left_behind
 from tests.support.recording_executor import RecordingExecutor, failing, recording_machine
 
 
-def surveyed(machine: Machine, folder: str = "/a/b") -> dict[str, Capability]:
+def surveyed(machine: LinuxMachine, folder: str = "/a/b") -> dict[str, Capability]:
     found = asyncio.run(survey(machine, folder))
     assert len({capability.name for capability in found}) == len(found)
     return {capability.name: capability for capability in found}
@@ -115,7 +115,7 @@ def test_an_old_java(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.needs_root("ip", "nft", "tc", "mkfs.ext4", "mkfs.xfs", "losetup", "libfaketime")
-def test_this_machine(machine: Machine, tmp_path: Path) -> None:
+def test_this_machine(machine: LinuxMachine, tmp_path: Path) -> None:
     found = surveyed(machine, f"{tmp_path}/survey")
     for name in ("root", "processes", "namespaces", "nftables", "tbf", "libfaketime"):
         assert found[name].available, found[name]

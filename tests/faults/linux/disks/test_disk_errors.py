@@ -11,7 +11,7 @@ import pytest
 
 from staticfire.faults.linux.disks.disk_errors import DiskErrors, Failing
 from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, DiskError, FileSystem, LoopDisk
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from tests.support.new_disk import new_disk
 from tests.support.recording_executor import recording_machine
 
@@ -46,7 +46,7 @@ def synced_errno(path: Path) -> int:
 
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "losetup", "dumpe2fs")
-def test_a_real_disk_fails_with_eio(machine: Machine, tmp_path: Path) -> None:
+def test_a_real_disk_fails_with_eio(machine: LinuxMachine, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with new_disk(machine, tmp_path) as disk:
             old, new = Path(disk.data_folder) / "old", Path(disk.data_folder) / "new"
@@ -56,7 +56,7 @@ def test_a_real_disk_fails_with_eio(machine: Machine, tmp_path: Path) -> None:
             assert synced_errno(old) == errno.EIO  # overwriting, too
             assert synced_errno(new) == errno.EIO
             assert old.read_bytes() == b"x" * MEBIBYTE  # the page cache
-            assert await errors.mend()
+            assert await errors.heal()
             later = Path(disk.data_folder) / "later"
             assert synced_errno(later) == 0
             assert new.read_bytes() == b"x" * MEBIBYTE  # still the page cache
@@ -72,7 +72,7 @@ def test_a_real_disk_fails_with_eio(machine: Machine, tmp_path: Path) -> None:
 @pytest.mark.needs_root("mkfs.ext4", "mkfs.xfs", "losetup", "fstrim")
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])
 def test_a_real_disk_has_no_place(
-    machine: Machine, tmp_path: Path, file_system: FileSystem
+    machine: LinuxMachine, tmp_path: Path, file_system: FileSystem
 ) -> None:
     async def scenario() -> None:
         async with new_disk(machine, tmp_path, file_system) as disk:
@@ -82,7 +82,7 @@ def test_a_real_disk_has_no_place(
             assert await errors.starve() == Failing(write=None, fsync="ENOSPC")
             assert synced_errno(old) == 0
             assert synced_errno(new) == errno.ENOSPC
-            assert await errors.mend()
+            assert await errors.heal()
             assert synced_errno(new) == 0
 
     asyncio.run(asyncio.wait_for(scenario(), 180))
@@ -92,15 +92,15 @@ def test_a_real_disk_has_no_place(
 @pytest.mark.needs_root("mkfs.ext4", "mkfs.xfs", "losetup")
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])
 def test_a_file_system_that_gave_up_is_repaired(
-    machine: Machine, tmp_path: Path, file_system: FileSystem
+    machine: LinuxMachine, tmp_path: Path, file_system: FileSystem
 ) -> None:
     async def scenario() -> None:
         async with new_disk(machine, tmp_path, file_system) as disk:
             errors = DiskErrors(disk)
             await disk.shut_down()
-            assert not await errors.mend()
+            assert not await errors.heal()
             await errors.repair()
-            assert await errors.mend()
+            assert await errors.heal()
             assert synced_errno(Path(disk.data_folder) / "new") == 0
 
     asyncio.run(asyncio.wait_for(scenario(), 180))

@@ -12,7 +12,7 @@ import pytest
 from staticfire.faults.linux.disks import disk_space
 from staticfire.faults.linux.disks.disk_space import DiskSpace, Filled
 from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, FileSystem, LoopDisk
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from tests.support.new_disk import new_disk
 from tests.support.recording_executor import failing, recording_machine
 
@@ -59,7 +59,7 @@ def test_another_error_is_told(tmp_path: Path) -> None:
 @pytest.mark.needs_root("mkfs.ext4", "mkfs.xfs", "losetup")
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])
 def test_a_real_disk_is_full(
-    machine: Machine, tmp_path: Path, file_system: FileSystem, monkeypatch: pytest.MonkeyPatch
+    machine: LinuxMachine, tmp_path: Path, file_system: FileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_space, "STEP_S", 0.01)
 

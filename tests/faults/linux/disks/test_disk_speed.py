@@ -19,7 +19,7 @@ from staticfire.faults.linux.disks.disk_speed import (
 )
 from staticfire.faults.linux.disks.loop_disk import LoopDisk
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.resources import Resource, removal_argv
 from tests.support.new_disk import new_disk
 from tests.support.recording_executor import recording_machine
@@ -91,7 +91,7 @@ def test_nothing_to_slow(tmp_path: Path, pids: list[int], factor: float) -> None
 
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "losetup")
-def test_a_real_disk_is_slow_and_quick_again(machine: Machine, tmp_path: Path) -> None:
+def test_a_real_disk_is_slow_and_quick_again(machine: LinuxMachine, tmp_path: Path) -> None:
     try:
         asyncio.run(cgroup_version(machine))
     except DiskSpeedError as error:
@@ -105,8 +105,8 @@ def test_a_real_disk_is_slow_and_quick_again(machine: Machine, tmp_path: Path) -
                 slowed = await speed.slow([child.pid], 200.0)
                 assert slowed.bitten
                 assert "staticfire" in Path(f"/proc/{child.pid}/cgroup").read_text()
-                await speed.mend()
-                await speed.mend()
+                await speed.heal()
+                await speed.heal()
                 assert Path(f"/proc/{child.pid}/cgroup").read_text() == home
             assert await speed.fsync_ns() < slowed.fsync_ns / 2
             with pytest.raises(CommandFailed):  # there is no such process

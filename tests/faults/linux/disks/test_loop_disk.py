@@ -12,7 +12,7 @@ import pytest
 from staticfire.faults.linux.disks import loop_disk
 from staticfire.faults.linux.disks.loop_disk import DiskError, FileSystem, LoopDisk, front_bytes
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from tests.support.new_disk import SIZE, new_disk
 from tests.support.recording_executor import failing, recording_machine
 
@@ -67,7 +67,7 @@ def test_everything_is_written_down_before_it_is_made(tmp_path: Path) -> None:
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "mkfs.xfs", "losetup")
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])
-def test_a_real_disk(machine: Machine, tmp_path: Path, file_system: FileSystem) -> None:
+def test_a_real_disk(machine: LinuxMachine, tmp_path: Path, file_system: FileSystem) -> None:
     async def scenario() -> None:
         async with new_disk(machine, tmp_path, file_system) as disk:
             data = Path(disk.data_folder)
@@ -92,7 +92,7 @@ def test_a_real_disk(machine: Machine, tmp_path: Path, file_system: FileSystem) 
 
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "losetup")
-def test_a_destroyed_disk_answers_nothing_and_goes(machine: Machine, tmp_path: Path) -> None:
+def test_a_destroyed_disk_answers_nothing_and_goes(machine: LinuxMachine, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with new_disk(machine, tmp_path) as disk:
             file = Path(disk.data_folder) / "file"
@@ -110,7 +110,7 @@ def test_a_destroyed_disk_answers_nothing_and_goes(machine: Machine, tmp_path: P
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "losetup")
 def test_a_disk_in_use_is_not_unmounted(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: LinuxMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop_disk, "UNMOUNT_TIMEOUT_S", 0.2)
 

@@ -10,7 +10,7 @@ import pytest
 
 from staticfire.faults.linux.disks.loop_disk import FileSystem
 from staticfire.faults.linux.disks.power_loss import PowerLoss, cut_power
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from tests.support.new_disk import new_disk
 
 pytestmark = [
@@ -22,7 +22,7 @@ BLOCK = 4096
 
 
 def test_exactly_what_was_synced_survives(
-    machine: Machine, tmp_path: Path, file_system: FileSystem
+    machine: LinuxMachine, tmp_path: Path, file_system: FileSystem
 ) -> None:
     async def scenario() -> None:
         async with new_disk(machine, tmp_path, file_system) as disk:
@@ -47,7 +47,7 @@ def test_exactly_what_was_synced_survives(
 
 
 def test_a_cut_that_takes_nothing_says_so(
-    machine: Machine, tmp_path: Path, file_system: FileSystem
+    machine: LinuxMachine, tmp_path: Path, file_system: FileSystem
 ) -> None:
     async def scenario() -> None:
         async with new_disk(machine, tmp_path, file_system) as disk:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import (
     BLACK_HOLE_IN,
     Drop,
@@ -108,7 +108,7 @@ def test_nothing_is_healed_where_nothing_was_dropped(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.needs_root("nft", "ip")
-def test_drops_between_real_namespaces(machine: Machine) -> None:
+def test_drops_between_real_namespaces(machine: LinuxMachine) -> None:
     async def scenario() -> None:
         network = Network(machine)
         try:
@@ -124,7 +124,7 @@ def test_drops_between_real_namespaces(machine: Machine) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
-async def drops(one: Machine, one_address: str, two: Machine, two_address: str) -> None:
+async def drops(one: LinuxMachine, one_address: str, two: LinuxMachine, two_address: str) -> None:
     firewall = Firewall(two)
     assert await reaches(one, two_address)
     await firewall.drop_from(one_address)
@@ -142,7 +142,7 @@ async def drops(one: Machine, one_address: str, two: Machine, two_address: str) 
     assert "staticfire" not in await two.run(["nft", "list", "tables"])
 
 
-async def black_hole(host: Machine, node: Machine, address: str) -> None:
+async def black_hole(host: LinuxMachine, node: LinuxMachine, address: str) -> None:
     await node.run(["nft", "add", "table", "inet", "somebody"])
     firewall = Firewall(node)
     await firewall.black_hole()

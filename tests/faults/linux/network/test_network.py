@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.network import (
     SUBNETS,
     Network,
@@ -79,7 +79,7 @@ def test_names_that_a_namespace_cannot_have(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.real
 @pytest.mark.needs_root("ip")
-def test_nodes_reach_each_other_and_the_machine(machine: Machine) -> None:
+def test_nodes_reach_each_other_and_the_machine(machine: LinuxMachine) -> None:
     async def scenario() -> None:
         network = Network(machine)
         try:

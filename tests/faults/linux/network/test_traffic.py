@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from staticfire.faults.linux.executor import CommandFailed
-from staticfire.faults.linux.machine import Machine
+from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.network import Network
 from staticfire.faults.linux.network.traffic import (
     HANDLE,
@@ -80,7 +80,7 @@ def test_a_kernel_without_netem_is_told_and_nothing_stays(tmp_path: Path) -> Non
 
 @pytest.mark.real
 @pytest.mark.needs_root("ip", "tc")
-def test_bandwidth_of_a_real_interface(machine: Machine) -> None:
+def test_bandwidth_of_a_real_interface(machine: LinuxMachine) -> None:
     async def scenario() -> None:
         network = Network(machine)
         try:
@@ -144,7 +144,7 @@ def test_an_address_that_is_nowhere_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.needs_root("ip", "tc")
-def test_netem_does_what_trying_it_says(machine: Machine) -> None:
+def test_netem_does_what_trying_it_says(machine: LinuxMachine) -> None:
     async def scenario() -> None:
         network = Network(machine)
         try:

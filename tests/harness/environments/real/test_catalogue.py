@@ -13,7 +13,7 @@ from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.environments.real.catalogue import FLEETS, make_fleet, missing_faults
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.machines.options import MachineOptions
 
 
 def test_what_needs_a_lacking_capability_or_ability_is_missing_with_the_reason() -> None:
@@ -28,13 +28,13 @@ def test_what_needs_a_lacking_capability_or_ability_is_missing_with_the_reason()
 def test_every_environment_can_kill_and_none_cuts_power_inside_an_operation(
     environment: str,
 ) -> None:
-    missing = missing_faults(make_fleet(environment, FleetOptions()).lacks)
+    missing = missing_faults(make_fleet(environment, MachineOptions()).lacks)
     assert "power-cut-in-operation" in missing
     assert not {"kill", "graceful-stop", "pause", "client-crash", "topic-change"} & missing.keys()
 
 
 def test_servers_that_are_somebodys_are_not_stopped_and_their_disks_are_their_own() -> None:
-    missing = missing_faults(make_fleet("address", FleetOptions()).lacks)
+    missing = missing_faults(make_fleet("address", MachineOptions()).lacks)
     available = set(FAULTS) - set(missing)
     assert available == {
         "partition-halves",
@@ -58,14 +58,14 @@ def test_servers_that_are_somebodys_are_not_stopped_and_their_disks_are_their_ow
 
 def test_all_means_all_that_are_available() -> None:
     given = {"environment": "processes", "faults": ("all",)}
-    missing = choose_faults(1, given, FleetOptions())
+    missing = choose_faults(1, given, MachineOptions())
     assert set(given["faults"]) == set(FAULTS) - set(missing)
     assert "kill" in given["faults"]
 
 
 def test_without_a_word_the_seed_draws_from_what_is_available() -> None:
     given = {"environment": "processes"}
-    missing = choose_faults(1, given, FleetOptions())
+    missing = choose_faults(1, given, MachineOptions())
     assert given["faults"]
     assert not set(given["faults"]) & set(missing)
 
@@ -73,7 +73,7 @@ def test_without_a_word_the_seed_draws_from_what_is_available() -> None:
 def test_a_kind_that_is_named_and_missing_is_refused_with_the_reason() -> None:
     with pytest.raises(BadInput, match="power-cut is not available here: processes share the disk"):
         choose_faults(
-            1, {"environment": "processes", "faults": ("kill", "power-cut")}, FleetOptions()
+            1, {"environment": "processes", "faults": ("kill", "power-cut")}, MachineOptions()
         )
 
 
@@ -82,33 +82,33 @@ def test_a_written_plan_that_needs_what_is_missing_is_refused_before_the_run() -
         fault_id=1, kind="disk-full", at_s=1, duration_s=1, targets=("broker-a-0",)
     )
     with pytest.raises(BadInput, match="disk-full is not available here: processes share the disk"):
-        choose_faults(1, {"environment": "processes", "plan": (planned,)}, FleetOptions())
+        choose_faults(1, {"environment": "processes", "plan": (planned,)}, MachineOptions())
 
 
 def test_the_simulation_lacks_nothing() -> None:
     given: dict[str, object] = {"faults": ("all",)}
-    assert choose_faults(1, given, FleetOptions()) == {}
+    assert choose_faults(1, given, MachineOptions()) == {}
     assert given["faults"] == tuple(FAULTS)
 
 
 def test_of_choices_those_are_left_that_can_be_carried_out() -> None:
     choices = OneOf((("disk-full",), ("kill", "clock-skew"), ("kill", "pause"), ("all",)))
     given = {"environment": "processes", "faults": choices}
-    missing = choose_faults(1, given, FleetOptions())
+    missing = choose_faults(1, given, MachineOptions())
     every = tuple(kind for kind in FAULTS if kind not in missing)
     assert given["faults"] == OneOf((("kill", "pause"), every))
 
 
 def test_policies_of_a_campaign_are_left_out_for_another_target() -> None:
     given = {"environment": "processes", "target": "apache", "policies": ("visible_end",)}
-    missing = choose_faults(1, given, FleetOptions())
+    missing = choose_faults(1, given, MachineOptions())
     assert "policies" not in given
     assert "only our own brokers" in missing["policy visible_end"]
 
 
 def test_our_own_brokers_keep_the_policies_of_a_campaign() -> None:
     given = {"environment": "processes", "policies": ("visible_end",)}
-    missing = choose_faults(1, given, FleetOptions())
+    missing = choose_faults(1, given, MachineOptions())
     assert given["policies"] == ("visible_end",)
     assert "policy visible_end" not in missing
 
@@ -125,7 +125,7 @@ def test_named_campaigns_are_for_rocketmq_too_or_say_why_not(
     given = {**load_options(name), "target": "apache", "environment": "namespaces"}
     if name in SIMULATED:
         with pytest.raises(BadInput, match=r"power-cut-in-operation is .* only the simulation can"):
-            choose_faults(1, given, FleetOptions())
+            choose_faults(1, given, MachineOptions())
         return
-    choose_faults(1, given, FleetOptions())
+    choose_faults(1, given, MachineOptions())
     assert draw_campaign(1, given).target == "apache"

@@ -14,8 +14,8 @@ from staticfire.checkers.model.history import NEMESIS
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.environments.real import environment as real
 from staticfire.harness.environments.real.environment import DEATHS_MAX, RealEnvironment
-from staticfire.harness.environments.real.machine_provider import Fleet
-from staticfire.harness.machines.machine import Order, Place
+from staticfire.harness.environments.real.machine_provider import MachineProvider
+from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.targets.target import Target
 
@@ -46,7 +46,7 @@ class Somewhere:
     folder: str = "/nowhere"
     launched: int = 0
 
-    async def launch(self, order: Order) -> Ended:
+    async def launch(self, launch_spec: LaunchSpec) -> Ended:
         self.launched += 1
         return Ended()
 
@@ -69,8 +69,8 @@ class Machines:
 class Anything:
     """A target whose servers are started with an empty order."""
 
-    def server_order(self, node: str, name_servers: Sequence[str]) -> Order:
-        return Order(argv=())
+    def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
+        return LaunchSpec(argv=())
 
 
 async def turns(environment: RealEnvironment, ends: int) -> None:
@@ -85,13 +85,13 @@ def test_a_server_that_ends_three_times_is_dead_until_it_is_started(
 ) -> None:
     monkeypatch.setattr(real, "RESTART_DELAY_S", 0.0)
     (tmp_path / "log").write_text("java.lang.Error: no room\n")
-    fleet = cast(Fleet, Machines(tmp_path / "log"))
+    provider = cast(MachineProvider, Machines(tmp_path / "log"))
 
-    def target(places: Mapping[str, Place]) -> Target:
+    def target(machines: Mapping[str, Machine]) -> Target:
         return cast(Target, Anything())
 
     async def scenario() -> tuple[bool, bool, RealEnvironment]:
-        environment = RealEnvironment(CAMPAIGN, Recorder(lambda: 0), fleet, target)
+        environment = RealEnvironment(CAMPAIGN, Recorder(lambda: 0), provider, target)
         async with environment:
             await environment.start(BROKER)
             await turns(environment, DEATHS_MAX)

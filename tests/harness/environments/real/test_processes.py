@@ -10,8 +10,8 @@ import pytest
 
 from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.real.machine_provider import Rerouting
-from staticfire.harness.environments.real.processes import ProcessFleet
-from staticfire.harness.machines.options import FleetOptions
+from staticfire.harness.environments.real.processes import ProcessProvider
+from staticfire.harness.machines.options import MachineOptions
 
 pytestmark = pytest.mark.real
 NODES = ("ns-1", "broker-a-0", "broker-a-1", "producer-1")
@@ -20,26 +20,27 @@ ENVIRONMENT: Any = SimpleNamespace(on_start=None)  # controls only hear of start
 
 def test_without_partitions_nodes_reach_each_other_directly() -> None:
     async def run() -> None:
-        fleet = ProcessFleet(FleetOptions())
-        await fleet.up(NODES, servers=NODES[:3], needs=frozenset({"process"}))
+        provider = ProcessProvider(MachineOptions())
+        await provider.up(NODES, servers=NODES[:3], needs=frozenset({"process"}))
         assert (
-            fleet.reach("producer-1", "127.0.0.9:9876", ServerKind.NAME_SERVER) == "127.0.0.9:9876"
+            provider.reach("producer-1", "127.0.0.9:9876", ServerKind.NAME_SERVER)
+            == "127.0.0.9:9876"
         )
-        assert fleet.controls(ENVIRONMENT).network is None
-        await fleet.down()
+        assert provider.controls(ENVIRONMENT).network is None
+        await provider.down()
 
     asyncio.run(run())
 
 
 def test_partitions_are_made_by_a_proxy() -> None:
     async def run() -> None:
-        fleet = ProcessFleet(FleetOptions())
-        assert isinstance(fleet, Rerouting)
-        places = await fleet.up(NODES, servers=NODES[:3], needs=frozenset({"network.drop"}))
-        address = f"{places['ns-1'].address}:9876"
-        told = {node: fleet.reach(node, address, ServerKind.NAME_SERVER) for node in NODES[1:]}
+        provider = ProcessProvider(MachineOptions())
+        assert isinstance(provider, Rerouting)
+        machines = await provider.up(NODES, servers=NODES[:3], needs=frozenset({"network.drop"}))
+        address = f"{machines['ns-1'].address}:9876"
+        told = {node: provider.reach(node, address, ServerKind.NAME_SERVER) for node in NODES[1:]}
         assert len({*told.values(), address}) == 4  # each has a door of its own
-        network = fleet.controls(ENVIRONMENT).network
+        network = provider.controls(ENVIRONMENT).network
         assert network is not None
         try:
             await network.drop(source="ns-1", target="producer-1")
@@ -48,7 +49,7 @@ def test_partitions_are_made_by_a_proxy() -> None:
             await network.heal()
             assert not await held_back(told["producer-1"])
         finally:
-            await fleet.down()
+            await provider.down()
 
     async def held_back(address: str, for_s: float = 20.0) -> bool:
         """Nobody listens at the real address: whoever hears that is not parted from it."""

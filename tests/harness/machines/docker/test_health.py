@@ -10,12 +10,12 @@ import pytest
 
 from staticfire.harness.local_cluster import LocalCluster
 from staticfire.harness.machines.docker.health import health_check
-from staticfire.harness.machines.machine import Serving
+from staticfire.harness.machines.machine import HealthCheck
 from staticfire.harness.targets.own_cluster import BROKER_QUESTION, NAME_SERVER_QUESTION
 
 
 def is_well(address: str, question: int) -> bool:
-    check = health_check(sys.executable, Serving(address=address, question=question))
+    check = health_check(sys.executable, HealthCheck(address=address, question=question))
     command, *argv = check["test"]
     assert command == "CMD"
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
@@ -34,7 +34,7 @@ def test_who_closes_or_is_not_there_is_ill() -> None:
         host, port = server.getsockname()
         server.settimeout(5)
         address = f"{host}:{port}"
-        check = health_check(sys.executable, Serving(address=address, question=1))
+        check = health_check(sys.executable, HealthCheck(address=address, question=1))
         with subprocess.Popen(check["test"][1:], stderr=subprocess.DEVNULL) as process:
             server.accept()[0].close()
             assert process.wait() != 0

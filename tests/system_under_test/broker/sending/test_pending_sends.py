@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.system_under_test.broker.sending.pending_sends import WaitingSends
+from staticfire.system_under_test.broker.sending.pending_sends import PendingSends
 from staticfire.system_under_test.broker.statistics.put_times import PutTimes
 from staticfire.system_under_test.protocol.codes import ResponseCode
 
@@ -21,7 +21,7 @@ class Waiting:
         self.replicated = 0
         self.answers: list[tuple[int, int]] = []
         self.times = PutTimes()
-        self.sends = WaitingSends(
+        self.sends = PendingSends(
             sync_flush=sync_flush,
             sync_replication=sync_replication,
             flush_timeout_ns=FLUSH_TIMEOUT_NS,

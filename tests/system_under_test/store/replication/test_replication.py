@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
 from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.store.replication import replica_receiver
-from staticfire.system_under_test.store.replication.plain_receiver import PlainReceiver
+from staticfire.system_under_test.store.replication.faithful_receiver import FaithfulReceiver
 from staticfire.system_under_test.store.replication.replica_receiver import (
     CatchUpReceiver,
     Diverged,
@@ -414,7 +414,7 @@ def test_a_slave_acknowledges_what_is_flushed_or_what_is_appended() -> None:
 
 def test_a_plain_slave_refuses_what_does_not_follow_and_repeats_its_end() -> None:
     slave = make_log(b"a" * 100)
-    receiver = PlainReceiver(slave)
+    receiver = FaithfulReceiver(slave)
     assert receiver.connected() == REPORT.pack(108)
     assert receiver.repeat_report() == REPORT.pack(108)
     receiver.receive(HEADER.pack(108, 0))

@@ -9,7 +9,10 @@ import pytest
 
 from staticfire.harness.simulation.disk.disk import DiskOptions, PowerCut, SimDisk
 from staticfire.system_under_test.store.assembly.message_store import GetStatus, PutStatus
-from staticfire.system_under_test.store.retention.retention import only_consumed, regardless
+from staticfire.system_under_test.store.retention.retention import (
+    force_regardless_of_consumption,
+    only_consumed,
+)
 from staticfire.system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
 from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message
 
@@ -118,7 +121,7 @@ def test_at_75_percent_only_expired_files_go() -> None:
         (only_consumed, None, False),
         (only_consumed, 39, True),  # a group that has read all but the last
         (only_consumed, 1, False),
-        (regardless, None, True),
+        (force_regardless_of_consumption, None, True),
     ],
 )
 def test_above_85_percent_fresh_files_go_only_if_they_are_consumed(
@@ -126,7 +129,9 @@ def test_above_85_percent_fresh_files_go_only_if_they_are_consumed(
 ) -> None:
     on_disk = filled(NEVER_OLD)
     retention = on_disk.store.retention
-    retention.may_force = only_consumed if may_force is only_consumed else regardless
+    retention.may_force = (
+        only_consumed if may_force is only_consumed else force_regardless_of_consumption
+    )
     retention.least_committed = lambda _topic, _queue_id: committed
     use(on_disk, 88)
     assert bool(clean(on_disk)) is goes

@@ -10,7 +10,7 @@ import pytest
 
 from staticfire.harness.clients.admin import READER
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.environments.real.external import external_cluster as somebodys_cluster
+from staticfire.harness.environments.real.external import external_cluster as external_cluster
 from staticfire.harness.environments.real.external.address import traces_of
 from staticfire.harness.environments.real.external.external_cluster import (
     FoundCluster,
@@ -128,7 +128,7 @@ def test_what_is_no_name_server_is_told_in_one_sentence(
             with pytest.raises(EnvironmentFailed, match=f"the cluster at {address}: no answer"):
                 await find_cluster([address])
 
-    monkeypatch.setattr(somebodys_cluster, "LOOK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(external_cluster, "LOOK_TIMEOUT_S", 0.1)
     asyncio.run(run())
 
 

@@ -12,7 +12,7 @@ TAG, SQL92 = "TAG", "SQL92"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
+class ConsumerSpec:
     """All members of a group should be told the same; a campaign may say otherwise, to show what comes of it.
 
     `wanted_tags` is what the expression means in terms of tags, None for everything; the checkers believe it.
@@ -47,9 +47,9 @@ class Membership:
         return f"%DLQ%{self.group}"
 
 
-def plain(campaign: Campaign, _number: int) -> Membership:
+def plain(campaign: Campaign, _number: int) -> ConsumerSpec:
     """The one group of a run, all of one topic."""
-    return Membership(group=campaign.group, topic=campaign.topic)
+    return ConsumerSpec(group=campaign.group, topic=campaign.topic)
 
 
 def tags_of(expression: str) -> tuple[str, ...] | None:

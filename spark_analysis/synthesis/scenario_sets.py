@@ -15,15 +15,21 @@ from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
 from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.spark_analysis.synthesis.planted_gaps import GAP_PLANTS
 from staticfire.spark_analysis.synthesis.planted_stories import BREAKING, STORIES
-from staticfire.spark_analysis.synthesis.shape import NS_PER_S
-from staticfire.spark_analysis.synthesis.story import PROCESSES, Story, StoryPlant, Told, in_order
+from staticfire.spark_analysis.synthesis.scenario import (
+    PROCESSES,
+    Reported,
+    Scenario,
+    StoryPlant,
+    in_order,
+)
+from staticfire.spark_analysis.synthesis.workload_profile import NS_PER_S
 
 PROCESSES_FROM = 1 << 21  # no process of a chunk is so high
 QUIET_NS = 60 * NS_PER_S  # a fault excuses what happens within half a minute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorySet:
+class ScenarioSet:
     """The rows of one set."""
 
     touches: pa.Table
@@ -33,25 +39,25 @@ class StorySet:
 
 
 @dataclass(slots=True)
-class StorySets:
+class ScenarioSets:
     """Tells sets one after the other. `event` gets the lines of ops that touch no message."""
 
     names: Dictionaries  # of everything that is no story
     sets: int
     event: Callable[[bytes], None]
-    told: list[Told] = field(default_factory=list)
+    told: list[Reported] = field(default_factory=list)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)  # fields of RunFacts to add to
     faults: list[FaultFacts] = field(default_factory=list)
     exits: list[NodeExit] = field(default_factory=list)
     observations: list[dict[str, Any]] = field(default_factory=list)
     _tables: OpTables = field(init=False)
-    _stories: int = 0
+    _scenarios: int = 0
 
     def __post_init__(self) -> None:
         self._tables = OpTables(self.event)
 
-    def tell(self, number: int, index: int, begin_ns: int) -> StorySet:
+    def tell(self, number: int, index: int, begin_ns: int) -> ScenarioSet:
         """Tell set `number` from a time on; before the first one, the gaps of all sets.
 
         Raises OSError when an event cannot be written.
@@ -61,41 +67,41 @@ class StorySets:
             gaps = [(of, *told) for of in range(self.sets) for told in GAP_PLANTS.items()]
             turns = [gaps, *turns]
         for turn in turns:
-            stories = [
+            scenarios = [
                 self._told(name, plant, of, begin_ns + place * NS_PER_S)
                 for place, (of, name, plant) in enumerate(turn)
             ]
-            ops = in_order([op for story in stories for op in story.ops], index)
+            ops = in_order([op for scenario in scenarios for op in scenario.ops], index)
             for op in ops:
                 self._tables.add(op)
             index += len(ops)
             begin_ns = ops[-1].time_ns + QUIET_NS
         touches = to_table(self._tables.builder.names(), QueueRows(*self._tables.builder.take()))
-        return StorySet(
+        return ScenarioSet(
             touches=self._moved(touches),
             ops=self._tables.take_ops(),
             next_index=index,
             end_ns=begin_ns,
         )
 
-    def _told(self, name: str, plant: StoryPlant, number: int, begin_ns: int) -> Story:
-        story = Story(
+    def _told(self, name: str, plant: StoryPlant, number: int, begin_ns: int) -> Scenario:
+        scenario = Scenario(
             name=f"{name.lower().replace('_', '-')}-{number}",
             number=number,
-            process=PROCESSES_FROM + PROCESSES * self._stories,
+            process=PROCESSES_FROM + PROCESSES * self._scenarios,
             broker="broker-0",
             begin_ns=begin_ns,
         )
-        self._stories += 1
-        plant(story, self.sets)
-        self.told += story.told
-        self.groups |= story.groups
-        self.faults += story.faults
-        self.exits += story.exits
-        self.observations += story.observations
-        for of, value in story.facts.items():
+        self._scenarios += 1
+        plant(scenario, self.sets)
+        self.told += scenario.told
+        self.groups |= scenario.groups
+        self.faults += scenario.faults
+        self.exits += scenario.exits
+        self.observations += scenario.observations
+        for of, value in scenario.facts.items():
             self.facts[of] = _together(self.facts.get(of), value)
-        return story
+        return scenario
 
     def _moved(self, table: pa.Table) -> pa.Table:
         """Ids of topics, groups and queues come after those of everything else; tags and keys have no others."""

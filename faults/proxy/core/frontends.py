@@ -14,7 +14,7 @@ from staticfire.faults.proxy.core.ports import PortError, listen, listen_anywher
 from staticfire.faults.proxy.core.servers import HA_PORT_SHIFT, Server, ServerKind, Servers
 from staticfire.faults.proxy.rocketmq.addresses import Address
 
-__all__ = ["COMMON_DOOR", "Door", "Gate", "PortPlan"]
+__all__ = ["COMMON_DOOR", "Frontend", "Listener", "PortPlan"]
 
 COMMON_DOOR = ""
 FAST_PORT_SHIFT = -2  # where brokers answer everything but pulls; clients find it by subtraction
@@ -24,10 +24,10 @@ BROKER_PORT_STEP = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gate:
+class Listener:
     """One listening socket: who comes in here is led to `target`."""
 
-    door: Door
+    door: Frontend
     server: Server
     target: Address
 
@@ -52,7 +52,7 @@ class PortPlan:
         return self._first and self._first + distance
 
 
-class Door:
+class Frontend:
     """The listeners that belong together.
 
     Args:
@@ -69,7 +69,7 @@ class Door:
         host: str,
         servers: Servers,
         plan: PortPlan,
-        on_listen: Callable[[Gate, socket.socket], None],
+        on_listen: Callable[[Listener, socket.socket], None],
         on_event: Callable[[str], None],
     ) -> None:
         self.name = name
@@ -111,7 +111,7 @@ class Door:
 
     def _add(self, server: Server, target: Address, found: socket.socket) -> None:
         self._ports.setdefault(server, found.getsockname()[1])  # the main port comes first
-        self._on_listen(Gate(self, server, target), found)
+        self._on_listen(Listener(self, server, target), found)
 
     def _listen(self, broker: Server) -> list[socket.socket]:
         wanted = self._plan.next_broker()

@@ -22,7 +22,7 @@ class ShapeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class WorkloadProfile:
     """The options of a synthetic history. An op is a send or one call of a listener."""
 
     ops: int = 1_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.faults.proxy.core import doors
-from staticfire.faults.proxy.core.book import Book, View
-from staticfire.faults.proxy.core.doors import COMMON_DOOR, Door, Gate, PortPlan
+from staticfire.faults.proxy.core import frontends as doors
+from staticfire.faults.proxy.core.address_map import AddressMap, View
+from staticfire.faults.proxy.core.frontends import COMMON_DOOR, Frontend, Listener, PortPlan
 from staticfire.faults.proxy.core.ports import PortError
 from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.faults.proxy.rocketmq.addresses import Address
@@ -28,10 +28,10 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, first_port: int = 0) -> None:
         self.next_port = 50_000
         self.busy: set[int] = set()
-        self.gates: list[tuple[Gate, int]] = []
+        self.gates: list[tuple[Listener, int]] = []
         self.events: list[str] = []
-        self.book = Book(
-            lambda name: Door(
+        self.book = AddressMap(
+            lambda name: Frontend(
                 name,
                 HOST,
                 self.book.servers,

@@ -10,7 +10,7 @@ from staticfire.system_under_test.store.replication.replication import (
 )
 
 
-class PlainReceiver:
+class FaithfulReceiver:
     """Asks from the end of its own log; acknowledges what is appended, flushed or not.
 
     A log that differs from the master's is not repaired (RocketMQ #3388): the master sends heartbeats from where it was

@@ -13,7 +13,7 @@ from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
 from staticfire.checkers.model.history import Op, OpType
-from staticfire.spark_analysis.synthesis.shape import NS_PER_S
+from staticfire.spark_analysis.synthesis.workload_profile import NS_PER_S
 
 PROCESSES = 16  # of each story
 TOOK_S = 0.01
@@ -22,7 +22,7 @@ RECORD_BYTES = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Reported:
     """One finding that must be made."""
 
     anomaly: str
@@ -37,7 +37,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Story:
+class Scenario:
     """Written by a plant, with a name that no other story has. What it changes in the facts is told beside it."""
 
     name: str
@@ -46,7 +46,7 @@ class Story:
     broker: str
     begin_ns: int
     ops: list[Op] = field(default_factory=list)  # not yet in the order of time
-    told: list[Told] = field(default_factory=list)
+    told: list[Reported] = field(default_factory=list)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)  # fields of RunFacts to add to
     faults: list[FaultFacts] = field(default_factory=list)
@@ -207,7 +207,7 @@ class Story:
     ) -> None:
         """Something must be found at a place in a queue; `in_log`: and of a record that a client knows."""
         self.told.append(
-            Told(
+            Reported(
                 anomaly=anomaly,
                 explained=explained,
                 key=key,
@@ -239,7 +239,7 @@ class Story:
     ) -> None:
         """Something must be found that is at no place in a queue."""
         self.told.append(
-            Told(
+            Reported(
                 anomaly=anomaly,
                 explained=explained,
                 key=key,
@@ -251,7 +251,7 @@ class Story:
         )
 
 
-StoryPlant = Callable[[Story, int], None]  # given how many sets of stories there are
+StoryPlant = Callable[[Scenario, int], None]  # given how many sets of stories there are
 
 
 def in_order(ops: list[Op], index: int) -> list[Op]:

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from staticfire.faults.proxy.core.choices import choice
 from staticfire.faults.proxy.core.link_faults import ANY_END, Direction, LinkFault, LinkFaultKind
 
-__all__ = ["Striking"]
+__all__ = ["LinkFaultControl"]
 
 
-class Striking(ABC):
+class LinkFaultControl(ABC):
     """Keeps the faults that strike now, in `faults`."""
 
     def __init__(self) -> None:

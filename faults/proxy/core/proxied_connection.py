@@ -8,8 +8,8 @@ from random import Random
 from typing import Protocol
 
 from staticfire.faults.proxy.core.counters import FlowCounters
-from staticfire.faults.proxy.core.doors import Gate
 from staticfire.faults.proxy.core.flow import End, Flow, Pipe
+from staticfire.faults.proxy.core.frontends import Listener
 from staticfire.faults.proxy.core.link_faults import Direction, Effect, LinkFault, effect_of
 from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.faults.proxy.core.socket_end import SocketEnd
@@ -19,7 +19,7 @@ from staticfire.faults.proxy.rocketmq.identity import ClientIdentity
 from staticfire.faults.proxy.rocketmq.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
 from staticfire.faults.proxy.rocketmq.translator import Translator
 
-__all__ = ["Tunnel", "TunnelOwner"]
+__all__ = ["ProxiedConnection", "TunnelOwner"]
 
 
 class TunnelOwner(Protocol):
@@ -28,15 +28,15 @@ class TunnelOwner(Protocol):
     random: Random
     passes_tls: bool
 
-    def translator(self, gate: Gate, host: str) -> Translator: ...
+    def translator(self, gate: Listener, host: str) -> Translator: ...
 
-    def faults_for(self, tunnel: Tunnel) -> tuple[LinkFault, ...]: ...
+    def faults_for(self, proxied: ProxiedConnection) -> tuple[LinkFault, ...]: ...
 
-    def pipe(self, tunnel: Tunnel, direction: Direction) -> Pipe: ...
+    def pipe(self, proxied: ProxiedConnection, direction: Direction) -> Pipe: ...
 
-    def opened(self, tunnel: Tunnel) -> None: ...
+    def opened(self, proxied: ProxiedConnection) -> None: ...
 
-    def closed(self, tunnel: Tunnel) -> None: ...
+    def closed(self, proxied: ProxiedConnection) -> None: ...
 
     def event(self, text: str) -> None: ...
 
@@ -54,10 +54,10 @@ class _Way:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Tunnel:
+class ProxiedConnection:
     """Leads one client to one server, through the faults of their link."""
 
-    def __init__(self, gate: Gate, owner: TunnelOwner) -> None:
+    def __init__(self, gate: Listener, owner: TunnelOwner) -> None:
         self.gate = gate
         self.client_end = SocketEnd(self)
         self.client = Address("", 0)

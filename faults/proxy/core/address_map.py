@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from staticfire.faults.proxy.core.doors import COMMON_DOOR, Door
+from staticfire.faults.proxy.core.frontends import COMMON_DOOR, Frontend
 from staticfire.faults.proxy.core.ports import PortError
 from staticfire.faults.proxy.core.servers import Server, ServerKind, Servers
 from staticfire.faults.proxy.rocketmq.addresses import Address
 from staticfire.system_under_test.protocol.message import encode_host
 
-__all__ = ["Book", "View"]
+__all__ = ["AddressMap", "View"]
 
 PORT_SIZE = 4  # of a store host
 
 
-class Book:
+class AddressMap:
     """What the proxy knows of the cluster, shared by all connections.
 
     Args:
@@ -27,21 +27,21 @@ class Book:
 
     def __init__(
         self,
-        make_door: Callable[[str], Door],
+        make_door: Callable[[str], Frontend],
         hosts: tuple[str, ...],
         on_event: Callable[[str], None],
     ) -> None:
         self.servers = Servers()
         self.on_event = on_event
         self._make_door = make_door
-        self._doors: dict[str, Door] = {}
+        self._doors: dict[str, Frontend] = {}
         self._hosts = dict.fromkeys(hosts)
 
     @property
-    def doors(self) -> tuple[Door, ...]:
+    def doors(self) -> tuple[Frontend, ...]:
         return tuple(self._doors.values())
 
-    def door(self, name: str) -> Door:
+    def door(self, name: str) -> Frontend:
         if name not in self._doors:
             self._doors[name] = self._make_door(name)
         return self._doors[name]
@@ -74,7 +74,7 @@ class View:
     Implements faults.proxy.translator.Translator.
     """
 
-    def __init__(self, book: Book, door: Door, host: str) -> None:
+    def __init__(self, book: AddressMap, door: Frontend, host: str) -> None:
         self._book = book
         self._door = door
         self._host = host
@@ -92,7 +92,7 @@ class View:
     def registered_ha(self, address: str, name: str = "") -> str:
         return self._translate(self._book.door(COMMON_DOOR), ServerKind.HA, address, name)
 
-    def _translate(self, door: Door, kind: ServerKind, text: str, name: str) -> str:
+    def _translate(self, door: Frontend, kind: ServerKind, text: str, name: str) -> str:
         address = Address.try_parse(text)
         if address is None:
             return text

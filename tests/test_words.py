@@ -1,0 +1,95 @@
+"""One word for one thing: identifiers that gave way to the field's words do not come back."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import ROOT, modules
+
+TOPS = ("checkers", "faults", "harness", "spark_analysis", "system_under_test")
+
+# Former identifier -> the word that took its place.
+FORMER = {
+    "Touches": "MessageEvents",
+    "TouchBuilder": "ColumnBuilder",
+    "SendTouch": "SendEvent",
+    "DeliveryTouch": "DeliveryEvent",
+    "Place": "Machine",
+    "Order": "LaunchSpec",
+    "Serving": "HealthCheck",
+    "Fleet": "MachineProvider",
+    "FleetOptions": "MachineOptions",
+    "PlaceIndex": "PositionIndex",
+    "Placements": "MessagePositions",
+    "SettledPlaces": "SettledPositions",
+    "Stretch": "MessageRange",
+    "StretchTouches": "RangeEvents",
+    "FirstLook": "ScreeningPass",
+    "SecondLook": "ExactPass",
+    "Innocent": "ScreenedCounts",
+    "suspects": "candidates",
+    "StoragePiece": "StorageChunk",
+    "CoverageInPieces": "CoverageInChunks",
+    "PollsInPieces": "PollsInChunks",
+    "StorageInPieces": "StorageInChunks",
+    "RawPiece": "RawChunk",
+    "Portion": "WorkUnit",
+    "Strike": "FaultParams",
+    "Situation": "ClusterContext",
+    "Striking": "LinkFaultControl",
+    "robbed": "nodes_with_possible_loss",
+    "Floors": "MinimumEvidence",
+    "is_foreign": "is_external",
+    "ForeignCluster": "ExternalCluster",
+    "somebodys_cluster": "external_cluster",
+    "Shape": "WorkloadProfile",
+    "Story": "Scenario",
+    "StorySet": "ScenarioSet",
+    "Told": "Reported",
+    "Membership": "ConsumerSpec",
+    "Book": "AddressMap",
+    "Gate": "Listener",
+    "Tunnel": "ProxiedConnection",
+    "Neighbours": "Peers",
+    "Diversion": "TopicRedirection",
+    "LogProgress": "AppendPipeline",
+    "WaitingSends": "PendingSends",
+    "CAREFUL_STORE": "HARDENED_STORE",
+    "HeedlessHealth": "FaithfulHealth",
+    "PlainReceiver": "FaithfulReceiver",
+    "whatever_comes": "sync_ignoring_errors",
+    "the_truth": "reported_status",
+    "regardless": "force_regardless_of_consumption",
+}
+OTHER_MEANING = {  # an identifier with a meaning of its own in this folder
+    "Shape": ("faults/linux/network/traffic.py",),  # of traffic, as tc says
+}
+
+
+def former_words(path: Path, text: str) -> list[str]:
+    """Each use of a former identifier, with its line and the word to use."""
+    name = path.relative_to(ROOT).as_posix()
+    return [
+        f"{name}:{token.start[0]} says {token.string}; the word is {FORMER[token.string]}"
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.NAME
+        and token.string in FORMER
+        and name not in OTHER_MEANING.get(token.string, ())
+    ]
+
+
+@pytest.mark.parametrize("top", TOPS)
+def test_former_words_do_not_come_back(top: str) -> None:
+    found = [line for path in modules(top) for line in former_words(path, path.read_text())]
+    assert found == []
+
+
+def test_a_former_word_is_named_with_its_line() -> None:
+    path = ROOT / "checkers" / "example.py"
+    assert former_words(path, "x = 1\ny: Touches\n") == [
+        "checkers/example.py:2 says Touches; the word is MessageEvents"
+    ]
