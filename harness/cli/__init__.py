@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
+from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.status import (
     EXIT_BAD_ARGUMENTS,
     EXIT_HARNESS_ERROR,
@@ -23,6 +24,7 @@ from staticfire.harness.cli.status import (
     HarnessError,
     one_sentence,
 )
+from staticfire.harness.defect_loader import DefectToPlant, run_planted
 
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC)  # what a closed pipe and a full disk say to print()
 
@@ -135,6 +137,14 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _run_planted(name: str, arguments: Sequence[str]) -> int:
+    try:
+        return run_planted(name, arguments)
+    except DefectError as error:
+        print(f"staticfire: {one_sentence(str(error))}", file=sys.stderr)
+        return EXIT_BAD_ARGUMENTS
+
+
 def status_of(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; bad input is one sentence on stderr and 254."""
     given = sys.argv[1:] if arguments is None else arguments
@@ -145,6 +155,8 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
         print(f"staticfire: {one_sentence(message)}", file=sys.stderr)
         return EXIT_BAD_ARGUMENTS
+    except DefectToPlant as wanted:
+        return _run_planted(wanted.name, given)
     except HarnessError as error:
         print(f"staticfire: {one_sentence(str(error))}", file=sys.stderr)
         return EXIT_HARNESS_ERROR

@@ -64,7 +64,7 @@ def run(
     if seed is None:
         seed = secrets.randbelow(2**31) if file_seed is None else file_seed
     try:
-        use_defect(str(given.get("defect", "")))  # before anything imports the system
+        use_defect(str(given.get("defect", "")))
         take_cluster(given, provider, said_options(options))
         missing = choose_faults(seed, given, provider)
         campaign = draw_campaign(seed, given)

@@ -7,6 +7,7 @@ campaign file as a Python value (`payload_bytes=(100, 200)`), and the options th
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
@@ -19,7 +20,7 @@ from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.machine_options import FLEET_DEFAULTS, read_fleet
 from staticfire.harness.cli.options import check_nodes, choose_faults, given_options
 from staticfire.harness.cli.status import BadInput
-from staticfire.harness.defect_loader import use_defect
+from staticfire.harness.defect_loader import planted
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.results.run_result import RunResult
@@ -142,11 +143,15 @@ def run_marked(marked: MarkedCampaign) -> RunResult:
     """
     if not marked.campaign.defect:
         return runner_of(marked.campaign, marked.provider)(marked.campaign)
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(_run_defective, marked).result()
+    with planted(marked.campaign.defect) as folders:
+        sys.path[:0] = folders  # which the process that is spawned takes over
+        try:
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+                return process.submit(_run_defective, marked).result()
+        finally:
+            del sys.path[: len(folders)]
 
 
 def _run_defective(marked: MarkedCampaign) -> RunResult:
-    use_defect(marked.campaign.defect)
     check_nodes(marked.campaign, marked.provider)
     return runner_of(marked.campaign, marked.provider)(marked.campaign)

@@ -79,7 +79,7 @@ def conform(defect: str, **options: Any) -> int:
     254 bad arguments, 255 harness error or interrupted; the report of what was finished is written.
     """
     try:
-        use_defect(defect)  # before anything imports the system
+        use_defect(defect)
     except DefectError as error:
         raise BadInput(str(error)) from error
     from staticfire.harness.cli.conform import session

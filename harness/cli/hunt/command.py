@@ -138,7 +138,7 @@ def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[st
     try:
         given = given_options(**options)
         take_cluster(given, judging.provider, said_options(options))
-        use_defect(str(given.get("defect", "")))  # before anything imports the system
+        use_defect(str(given.get("defect", "")))
         for seed in (order[0], order[-1]):
             check_nodes(campaign_of(seed, given, judging), judging.provider)
     except (CampaignError, FaultError, DefectError) as error:
