@@ -131,7 +131,7 @@ def _name_servers(text: str | None) -> tuple[str, ...]:
     """Raises BadInput."""
     if text is None:
         return ()
-    # Not above: it imports the system under test, in which a defect may have to be planted first.
+    # Not above: it imports the system under test, which takes half a second.
     from staticfire.faults.proxy.rocketmq.addresses import Address, AddressError
 
     try:

@@ -84,7 +84,7 @@ def run(
 def run_and_report(
     campaign: Campaign, runs: Path, missing: Mapping[str, str], provider: MachineOptions
 ) -> int:
-    """Run, keep and print. The system under test is imported only now: a defect may have replaced it."""
+    """Run, keep and print. Imports the system now: `run --help` should not wait half a second for it."""
     from staticfire.harness.console.console import print_campaign, print_missing, print_result
 
     folder = make_folder(campaign, runs)

@@ -10,18 +10,19 @@ import dataclasses
 import sys
 
 from staticfire.harness.clients import configuration
+from staticfire.harness.clients.admin import ACTIONS, serve_admin
 from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
 from staticfire.harness.clients.line_client import MakeClient, Serve, run
 from staticfire.harness.clients.line_port import Check
 from staticfire.harness.clients.line_requests import CONSUMER, PRODUCER, checker
+from staticfire.harness.clients.producer import serve_producer
 
 # Each imports what it needs and no more: clients are started often, and while others wait for them.
 
 
 def make_producer(fields: Configuration) -> tuple[Check, Serve]:
     config = configuration.producer_config(fields)
-    from staticfire.harness.clients.producer import serve_producer
-
     accounts = fields.get("accounts", {})
 
     return (
@@ -32,8 +33,6 @@ def make_producer(fields: Configuration) -> tuple[Check, Serve]:
 
 def make_consumer(fields: Configuration) -> tuple[Check, Serve]:
     config, listening = configuration.consumer_config(fields)
-    from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
-
     control = ListenerControl(**dataclasses.asdict(listening))
     return (
         checker("consumer", CONSUMER),
@@ -44,8 +43,6 @@ def make_consumer(fields: Configuration) -> tuple[Check, Serve]:
 def make_admin(fields: Configuration) -> tuple[Check, Serve]:
     configuration.check_admin(fields)
     credentials = configuration.credentials_of(fields)
-    from staticfire.harness.clients.admin import ACTIONS, serve_admin
-
     return (
         checker("admin", {name: {} for name in ACTIONS}),
         lambda env, port: serve_admin(env, port, credentials),

@@ -20,6 +20,13 @@ from staticfire.harness.clients.lines import (
     check_fields,
     check_value,
 )
+from staticfire.system_under_test.acl.signature import Credentials
+from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.consumer.queue_puller import FlowLimits
+from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom
+from staticfire.system_under_test.client.producer.producer import ProducerConfig
+from staticfire.system_under_test.configuration.real_tls import RealTls, read_tls_options
+from staticfire.system_under_test.runtime.env import TlsError, TlsMode
 
 if TYPE_CHECKING:
     from staticfire.system_under_test.acl.signature import Credentials
@@ -194,18 +201,12 @@ def _share(share: list[Any]) -> tuple[int, int]:
 
 def producer_config(fields: Configuration) -> ProducerConfig:
     """Raises LineError."""
-    from staticfire.system_under_test.client.producer.producer import ProducerConfig
-
     check_producer(fields)
     return ProducerConfig(**_client_fields(fields), **_given(fields, PRODUCER))
 
 
 def consumer_config(fields: Configuration) -> tuple[ConsumerConfig, Listening]:
     """Raises LineError."""
-    from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
-    from staticfire.system_under_test.client.consumer.queue_puller import FlowLimits
-    from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom
-
     listening = check_consumer(fields)
     given = _given(fields, CONSUMER)
     for name in LISTENING:
@@ -274,9 +275,6 @@ def tls_of(fields: Configuration) -> RealTls | None:
     """TLS of a client that was given a file of properties. Raises LineError for one that cannot be used."""
     if "tls_config" not in fields:
         return None
-    from staticfire.system_under_test.configuration.real_tls import RealTls, read_tls_options
-    from staticfire.system_under_test.runtime.env import TlsError, TlsMode
-
     try:
         path = fields["tls_config"]
         tls = RealTls(read_tls_options(path, mode=TlsMode.DISABLED, client_enabled=True))
@@ -288,6 +286,4 @@ def tls_of(fields: Configuration) -> RealTls | None:
 
 def credentials_of(fields: Configuration) -> Credentials | None:
     """The client's own keys, if it was given any."""
-    from staticfire.system_under_test.acl.signature import Credentials
-
     return Credentials(**fields["credentials"]) if "credentials" in fields else None

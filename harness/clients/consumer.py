@@ -17,6 +17,7 @@ from staticfire.harness.clients.consumer_kinds import PUSH
 from staticfire.harness.clients.contents import contents_of
 from staticfire.harness.clients.forwarding import Forwarder, forwarder_config
 from staticfire.harness.clients.payload import delivered_message, key_of, make_body
+from staticfire.harness.clients.polling import polled_member
 from staticfire.harness.clients.port import GO_ON, ClientSide, Outcome, Request
 from staticfire.system_under_test.client.consumer.push.push_consumer import (
     ConsumerConfig,
@@ -252,10 +253,6 @@ async def _serve_polled(
     env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
 ) -> None:
     """The same as a member that asks for messages."""
-    from staticfire.harness.clients.polling import (
-        polled_member,  # push consumers start sooner without
-    )
-
     reports = Reports(config.group, port)
     listener = RecordingListener(env, config.group, port, control)
     member = polled_member(

@@ -77,8 +77,7 @@ def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
     take_cluster(given, provider, said)
     choose_faults(seed, given, provider)
     campaign = draw_campaign(seed, given)
-    if not campaign.defect:  # which imports the system, and that of a defect is another one
-        check_nodes(campaign, provider)
+    check_nodes(campaign, provider)
     return MarkedCampaign(campaign=campaign, provider=provider)
 
 
@@ -153,5 +152,4 @@ def run_marked(marked: MarkedCampaign) -> RunResult:
 
 
 def _run_defective(marked: MarkedCampaign) -> RunResult:
-    check_nodes(marked.campaign, marked.provider)
     return runner_of(marked.campaign, marked.provider)(marked.campaign)

@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from staticfire.checkers.engine.kernel import Checker
+from staticfire.checkers.formats.chunks.check_files import check_files
+from staticfire.checkers.formats.columnar.files import crc_of_file
+from staticfire.checkers.formats.columnar.manifest import read_manifest
+from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.history import NEMESIS, Op
+from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
 from staticfire.checkers.model.history_lines import HistoryLines
 from staticfire.checkers.verdicts.compose import RunVerdict, check_columns
 
@@ -71,9 +75,6 @@ def _noting_events(ops: Iterable[Op], events: list[Op]) -> Iterator[Op]:
 
 
 def _open_columns(folder: Path, jobs: int) -> RunHistory:
-    from staticfire.checkers.formats.chunks.check_files import check_files
-    from staticfire.checkers.formats.columnar.reader import ColumnarHistory
-
     history = ColumnarHistory(folder)
     check = partial(check_files, history, jobs=jobs)
     return RunHistory(events=history.events(), torn=not history.complete, check=check)
@@ -81,10 +82,6 @@ def _open_columns(folder: Path, jobs: int) -> RunHistory:
 
 def _say_the_same(lines: Path, folder: Path) -> bool:
     """Whether the columns were made of exactly these lines."""
-    from staticfire.checkers.formats.columnar.files import crc_of_file
-    from staticfire.checkers.formats.columnar.manifest import read_manifest
-    from staticfire.checkers.model.history import HistoryError
-
     try:
         manifest = read_manifest(folder)
     except (HistoryError, OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.system_under_test.store.delay_levels import DELAY_LEVELS_MS, parse_delay_levels
 
 PROPERTY = "messageDelayLevel"
 
@@ -10,7 +11,5 @@ PROPERTY = "messageDelayLevel"
 def delay_levels_ms(campaign: Campaign) -> tuple[int, ...]:
     """Level 1 first."""
     # Imported late: a defect may have to be planted in the system first.
-    from staticfire.system_under_test.store.delay_levels import DELAY_LEVELS_MS, parse_delay_levels
-
     text = dict(campaign.broker_properties).get(PROPERTY)
     return tuple(DELAY_LEVELS_MS if text is None else parse_delay_levels(text))

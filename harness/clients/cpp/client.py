@@ -13,6 +13,10 @@ import sys
 
 from staticfire.harness.clients import configuration
 from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.clients.consumer import ListenerControl
+from staticfire.harness.clients.cpp.consumer import serve_cpp_consumer
+from staticfire.harness.clients.cpp.library import Library
+from staticfire.harness.clients.cpp.producer import serve_cpp_producer
 from staticfire.harness.clients.line_client import MakeClient, Serve, run
 from staticfire.harness.clients.line_port import Check
 from staticfire.harness.clients.line_requests import CONSUMER, PRODUCER, checker
@@ -25,9 +29,6 @@ LOG_FOLDER = "log_folder"
 def make_producer(fields: Configuration) -> tuple[Check, Serve]:
     folder = _take_log_folder(fields)
     configuration.check_producer(fields)
-    from staticfire.harness.clients.cpp.library import Library
-    from staticfire.harness.clients.cpp.producer import serve_cpp_producer
-
     library = Library(folder)
     return checker("producer", PRODUCER), lambda env, port: serve_cpp_producer(
         library, fields, port
@@ -37,10 +38,6 @@ def make_producer(fields: Configuration) -> tuple[Check, Serve]:
 def make_consumer(fields: Configuration) -> tuple[Check, Serve]:
     folder = _take_log_folder(fields)
     listening = configuration.check_consumer(fields)
-    from staticfire.harness.clients.consumer import ListenerControl
-    from staticfire.harness.clients.cpp.consumer import serve_cpp_consumer
-    from staticfire.harness.clients.cpp.library import Library
-
     control = ListenerControl(listening.delay_s, listening.failing_share)
     library = Library(folder)
     return checker("consumer", CONSUMER), lambda env, port: serve_cpp_consumer(
