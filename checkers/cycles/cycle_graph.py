@@ -52,10 +52,10 @@ def data_edges(log: TxnLog) -> Iterator[Edge]:
         for reader in readers.last.get((key, value), ()):
             if reader != after:
                 yield Edge(reader, after, "rw", key, value, next_value)
-    for (key, value), everybody in readers.all.items():
+    for (key, value), all_readers in readers.all.items():
         writer = log.writer_of.get((key, value))
         if writer is not None and log.committed[writer]:
-            yield from (Edge(writer, r, "wr", key, value) for r in everybody if r != writer)
+            yield from (Edge(writer, r, "wr", key, value) for r in all_readers if r != writer)
 
 
 class _Readers(NamedTuple):

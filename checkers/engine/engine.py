@@ -281,7 +281,7 @@ def totals_of(columns: Columns) -> dict[str, int]:
 def _screened(
     columns: Columns, context: Context, kernels: Sequence[Kernel], failed: dict[str, str]
 ) -> tuple[ScreenedCounts, Ints]:
-    """Who was cleared, and who is suspect. Should the screening fail, everybody is."""
+    """Split rows into those screened out and the candidates. If the screening fails, every row is a candidate."""
     try:
         suspicion = suspects_of(columns, context)
         suspicion = widened(columns, suspicion, NO_SUSPECTS)

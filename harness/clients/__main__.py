@@ -1,7 +1,7 @@
 """`python -m staticfire.harness.clients producer|consumer|admin`: one client as a process, led by JSON lines.
 
 docs/client-protocol.md says what the lines hold. The log goes to standard error. The end of standard input and SIGTERM
-end the client gracefully. Exit status: 0 ended, 1 failed or nobody reads what it says, 254 bad arguments or a bad line.
+end the client gracefully. Exit status: 0 ended, 1 failed or its output is closed, 254 bad arguments or a bad line.
 """
 
 from __future__ import annotations

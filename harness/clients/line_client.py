@@ -33,7 +33,7 @@ def run(
 ) -> int:
     """Be the client that the arguments and the first line describe; returns the exit status.
 
-    0: ended gracefully; 1: failed, or nobody reads what it says; 254: bad arguments or a bad line.
+    0: ended gracefully; 1: failed, or its output is closed; 254: bad arguments or a bad line.
     """
     if arguments in (["--help"], ["-h"]):
         print(help)
@@ -56,7 +56,7 @@ def run(
         _complain(program, str(error))
         return EXIT_FAILED
     except BrokenPipeError:
-        _complain(program, "nobody reads what this client says")
+        _complain(program, "the output of this client is closed")
         return EXIT_FAILED
     return 0
 

@@ -38,7 +38,7 @@ EmitStamped = Callable[["OpType", str, dict[str, Any], str | None, Stamp | None]
 
 
 class ClientBroken(Exception):
-    """A client process does not keep to the line protocol; the text is one sentence. Whoever started it ends it."""
+    """A client process breaks the line protocol; the text is one sentence. The caller that started it ends it."""
 
 
 class Waiting(NamedTuple):

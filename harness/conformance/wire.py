@@ -34,12 +34,15 @@ class CannotConnect(Exception):
 
 
 class Wire(asyncio.Protocol):
-    """A connection to one server. Answers go to whoever asked; requests of the server wait in `next_request`."""
+    """A connection to one server.
+
+    Each answer goes to the task that sent the request; requests of the server wait in `next_request`.
+    """
 
     def __init__(self, address: str, log: WireLog) -> None:
         self.address = address
         self.garbage: str | None = None  # what the server sent that is no frame
-        self.stray: list[RemotingCommand] = []  # answers that nobody waits for
+        self.stray: list[RemotingCommand] = []  # answers to no request
         self._log = log
         self._frames = FrameDecoder(FRAME_SIZE_MAX)
         self._opaques = count(1)

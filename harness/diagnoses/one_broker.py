@@ -1,8 +1,8 @@
 """A topic that only one of several masters has: it was made by the first message that a producer sent.
 
 Source: automatic creation of topics in RocketMQ. A producer without a route takes that of TBW102, which names all
-brokers; the one that gets its first message makes the topic and registers it, and from then on everybody's route has it
-alone.
+brokers; the one that gets its first message makes the topic and registers it. From then on every client's route has
+that broker alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _paragraph(result: RunResult, topic: str, counts: Counter[str], masters: lis
     if not result.campaign.auto_topic:
         return f"{told}."
     return (
-        f"{told}. Nobody had created the topic: the first producer was given the route of TBW102, {broker} got its "
+        f"{told}. The topic did not exist: the first producer was given the route of TBW102, {broker} got its "
         f"first message, made the topic and registered it, and since the next refresh (30 s) every route names "
         f"{broker} alone. Create topics on all masters before they are used, and switch autoCreateTopicEnable off."
     )

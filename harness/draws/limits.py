@@ -145,7 +145,7 @@ def _check_members(c: Campaign) -> None:
         not (c.auto_topic and c.is_external),
         "auto_topic",
         c.auto_topic,
-        "false in somebody's cluster",
+        "false in an external cluster",
     )
     _check_forwarding(c)
     _require(0 <= c.hot_share <= 1, "hot_share", c.hot_share, "0 to 1")

@@ -30,7 +30,7 @@ SLAVE_SYNC_FIRST_S = 0.5
 # Brokers of one machine would put their logs into the same folders.
 FOLDER_PROPERTIES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
 CHANGES_FILE = "changed.properties"  # options that were changed while the broker ran
-REGISTER_PERIOD_S = 1.0  # a name server that comes back knows everybody soon
+REGISTER_PERIOD_S = 1.0  # so that a name server that comes back soon has all brokers
 
 Config = NameServerConfig | BrokerConfig
 

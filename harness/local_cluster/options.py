@@ -15,7 +15,7 @@ NODES_MAX = 9  # of a kind
 SLAVES_MAX = 5
 BROKER_PORT_DISTANCE = (
     10911 - 9876
-)  # from the first name server to the first broker, as everybody knows them
+)  # from the first name server to the first broker, as RocketMQ documents them
 BROKER_PORT_STEP = 10  # a broker also uses the ports two below and one above its own
 PORT_MAX = 65535
 

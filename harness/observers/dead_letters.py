@@ -1,8 +1,9 @@
-"""Retry and dead-letter topics at the end of a run: what became a dead letter, and whether they can be read at all.
+"""Reads retry and dead-letter topics at the end of a run.
 
-Nobody consumes dead letters by itself; for the checkers the group has got rid of them. A topic that a broker refuses to
-give out would look like an empty one, so each try is written down (`try_read`), and so is where the reading of dead
-letters ended early: a broker gives out nothing behind a message that the disk has changed and no replica has mended.
+No consumer of the load reads dead letters: for the checkers the group has given them up. A topic that a broker refuses
+to serve would look like an empty one, so each attempt is recorded (`try_read`). So is the offset at which the reading
+of dead letters ended early: a broker serves nothing behind a record that the disk has damaged and no replica has
+mended.
 """
 
 from __future__ import annotations

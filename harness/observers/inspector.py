@@ -42,8 +42,8 @@ class Inspector:
     async def compare_replicas(self) -> None:
         """Compare the commit logs of living replicas byte by byte, as processes would read them.
 
-        The master's log is what the others are held against; without it the longest one is. Nobody looks into logs
-        that are too large.
+        The master's log is what the others are held against; without it the longest one is. Logs that
+        are too large are left out.
         """
         if not self.reads_files:
             return

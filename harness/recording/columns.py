@@ -1,6 +1,6 @@
 """Writes the columns of a history beside the run: a thread of its own, so that no client waits for a disk.
 
-The JSON lines are the record that is written before anybody acts on it; columns are the same for checkers of any size.
+The JSON lines are written before any process acts on an op; columns are the same for checkers of any size.
 What goes wrong with them never ends a run: they say that they are torn, and the lines are judged.
 """
 

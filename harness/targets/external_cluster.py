@@ -46,10 +46,12 @@ class ExternalCluster:
         return self._addresses[node]
 
     def store_folder(self, node: str) -> str:
-        raise LookupError(f"the files of {node} are somebody's")
+        raise LookupError(
+            f"{node} belongs to an external cluster; its files cannot be read from here"
+        )
 
     def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
-        raise LookupError(f"{node} is somebody's")
+        raise LookupError(f"{node} belongs to an external cluster; it cannot be started from here")
 
     def ask_anew(self, node: str) -> None:
         self._cluster.asks_anew[node] = None

@@ -172,7 +172,7 @@ def _site(options: ConformOptions) -> Site:
     if environment == "address":
         if options.mode != "hardened" or options.defect:
             raise BadInput(
-                "--mode and --defect are of our own cluster; --name-server is somebody's"
+                "--mode and --defect are of our own cluster; --name-server is an external one"
             )
         return _address_site(provider, options.no_admin, client_under_test(options.client))
     if provider.name_servers:

@@ -70,4 +70,4 @@ def say(notes: list[str]) -> None:
 
 def say_torn(source: Source) -> None:
     if source.torn:
-        say([f"{source.path} is torn: whoever wrote it did not come to the end"])
+        say([f"{source.path} is torn: its last line is not complete"])

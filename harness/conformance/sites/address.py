@@ -16,7 +16,7 @@ from staticfire.harness.conformance.sites.site import OnResult
 from staticfire.harness.conformance.target_facts import BrokerAddress, TargetFacts
 from staticfire.harness.interrupts import left_whole, run_interruptibly
 
-UNBREAKABLE = "the target is somebody's: its nodes are not ours to {}"
+UNBREAKABLE = "the target is an external cluster: its nodes are not ours to {}"
 _LACKING = {
     Need.FAULT: UNBREAKABLE.format("stop or kill"),
     Need.POWER: UNBREAKABLE.format("cut the power of"),

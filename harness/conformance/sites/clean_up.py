@@ -1,4 +1,4 @@
-"""What cases leave at somebody's target without asking for it: groups, and the topics that brokers make for them."""
+"""Removes what cases leave on an external target: groups, and the topics that brokers make for them."""
 
 from __future__ import annotations
 

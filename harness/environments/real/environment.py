@@ -176,7 +176,7 @@ class RealEnvironment:
     # --- processes ----------------------------------------------------------------------------------
 
     async def start(self, node: str) -> None:
-        """Start the node unless it runs, has no power, is lost or somebody else's."""
+        """Start the node unless it runs, has no power, is lost or is external."""
         if self.is_external(node):
             return
         real = self.nodes[node]
@@ -247,7 +247,7 @@ class RealEnvironment:
         self.recorder.record(process, type, f, value, error, node.name, stamp)
 
     async def _watch(self, node: RealNode, process: RunningProcess) -> None:
-        """Until the process ends: what it said goes into the history, and if nobody ended it, it is started again."""
+        """Wait until the process ends. Its last words go into the history; one that died is started again."""
         broken = await self._listen(node, process)
         how = await process.wait()
         if not node.wanted or self._ending:
@@ -338,7 +338,7 @@ class RealEnvironment:
         node.paused = False
 
     def states(self) -> dict[str, str]:
-        """What each server and client is doing: up, paused, down, no power or lost; silent, if it is somebody's."""
+        """What each server and client is doing: up, paused, down, no power or lost; silent, if it is external."""
         own = {
             name: self._state(self.nodes[name])
             for name in (*self.shape.servers, *self.shape.clients)

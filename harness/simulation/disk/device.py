@@ -22,8 +22,8 @@ class PowerCut(BaseException):
 class DiskDevice:
     """Charges costs, hands out blocks and decides which call fails.
 
-    `now_ns` is the caller's time, and `charge(ns)` delays the caller; `world_ns` is the time of everybody else, which
-    a caller that was delayed is ahead of. `on_power_cut()` is called when a cut of
+    `now_ns` is the caller's time, and `charge(ns)` delays the caller; `world_ns` is the time of all other
+    processes, which a caller that was delayed is ahead of. `on_power_cut()` is called when a cut of
     `cut_at` or `cut_at_sync` strikes, inside the call and before it raises PowerCut; from then to `power_on` every
     call raises PowerCut. `caller()` is the executor job that runs now, None on the loop's own thread.
     """

@@ -8,7 +8,7 @@ from staticfire.harness.simulation.disk.inode import Content
 
 
 class Snapshot(Mapping[str, bytes]):
-    """Content by path. The zeros that nobody wrote are made when a file is looked at: some files are little else."""
+    """Content by path. Zeros that were never written are made when a file is looked at: some files are little else."""
 
     def __init__(self, files: Iterable[tuple[str, Content]]) -> None:
         self._files = {path: (bytes(content.data), content.size) for path, content in files}

@@ -68,7 +68,7 @@ class World:
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `main` as the harness's own process until it is done, then end the world; a world runs once.
 
-        Raises what `main` raises, Escape, and SimulationError when everybody waits for ever.
+        Raises what `main` raises, Escape, and SimulationError when every process waits for ever.
         """
         if self.loop.is_closed():
             raise RuntimeError("this world has ended: make a new one for another run")

@@ -110,7 +110,7 @@ def _walk(tree: ast.Module) -> Iterator[Finding]:
             case ast.AsyncFunctionDef() if _has_own_yield(node):
                 yield node.lineno, "async-generator", f"{node.name} is closed by the collector"
             case ast.Expr(value=ast.Call() as call) if _called(call) in CREATORS:
-                yield node.lineno, "dropped-task", "nothing keeps this task, nobody sees its error"
+                yield node.lineno, "dropped-task", "nothing keeps this task, and its error is lost"
             case ast.Global():
                 yield node.lineno, "shared-state", f"global {', '.join(node.names)}"
 
@@ -154,7 +154,11 @@ def _check_call(node: ast.Call) -> Iterator[Finding]:
 
 def _check_attribute(node: ast.Attribute, module: str) -> Iterator[Finding]:
     if module == "random" and node.attr != "Random":
-        yield node.lineno, "real-world", f"random.{node.attr} shares its state with everybody"
+        yield (
+            node.lineno,
+            "real-world",
+            f"random.{node.attr} shares its state with the whole process",
+        )
     elif module == "math" and node.attr not in EXACT_MATH:
         yield node.lineno, "inexact-math", f"math.{node.attr} depends on the C library"
     elif module == "asyncio" and node.attr in UNORDERED_ASYNCIO:

@@ -77,7 +77,7 @@ class Scheduler:
                 return
             if not heap:
                 raise SimulationError(
-                    f"no event left at {self.now_ns} ns: everybody waits for ever"
+                    f"no event left at {self.now_ns} ns: every process waits for ever"
                 )
             self.now_ns, _, action, argument = pop(heap)
             action(argument)

@@ -92,7 +92,7 @@ async def delete_access_config(
 
 @admin_command(
     "updateGlobalWhiteAddr",
-    "Say from where nobody needs a key.",
+    "Set the addresses that need no key.",
     "-c DefaultCluster -g '10.10.103.*,192.168.0.*'",
     BROKER,
     CLUSTER,

@@ -44,7 +44,7 @@ async def require_owned(
         if not left and len({owner.name for owner in owners.values()}) == len(alive):
             return owners
         if loop.time() > until_s:
-            require(not left, f"nobody consumes queues {left} {within_s:g} s after {after}")
+            require(not left, f"no consumer reads queues {left} {within_s:g} s after {after}")
             return owners
         await asyncio.sleep(0.5)
 

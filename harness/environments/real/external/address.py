@@ -36,7 +36,9 @@ from staticfire.harness.targets.interpreter import OurInterpreter
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 HOST = "127.0.0.1"
-SERVERS = "servers at --name-server are somebody's: they are neither stopped nor configured"
+SERVERS = (
+    "servers at --name-server are an external cluster's: they are neither stopped nor configured"
+)
 BETWEEN = "the proxy is between clients and servers, and sees nothing between servers"
 DISKS = "servers at --name-server keep their disks"
 CLOCKS = "servers at --name-server keep their clocks"

@@ -52,7 +52,7 @@ def test_servers_that_are_somebodys_are_not_stopped_and_their_disks_are_their_ow
         "filter-change",
         "offsets-cloned",
     }
-    assert "somebody's" in missing["kill"]
+    assert "external" in missing["kill"]
     assert "between servers" in missing["partition-ring"]
 
 
