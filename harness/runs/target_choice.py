@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from ipaddress import ip_address
 
+from staticfire.faults.linux.executor import (
+    CommandFailed,
+    CommandTimedOut,
+    Executor,
+    LocalExecutor,
+)
 from staticfire.faults.model.shape import ClusterShape
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.environments.real.external.address import AddressProvider
 from staticfire.harness.environments.real.machine_provider import MachineProvider, Rerouting
 from staticfire.harness.local_cluster.ports import free_ports
+from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.machine import Machine
 from staticfire.harness.machines.options import FleetOptionError, MachineOptions
-from staticfire.harness.targets.apache import (
-    ApacheDistribution,
+from staticfire.harness.targets.apache import ApacheDistribution
+from staticfire.harness.targets.apache_machine import (
     DistributionError,
-    check_distribution,
+    MachineFacts,
+    check_machine,
+    question,
 )
 from staticfire.harness.targets.external_cluster import ExternalCluster
 from staticfire.harness.targets.interpreter import Interpreter
-from staticfire.harness.targets.java import JAVA_ELSEWHERE, local_java
 from staticfire.harness.targets.own_cluster import directly
 from staticfire.harness.targets.own_processes import OwnProcesses
 from staticfire.harness.targets.target import Target
 
-HERE = ("processes", "namespaces")  # environments whose nodes see the files of this machine
-
 
 def check_target(campaign: Campaign, options: MachineOptions) -> None:
-    """What can be known of a target before machines are made.
+    """Ask the machines of servers for what the target needs there, before anything is made.
 
     Raises:
         FleetOptionError: the user has to say more, or something else.
-        EnvironmentFailed: this machine cannot run it.
+        EnvironmentFailed: a machine cannot run it, or cannot be asked.
     """
     if campaign.target != "apache":
         return
@@ -40,12 +49,59 @@ def check_target(campaign: Campaign, options: MachineOptions) -> None:
         raise FleetOptionError(
             "--target apache needs --home DIR: the folder of an unpacked Apache RocketMQ 4.9 or 5"
         )
-    if campaign.environment in HERE:
+    for where, facts in _facts(campaign, options, options.home).items():
         try:
-            check_distribution(options.home)
+            check_machine(facts, options.home, where)
         except DistributionError as error:
             raise FleetOptionError(str(error)) from error
-        local_java()
+
+
+def version_of(campaign: Campaign, options: MachineOptions) -> str:
+    """Of the Apache RocketMQ that `check_target` has nothing against, such as 4.9.8."""
+    assert options.home is not None, "check_target has looked"
+    return next(iter(_facts(campaign, options, options.home).values())).version
+
+
+def _facts(campaign: Campaign, options: MachineOptions, home: str) -> Mapping[str, MachineFacts]:
+    """Of the machines of servers, by how a sentence names them. Raises EnvironmentFailed."""
+    hosts = options.hosts[: len(campaign.shape().servers)]
+    return _facts_of(campaign.environment, replace(options, hosts=hosts), home)
+
+
+@cache
+def _facts_of(environment: str, options: MachineOptions, home: str) -> Mapping[str, MachineFacts]:
+    """They do not change while one command carries out many runs."""
+    argv = question(home)
+    if environment == "docker":
+        from staticfire.harness.machines.docker.engine import ask_image
+
+        answers = {f" in the image {options.image}": ask_image(options.image, argv)}
+    elif environment == "ssh":
+        answers = asyncio.run(_ask_hosts(options, argv))
+    else:
+        answers = {"": asyncio.run(_answer(LocalExecutor(), argv))}
+    return {where: MachineFacts.read(answer) for where, answer in answers.items()}
+
+
+async def _ask_hosts(options: MachineOptions, argv: Sequence[str]) -> dict[str, str]:
+    from staticfire.harness.environments.real.ssh.survey import each_of
+
+    found = await each_of(options.hosts, options, partial(_answer, argv=argv))
+    return {f" on {host}": said for host, said in zip(options.hosts, found, strict=True)}
+
+
+async def _answer(executor: Executor, argv: Sequence[str]) -> str:
+    """Raises EnvironmentFailed."""
+    try:
+        return (await executor.run(argv)).decode(errors="replace")
+    except CommandTimedOut as error:
+        raise EnvironmentFailed(
+            f"--target apache: java -version, or what it has started, still ran after {error.timeout_s:g} s"
+        ) from error
+    except CommandFailed as error:
+        raise EnvironmentFailed(
+            f"--target apache: a machine cannot say what it has: {error.stderr!r:.200}"
+        ) from error
 
 
 def make_target(
@@ -73,7 +129,6 @@ def make_target(
         campaign,
         machines,
         home=options.home,
-        java=(local_java(),) if campaign.environment in HERE else JAVA_ELSEWHERE,
         interpreter=Interpreter(python=provider.python, code=tuple(provider.code)),
         ports=_ports(campaign.shape(), machines),
         reach=reach,

@@ -7,9 +7,7 @@ RocketMQ listens on all addresses of its machine, so nodes that share a machine 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.configuration import Configuration
@@ -17,6 +15,7 @@ from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.targets import apache_files
 from staticfire.harness.targets.client_processes import ClientProcesses
 from staticfire.harness.targets.interpreter import Interpreter
+from staticfire.harness.targets.java import JAVA
 from staticfire.harness.targets.own_cluster import (
     BROKER_PORT,
     NAME_SERVER_PORT,
@@ -42,45 +41,6 @@ JDK_OPTIONS = " ".join(
 )
 
 
-VERSION_MIN = (4, 9)
-_VERSION = re.compile(r"rocketmq-broker-(\d+)\.(\d+)\b.*\.jar")
-
-
-class DistributionError(ValueError):
-    """`--home` is no distribution of RocketMQ; the text is one sentence."""
-
-
-def check_distribution(home: str) -> None:
-    """Raises DistributionError unless a broker and a name server of RocketMQ 4.9 or 5 are in `home`/lib."""
-    folder = Path(home)
-    if not folder.is_dir():
-        raise DistributionError(
-            f"--home is {home!r}; allowed: the folder of an unpacked Apache RocketMQ 4.9 or 5"
-        )
-    names = [path.name for path in (folder / "lib").glob("*.jar")]
-    for wanted in ("rocketmq-broker", "rocketmq-namesrv"):
-        if not any(name.startswith(wanted) for name in names):
-            raise DistributionError(
-                f"--home is {home!r}, which has no lib/{wanted}-*.jar; "
-                "allowed: the folder of an unpacked Apache RocketMQ 4.9 or 5 (binaries, not sources)"
-            )
-    [broker, *others] = sorted(name for name in names if name.startswith("rocketmq-broker"))
-    version = _VERSION.fullmatch(broker)
-    if others or version is None or (int(version[1]), int(version[2])) < VERSION_MIN:
-        raise DistributionError(
-            f"--home is {home!r}, which has lib/{', '.join([broker, *others])}; "
-            "allowed: one version of Apache RocketMQ, 4.9 or 5"
-        )
-
-
-def distribution_version(home: str) -> str:
-    """The version in the name of the broker's library, such as 4.9.8; "unknown" where that is not on this machine."""
-    names = [path.name for path in Path(home, "lib").glob("rocketmq-broker-*.jar")]
-    if not names:
-        return "unknown"
-    return names[0].removeprefix("rocketmq-broker-").removesuffix(".jar")
-
-
 class ApacheDistribution:
     """Implements `staticfire.harness.targets.target.Target`.
 
@@ -88,7 +48,6 @@ class ApacheDistribution:
         campaign: which nodes, and how they keep their data.
         places: where each node is.
         home: the folder of the distribution on the machines.
-        java: the command on the machines.
         interpreter: of our clients.
         reach: what stands between nodes.
         ports: of servers that share a machine.
@@ -100,7 +59,6 @@ class ApacheDistribution:
         machines: Mapping[str, Machine],
         *,
         home: str,
-        java: Sequence[str],
         interpreter: Interpreter,
         ports: Mapping[str, int],
         reach: Reach = directly,
@@ -108,7 +66,6 @@ class ApacheDistribution:
         self._campaign = campaign
         self._machines = machines
         self._home = home.rstrip("/")
-        self._java = tuple(java)
         self._ports = ports
         addresses = {name: machine.address for name, machine in machines.items()}
         self._cluster = OwnCluster(campaign, addresses, reach=reach, ports=ports)
@@ -152,7 +109,7 @@ class ApacheDistribution:
         logback = f"{machine.folder}/conf/logback_{role}.xml"  # where 4.9 looks
         return LaunchSpec(
             argv=(
-                *self._java,
+                *JAVA,
                 *heap,
                 *JVM_OPTIONS,
                 f"-Duser.home={machine.folder}",

@@ -239,7 +239,7 @@ def _run_all(
 
 def _run(cell: Cell, campaign: Campaign, runs: Path, provider: MachineOptions) -> Row | None:
     """None if the user ended its load. Raises BadInput, HarnessError, KeyboardInterrupt."""
-    from staticfire.harness.targets.apache import distribution_version
+    from staticfire.harness.runs.target_choice import version_of
     from staticfire.harness.version import versions
 
     found = versions()  # of what runs: a checkout may change meanwhile
@@ -248,8 +248,8 @@ def _run(cell: Cell, campaign: Campaign, runs: Path, provider: MachineOptions) -
     result = run_in(folder, campaign, provider)
     if result.interrupted:
         return None
-    if cell.target == "apache" and provider.home is not None:
-        found = {"rocketmq": distribution_version(provider.home), **found}
+    if cell.target == "apache":
+        found = {"rocketmq": version_of(campaign, provider), **found}
     verdict = result.verdict
     return Row(
         **cell._asdict(),

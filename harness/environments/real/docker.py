@@ -30,7 +30,7 @@ from staticfire.harness.environments.real.machine_provider import MachineControl
 from staticfire.harness.environments.real.namespaces import check_root, tools_for
 from staticfire.harness.environments.real.proxied import DELAY_NEED, NodeProxy
 from staticfire.harness.machines import cpp_library
-from staticfire.harness.machines.docker.engine import connect
+from staticfire.harness.machines.docker.engine import check_image, connect
 from staticfire.harness.machines.docker.machine import FOLDER, DockerMachine, Engine
 from staticfire.harness.machines.docker.network import PodNetwork, make_network
 from staticfire.harness.machines.errors import EnvironmentFailed
@@ -45,8 +45,8 @@ LABEL = (
 CLOCK = "/clock"  # the folder of a node's clock, in its container
 OUR_KINDS = ("containers", "container networks")  # in the order of their removal
 WITHOUT_POD = (ADMIN, PROBE)
-MEMORY = "512m"  # of a node
-PIDS = 256
+MEMORY = "1g"  # of a node: the JVM of a broker has 256 MiB of heap, and as much outside of it
+PIDS = 1024  # threads count; those of a JVM grow with the cores
 
 
 class DockerProvider:
@@ -81,7 +81,7 @@ class DockerProvider:
         """
         check_root("docker", {**tools_for(self._file_system), "docker": "docker.io"})
         engine = self._engine = connect()
-        await engine.ask(lambda: self._check_image(engine))
+        await engine.ask(lambda: check_image(engine, self._image))
         machines = self._machines = BreakableMachines()
         identity = machines.inventory.identity
         label = f"{LABEL}={identity}"
@@ -110,18 +110,6 @@ class DockerProvider:
         if node not in self._pods:
             self._pods[node] = asyncio.create_task(making())
         await asyncio.gather(asyncio.shield(self._pods[node]), asyncio.shield(self._disks))
-
-    def _check_image(self, engine: Engine) -> None:
-        try:
-            engine.client.images.get(self._image)
-        except docker.errors.ImageNotFound as error:
-            raise EnvironmentFailed(
-                f"there is no image {self._image}; `staticfire docker-image` builds it"
-            ) from error
-        except docker.errors.APIError as error:
-            raise EnvironmentFailed(
-                f"--image is {self._image!r}, and the engine says: {error.explanation or error}"
-            ) from error
 
     def _check_cpp(self, engine: Engine, identity: str) -> None:
         try:

@@ -1,8 +1,9 @@
-"""Where the Docker engine is, and why it does not answer."""
+"""The Docker engine and its images: where it is, why it does not answer, what an image has."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import docker.errors
 
@@ -10,6 +11,7 @@ from staticfire.harness.machines.docker.machine import Engine
 from staticfire.harness.machines.errors import EnvironmentFailed
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
+ANSWER_S = 30.0  # for a question to an image
 
 
 def connect() -> Engine:
@@ -32,3 +34,40 @@ def innermost(error: BaseException) -> str:
         if isinstance(inner, BaseException) and inner is not error:
             return innermost(inner)
     return str(error)
+
+
+def check_image(engine: Engine, image: str) -> None:
+    """Raises EnvironmentFailed where the engine has no such image."""
+    try:
+        engine.client.images.get(image)
+    except docker.errors.ImageNotFound as error:
+        raise EnvironmentFailed(
+            f"there is no image {image}; `staticfire docker-image` builds it"
+        ) from error
+    except docker.errors.APIError as error:
+        raise EnvironmentFailed(
+            f"--image is {image!r}, and the engine says: {error.explanation or error}"
+        ) from error
+
+
+def ask_image(image: str, argv: Sequence[str]) -> str:
+    """What a command says on stdout in a container of the image, of which nothing is left. Raises EnvironmentFailed."""
+    engine = connect()
+    try:
+        check_image(engine, image)
+        container = engine.client.containers.create(image, list(argv), network_mode="none")
+        try:
+            container.start()
+            container.wait(timeout=ANSWER_S)
+            return container.logs(stdout=True, stderr=False).decode(errors="replace")
+        finally:
+            container.remove(force=True)
+    except docker.errors.APIError as error:
+        reason = error.explanation or error
+        raise EnvironmentFailed(f"the image {image} cannot be asked: {reason}") from error
+    except OSError as error:  # of the library below the SDK
+        raise EnvironmentFailed(
+            f"the image {image} was asked what it has, and had not answered after {ANSWER_S:g} s"
+        ) from error
+    finally:
+        engine.close()

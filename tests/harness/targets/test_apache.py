@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,17 +10,12 @@ import pytest
 from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.campaign.campaign import CampaignError
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.machines.options import FleetOptionError, MachineOptions
 from staticfire.harness.runs.target_choice import check_target
-from staticfire.harness.targets.apache import (
-    ApacheDistribution,
-    DistributionError,
-    check_distribution,
-)
+from staticfire.harness.targets.apache import ApacheDistribution
 from staticfire.harness.targets.interpreter import Interpreter
-from staticfire.harness.targets.java import local_java, version_in
+from staticfire.harness.targets.java import JAVA
 from staticfire.harness.targets.own_cluster import Reach, directly
 from staticfire.system_under_test.configuration import java_properties
 
@@ -58,7 +52,6 @@ def target_of(campaign: Any = CAMPAIGN, reach: Reach = directly) -> ApacheDistri
         campaign,
         cast(dict[str, Machine], machines),
         home="/opt/rocketmq/",
-        java=("java",),
         interpreter=Interpreter(python="python", code=("/code",)),
         ports=PORTS,
         reach=reach,
@@ -108,7 +101,7 @@ def test_roles_follow_replication_and_flush(
 def test_java_is_started_without_scripts_in_the_folder_of_the_node() -> None:
     launch_spec = target_of().server_launch_spec("broker-a-1", ("ns-1",))
     argv = launch_spec.argv
-    assert argv[0] == "java"
+    assert argv[: len(JAVA)] == JAVA
     assert argv[-5:] == (
         "-cp",
         "/opt/rocketmq/conf:/opt/rocketmq/lib/*",
@@ -173,99 +166,9 @@ def test_brokers_and_clients_reach_name_servers_by_what_stands_between() -> None
 # --- refusals
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    (tmp_path / "lib").mkdir()
-    for name in ("rocketmq-broker-4.9.8.jar", "rocketmq-namesrv-4.9.8.jar"):
-        (tmp_path / "lib" / name).touch()
-    return tmp_path
-
-
-def test_a_distribution_has_a_broker_and_a_name_server(home: Path) -> None:
-    check_distribution(str(home))
-    (home / "lib" / "rocketmq-namesrv-4.9.8.jar").unlink()
-    with pytest.raises(DistributionError, match=r"has no lib/rocketmq-namesrv-\*\.jar"):
-        check_distribution(str(home))
-
-
-def rename_broker(home: Path, version: str) -> None:
-    broker = home / "lib" / "rocketmq-broker-4.9.8.jar"
-    broker.rename(broker.with_name(f"rocketmq-broker-{version}.jar"))
-
-
-@pytest.mark.parametrize("version", ["4.9.8-SNAPSHOT", "5.3.1", "10.0.0"])
-def test_a_distribution_of_4_9_or_later(home: Path, version: str) -> None:
-    rename_broker(home, version)
-    check_distribution(str(home))
-
-
-@pytest.mark.parametrize("version", ["4.8.0", "next"])
-def test_a_distribution_of_another_version(home: Path, version: str) -> None:
-    rename_broker(home, version)
-    with pytest.raises(DistributionError, match=rf"-{version}\.jar; allowed: one .*4\.9 or 5"):
-        check_distribution(str(home))
-
-
-def test_a_distribution_is_of_one_version(home: Path) -> None:
-    (home / "lib" / "rocketmq-broker-5.3.1.jar").touch()
-    with pytest.raises(
-        DistributionError, match=r"4\.9\.8\.jar, rocketmq-broker-5\.3\.1\.jar; allowed"
-    ):
-        check_distribution(str(home))
-
-
-def test_a_folder_that_is_not_there_is_no_distribution(tmp_path: Path) -> None:
-    with pytest.raises(DistributionError, match=r"--home is .*nowhere"):
-        check_distribution(str(tmp_path / "nowhere"))
-
-
 def test_the_home_must_be_said() -> None:
     with pytest.raises(FleetOptionError, match="needs --home DIR"):
         check_target(CAMPAIGN, MachineOptions())
-
-
-def test_machines_elsewhere_are_not_looked_at_from_here() -> None:
-    campaign = draw_campaign(1, {**GIVEN, "environment": "docker"})
-    check_target(campaign, MachineOptions(home="/in/the/image"))
-
-
-@pytest.mark.parametrize(
-    ("said", "version"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15', 17),
-        ('java version "1.8.0_301"', 8),
-        ('openjdk version "21" 2023-09-19', 21),
-        ("no such thing", None),
-    ],
-)
-def test_the_version_of_java(said: str, version: int | None) -> None:
-    assert version_in(said) == version
-
-
-def fake_java(folder: Path, says: str) -> None:
-    command = folder / "bin" / "java"
-    command.parent.mkdir()
-    command.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
-    command.chmod(0o755)
-
-
-def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(tmp_path, 'openjdk version "11.0.2"')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert local_java() == str(tmp_path / "bin" / "java")
-
-
-def test_java_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(tmp_path, 'java version "1.7.0_80"')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(EnvironmentFailed, match=r"Java 8 or later: .* says 'java version"):
-        local_java()
-
-
-def test_no_java_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(EnvironmentFailed, match="has no bin/java"):
-        local_java()
 
 
 @pytest.mark.parametrize(

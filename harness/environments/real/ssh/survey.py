@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from staticfire.faults.linux.clock import FOLDERS, LIBRARY, PACKAGE
 from staticfire.faults.linux.disks.disk_speed import THROTTLES
@@ -23,6 +24,8 @@ ls {" ".join(THROTTLES)} 2> /dev/null | grep -q . || echo throttle
 """
 NETEM, CLOCK, THROTTLE = "netem", "clock", "throttle"
 
+Answer = TypeVar("Answer")
+
 
 async def lacks_on(options: MachineOptions) -> dict[str, str]:
     """What the hosts lack, by need, each with the reason and the cure; see `MachineProvider.lacks`.
@@ -30,13 +33,22 @@ async def lacks_on(options: MachineOptions) -> dict[str, str]:
     Raises EnvironmentFailed for a host that does not let us in.
     """
     hosts = tuple(dict.fromkeys(options.hosts))
+    found = await each_of(hosts, options, ask)
+    return lacks_of(hosts, found, options.file_system)
+
+
+async def each_of(
+    hosts: Sequence[SshHost],
+    options: MachineOptions,
+    question: Callable[[Executor], Coroutine[Any, Any, Answer]],
+) -> list[Answer]:
+    """What each host answers, over a connection for this. Raises EnvironmentFailed, and what `question` raises."""
     executors = [SshExecutor(host, options) for host in hosts]
     try:
-        found = await all_or_first_error(map(ask, executors))
+        return await all_or_first_error(map(question, executors))
     finally:
         for executor in executors:
             executor.close()
-    return lacks_of(hosts, found, options.file_system)
 
 
 async def ask(executor: Executor) -> frozenset[str]:
