@@ -6,7 +6,7 @@ BASE := $(VENV)/.ready-base# what `make run` needs
 DEV := $(VENV)/.ready-dev# and what tests and linters need
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test lint bench fuzz clean
+.PHONY: run test test-slow test-all lint bench fuzz clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
@@ -25,8 +25,14 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 run: $(BASE)  ## the default campaign in the simulation
 	$(BIN)/staticfire run --campaign default --seed 1
 
-test: $(DEV)  ## everything that needs no root
-	$(BIN)/pytest --numprocesses auto --dist worksteal -rs
+test: $(DEV)  ## the tests of a contributor's minute and a half
+	$(BIN)/pytest --numprocesses auto --dist worksteal -rs -m 'not slow and not spark_cluster' $(PYTEST_ARGS)
+
+test-slow: $(DEV)  ## the other tests: whole clusters, real machines, Spark, a browser
+	$(BIN)/pytest --numprocesses auto --dist worksteal -rs -m 'slow and not spark_cluster' $(PYTEST_ARGS)
+
+test-all: $(DEV)  ## everything that CI runs, in named steps; JUnit files in reports/
+	.ci/steps
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.needs import LACKS, REQUIRE, required
+
+TESTS = Path(__file__).parent
+SLOW_FOLDERS = [TESTS / name for name in ("end_to_end", "fuzz", "parity", "simulation")]
 
 # A job in the background of a shell ignores SIGINT, and so would every command that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -24,6 +28,12 @@ settings.load_profile("steady")
 
 def pytest_configure() -> None:
     required()  # a name that is none would make nothing fail
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(folder in item.path.parents for folder in SLOW_FOLDERS):
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(tryfirst=True)

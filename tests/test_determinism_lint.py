@@ -39,12 +39,14 @@ FOLDERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "exempt"), FOLDERS)
 def test_nothing_escapes_the_seed(folder: str, exempt: dict[str, frozenset[str]]) -> None:
     hits = check_folder(ROOT / folder, exempt)
     assert not hits, "\n" + "\n".join(map(str, hits))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "exempt"), FOLDERS)
 def test_no_exemption_is_stale(folder: str, exempt: dict[str, frozenset[str]]) -> None:
     needed = {hit.path for hit in check_folder(ROOT / folder, {})}

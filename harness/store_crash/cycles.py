@@ -8,6 +8,7 @@ The command is `staticfire crash-store`.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -116,7 +117,9 @@ def run_parallel(
         for seed in range(seed_from, seed_from + count, CHUNK_SIZE)
     ]
     total = CrashSummary()
-    with multiprocessing.get_context("fork").Pool(min(jobs, len(chunks))) as pool:
+    # The pool ends its workers with SIGTERM, for which they have inherited the handler of the command.
+    context, at_start = multiprocessing.get_context("fork"), (signal.SIGTERM, signal.SIG_DFL)
+    with context.Pool(min(jobs, len(chunks)), signal.signal, at_start) as pool:
         for part in pool.imap_unordered(partial(_run_chunk, policy), chunks):
             total.add(part)
             progress(total)

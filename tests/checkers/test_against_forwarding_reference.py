@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ def verdict_of(seed: int) -> Verdict:
     return verdict
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_forwarding(seed: int) -> None:
@@ -50,6 +52,7 @@ def test_forwarding(seed: int) -> None:
         assert places == expected
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=SEEDS, pieces=st.integers(2, 5))
 def test_any_cut_says_the_same(seed: int, pieces: int) -> None:
@@ -62,6 +65,7 @@ def test_any_cut_says_the_same(seed: int, pieces: int) -> None:
     assert kernel.check_pieces(columns, context, pieces).to_json() == whole.to_json()
 
 
+@pytest.mark.slow
 @settings(STEADY, max_examples=20)
 @given(seed=SEEDS, whole_rows=st.integers(4, 20))
 def test_files_and_pieces_of_queues_say_the_same(seed: int, whole_rows: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def verdict_of(ops: list[Op], name: str, **known: object) -> Verdict:
     return next((verdict for verdict in verdicts if verdict.checker == name), nothing_asked)
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_gaps(seed: int) -> None:
@@ -57,6 +59,7 @@ def test_gaps(seed: int) -> None:
     assert found <= {key for anomaly, key, _ in long if anomaly == "send_gap"}
 
 
+@pytest.mark.slow
 def test_every_gap_occurs() -> None:
     occurred: Counter[str] = Counter()
     for seed in range(30):
@@ -70,6 +73,7 @@ def counts_of(verdict: Verdict) -> Counter[str]:
     return Counter({name: verdict.counts.get(name, 0) for name in OF_GROUPS[verdict.checker]})
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_groups(seed: int) -> None:
@@ -85,6 +89,7 @@ def test_groups(seed: int) -> None:
         assert (of.anomaly, of.group, (of.topic, of.broker, of.queue)) in expected
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_subscriptions_and_answers(seed: int) -> None:
@@ -102,6 +107,7 @@ def test_subscriptions_and_answers(seed: int) -> None:
     assert {(finding.anomaly, finding.key) for finding in answers.findings} <= set(expected)
 
 
+@pytest.mark.slow
 def test_every_anomaly_of_groups_occurs() -> None:
     occurred: Counter[str] = Counter()
     for seed in range(100):

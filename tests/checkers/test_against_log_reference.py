@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def verdict_and_reference(seed: int) -> tuple[Verdict, set[str]]:
     return verdict, log_holes(ops, observations, GROUPS, "b", cut)
 
 
+@pytest.mark.slow
 @STEADY
 @given(st.integers(0, 2**32))
 def test_log_holes(seed: int) -> None:
@@ -34,6 +36,7 @@ def test_log_holes(seed: int) -> None:
     assert {finding.key for finding in verdict.findings} <= expected
 
 
+@pytest.mark.slow
 def test_holes_and_suffixes_occur() -> None:
     both = [verdict_and_reference(seed)[0].counts for seed in range(40)]
     assert sum("log_hole" in counts for counts in both) > 5

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +88,7 @@ def agrees(
     assert verdict.valid == validity(wrong=wrong, missing=missing)
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_acknowledgements(seed: int) -> None:
@@ -110,6 +112,7 @@ def test_acknowledgements(seed: int) -> None:
     )
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=SEEDS, pieces=st.integers(2, 7))
 def test_any_cut_says_the_same_of_acknowledgements(seed: int, pieces: int) -> None:
@@ -128,6 +131,7 @@ def test_any_cut_says_the_same_of_acknowledgements(seed: int, pieces: int) -> No
     assert kernel.check_pieces(columns, context, pieces).to_json() == whole.to_json()
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_weak_statuses(seed: int) -> None:
@@ -149,6 +153,7 @@ def test_weak_statuses(seed: int) -> None:
     )
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_replicas(seed: int) -> None:
@@ -164,6 +169,7 @@ def test_replicas(seed: int) -> None:
         assert verdict.valid == validity(wrong=wrong, missing=pairs - compared)
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_queue_entries(seed: int) -> None:
@@ -177,6 +183,7 @@ def test_queue_entries(seed: int) -> None:
     assert verdict.valid == validity(wrong=wrong, missing=unread or not looked)
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_look_ups(seed: int) -> None:
@@ -193,6 +200,7 @@ def test_look_ups(seed: int) -> None:
         assert verdict.valid == validity(wrong=wrong, missing=missing)
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_exits(seed: int) -> None:
@@ -203,6 +211,7 @@ def test_exits(seed: int) -> None:
     assert verdict.valid is not bool(expected)
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_liveness(seed: int) -> None:
@@ -215,6 +224,7 @@ def test_liveness(seed: int) -> None:
     assert (verdict.reason or "").split("; ") == (missing or [""])
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_offsets_at_the_drain(seed: int) -> None:
@@ -234,6 +244,7 @@ def test_offsets_at_the_drain(seed: int) -> None:
     assert verdict.valid == validity(wrong=wrong, missing=not drained)
 
 
+@pytest.mark.slow
 def test_everything_occurs() -> None:
     """Or the histories would prove nothing."""
     seen: Counter[str] = Counter()
@@ -277,6 +288,7 @@ def test_everything_occurs() -> None:
     }
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_resources(seed: int) -> None:
@@ -300,6 +312,7 @@ def test_every_leak_occurs() -> None:
     assert 0 < complete < 60
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_contents_of_routes(seed: int) -> None:

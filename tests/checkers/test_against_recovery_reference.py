@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ def recovered(run: Recovered, name: str) -> Verdict:
     return verdict_of(run, name, **recovery_histories.FACTS)
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_recovery_times(seed: int) -> None:
@@ -53,6 +55,7 @@ def test_recovery_times(seed: int) -> None:
     }
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_read_beyond_recovery(seed: int) -> None:
@@ -71,6 +74,7 @@ def test_read_beyond_recovery(seed: int) -> None:
     assert found <= set(expected)
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_coverage(seed: int) -> None:
@@ -83,6 +87,7 @@ def test_coverage(seed: int) -> None:
     }
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_the_hot_key(seed: int) -> None:
@@ -96,6 +101,7 @@ def test_the_hot_key(seed: int) -> None:
     assert found == ([] if expected is None else [expected])
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=SEEDS, pieces=st.integers(2, 7))
 def test_any_cut_says_the_same_of_observations(seed: int, pieces: int) -> None:
@@ -114,6 +120,7 @@ def test_any_cut_says_the_same_of_observations(seed: int, pieces: int) -> None:
             assert kernel.check_pieces(columns, context, pieces).to_json() == whole.to_json()
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_routes(seed: int) -> None:
@@ -128,6 +135,7 @@ def test_routes(seed: int) -> None:
         assert any(of[2] in finding.detail and of[3] * 10**9 == finding.time_ns for of in told)
 
 
+@pytest.mark.slow
 @STEADY
 @given(SEEDS)
 def test_switches(seed: int) -> None:
@@ -142,6 +150,7 @@ def test_switches(seed: int) -> None:
     }
 
 
+@pytest.mark.slow
 def test_everything_occurs() -> None:
     """Or the histories would prove nothing."""
     seen: Counter[str] = Counter()

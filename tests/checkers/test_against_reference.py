@@ -165,6 +165,7 @@ def of(verdict: Verdict, *anomalies: str) -> list[Finding]:
     return [finding for finding in verdict.findings if finding.anomaly in anomalies]
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories())
 def test_loss(ops: list[Op]) -> None:
@@ -176,6 +177,7 @@ def test_loss(ops: list[Op]) -> None:
     assert found <= expected
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories())
 def test_provenance(ops: list[Op]) -> None:
@@ -189,6 +191,7 @@ def test_provenance(ops: list[Op]) -> None:
     assert count(verdict, "corrupt") == reference.corrupt(ops)
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories())
 def test_causality(ops: list[Op]) -> None:
@@ -199,6 +202,7 @@ def test_causality(ops: list[Op]) -> None:
     assert {finding.key for finding in verdict.findings} <= expected
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories())
 def test_order(ops: list[Op]) -> None:
@@ -223,6 +227,7 @@ def place(finding: Finding) -> tuple[Any, ...]:
     return (finding.topic, finding.broker, finding.queue), finding.queue_offset
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories())
 def test_duplication(ops: list[Op]) -> None:
@@ -236,6 +241,7 @@ def test_duplication(ops: list[Op]) -> None:
     assert found <= unexplained
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories())
 def test_commits_ahead(ops: list[Op]) -> None:
@@ -249,6 +255,7 @@ def test_commits_ahead(ops: list[Op]) -> None:
     } <= expected
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories(), st.sampled_from([(), ("g",)]))
 def test_polls(ops: list[Op], broadcasting: tuple[str, ...]) -> None:
@@ -264,6 +271,7 @@ def test_polls(ops: list[Op], broadcasting: tuple[str, ...]) -> None:
         assert any(known[:-1] == what for known in expected)
 
 
+@pytest.mark.slow
 def test_every_anomaly_occurs() -> None:
     """Or the histories would prove nothing."""
     seen: Counter[str] = Counter()
@@ -298,6 +306,7 @@ def test_every_anomaly_occurs() -> None:
     }, seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("flush", ["sync", "async"])
 @settings(STEADY, max_examples=40)

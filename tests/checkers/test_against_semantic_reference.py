@@ -72,6 +72,7 @@ def anomalies_of(verdict: Verdict) -> Counter[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFERENCES)
 @STEADY
 @given(seed=SEEDS)
@@ -115,6 +116,7 @@ def test_every_anomaly_occurs_in_random_histories() -> None:
     }
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=SEEDS)
 def test_latency(seed: int) -> None:

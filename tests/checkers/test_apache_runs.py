@@ -22,6 +22,7 @@ def test_every_run_has_its_truth() -> None:
     assert sorted(TRUTH) == sorted(folder.name for folder in RUNS.iterdir() if folder.is_dir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRUTH)
 def test_a_recorded_run(name: str) -> None:
     truth = TRUTH[name]

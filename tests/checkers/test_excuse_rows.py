@@ -593,6 +593,7 @@ def test_every_row_has_one() -> None:
     assert {legal.row for legal in HISTORIES} == rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("legal", HISTORIES, ids=lambda legal: ": ".join(legal.row))
 def test_it_is_legal_only_by_its_row(legal: Legal, monkeypatch: pytest.MonkeyPatch) -> None:
     assert legal.violations() == 0

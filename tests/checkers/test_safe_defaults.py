@@ -22,6 +22,7 @@ def counts_of(verdict: RunVerdict) -> dict[str, dict[str, int]]:
     return {of.checker: dict(of.counts) for of in verdict.verdicts if of.checker.startswith("rows")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", [(), ALL_CHECKERS], ids=["alone", "beside the others"])
 @pytest.mark.parametrize("plants", [[], ["lost", "weak"]], ids=["all cleared", "some suspect"])
 def test_a_checker_with_defaults_sees_every_row(

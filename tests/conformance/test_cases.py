@@ -27,6 +27,7 @@ UNPROVEN: dict[str, str] = {}
 SHORT_FILES = {f"RMQ-RCV-{number:02}" for number in range(3, 9)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clause_id", cases())
 def test_hardened_cluster_keeps_the_clause(clause_id: str) -> None:
     result = run_suite(SimulatedSite(), [contract()[clause_id]]).results[0]
@@ -34,6 +35,7 @@ def test_hardened_cluster_keeps_the_clause(clause_id: str) -> None:
     assert result.outcome is Outcome.PASSED, f"{result.reason}\n" + "\n".join(result.wire_log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clause_id", cases())
 def test_brokers_may_show_late_what_they_have_stored(
     clause_id: str, monkeypatch: pytest.MonkeyPatch
@@ -60,6 +62,7 @@ def test_what_is_measured_is_not_the_network(clause_id: str) -> None:
     assert result.outcome is Outcome.PASSED, f"{result.reason}\n" + "\n".join(result.wire_log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.clause}-{mutant.name}")
 def test_mutant_is_detected(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     case, campaign = cases()[mutant.clause], SimulatedSite().campaign
@@ -77,6 +80,7 @@ def test_every_case_is_proven_or_says_why_not() -> None:
     assert not proven & UNPROVEN.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("area", dict.fromkeys(one.area_id for one in contract().values()))
 def test_faithful_cluster_shows_the_documented_quirks_and_no_others(area: str) -> None:
     clauses = [clause for clause in contract().values() if clause.area_id == area]

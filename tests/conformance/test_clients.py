@@ -38,6 +38,7 @@ def python(code: str) -> tuple[str, ...]:
     return (sys.executable, "-c", code)
 
 
+@pytest.mark.slow
 def test_our_client_keeps_the_cheap_clauses() -> None:
     result = judged_clients(our_clients(sys.executable, "own"))
 
@@ -46,6 +47,7 @@ def test_our_client_keeps_the_cheap_clauses() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -68,6 +70,7 @@ def test_what_is_no_client_is_one_sentence(
     assert result.is_below_floor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -142,6 +145,7 @@ def test_where_a_client_cannot_be_judged(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_our_clients_are_judged_in_the_simulation(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["conform", "--client", "own"]) == 0
     assert "8 passed" in capsys.readouterr().out

@@ -16,7 +16,7 @@ from staticfire.harness.state import VARIABLE
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.long,
+    pytest.mark.slow,
     pytest.mark.skipif(
         importlib.util.find_spec("rocketmq") is None, reason="needs the extra cpp-client"
     ),

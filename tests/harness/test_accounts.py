@@ -56,6 +56,7 @@ def test_those_to_be_refused_have_a_wrong_key_or_no_right_to_send() -> None:
         assert account is None or not is_right or not account.allows(TO_SEND)
 
 
+@pytest.mark.slow
 def test_one_seed_in_ten_has_access_control() -> None:
     drawn = [draw_campaign(seed, {}) for seed in range(200)]
     assert 10 <= sum(campaign.acl for campaign in drawn) <= 30
@@ -66,6 +67,7 @@ def test_one_seed_in_ten_has_access_control() -> None:
         assert [each.at_s for each in rest] == [each.at_s for each in other.plan]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [{"gap_max_s": 5.0}, {"target": "apache", "environment": "processes"}],

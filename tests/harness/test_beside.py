@@ -27,6 +27,7 @@ def test_they_come_with_their_share_of_seeds_and_leave_the_swarm_alone() -> None
         assert 0 < sum(kind in kinds for kinds in drawn) < len(SEEDS) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_plan_of_the_faults_is_the_same_without_them(seed: int) -> None:
     campaign = draw_campaign(seed, {})

@@ -23,6 +23,7 @@ from staticfire.harness.targets.own_processes import OwnProcesses
 from staticfire.system_under_test.runtime.env import TlsMode
 
 
+@pytest.mark.slow
 def test_one_seed_in_ten_of_the_simulation_has_tls() -> None:
     drawn = [draw_campaign(seed, {}).tls for seed in range(300)]
     assert 15 <= len(drawn) - drawn.count("disabled") <= 45

@@ -28,6 +28,7 @@ def keep(result: RunResult, root: Path) -> Path:
     return folder.path / "nodes"
 
 
+@pytest.mark.slow
 def test_logs_and_files_of_every_server_are_kept(result: RunResult, tmp_path: Path) -> None:
     nodes = keep(result, tmp_path)
     assert sorted(path.name for path in nodes.iterdir()) == sorted(result.campaign.shape().servers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from staticfire.harness.clients.payload import is_intact, key_of, make_body
 KEYS = st.integers(0, 999).map("p1-{}".format)
 
 
+@pytest.mark.slow
 @given(KEYS, st.integers(16, 500))
 def test_a_body_has_its_size_and_tells_its_key(key: str, size: int) -> None:
     body = make_body(key, size)
@@ -23,6 +25,7 @@ def test_any_changed_byte_is_seen(key: str, size: int, place: int, change: int) 
     assert not (is_intact(bytes(body)) and key_of(bytes(body)) == key)
 
 
+@pytest.mark.slow
 @given(KEYS, st.integers(32, 500), st.integers(1, 10))
 def test_a_body_cut_short_is_another_body(key: str, size: int, cut: int) -> None:
     assert make_body(key, size)[:-cut] == make_body(key, size - cut)

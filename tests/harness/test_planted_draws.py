@@ -21,6 +21,7 @@ def differing_lines(seed: int, given: dict[str, Any], defect: str) -> list[tuple
     return [pair for pair in zip(sound, planted, strict=True) if pair[0] != pair[1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("campaign", [None, "default"])
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_only_the_name_of_the_defect_differs(defect: str, campaign: str | None) -> None:

@@ -16,7 +16,7 @@ from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.runs.runner import run_simulated
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(

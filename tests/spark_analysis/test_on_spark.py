@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.needs_spark
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [{}, {"groups": 5, "fan_out": 5, "batch": 3, "seed": 4}], ids=str)
 def test_verdict_and_latency_are_equal_to_the_bit(
     spark: SparkSession, shape: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -52,6 +53,7 @@ def test_verdict_and_latency_are_equal_to_the_bit(
     }
 
 
+@pytest.mark.slow
 def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +81,7 @@ def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
     ]
 
 
+@pytest.mark.slow
 def test_checkers_with_nothing_but_defaults_see_every_row(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -93,6 +96,7 @@ def test_checkers_with_nothing_but_defaults_see_every_row(
     assert {of.counts["a_send"] for of in there.verdicts} == {there.counts["sends"]}
 
 
+@pytest.mark.slow
 def test_a_missing_part_is_one_sentence_and_no_verdict(spark: SparkSession, tmp_path: Path) -> None:
     [run] = small(tmp_path)
     (run.history / run.manifest.touches[-1].path).unlink()
@@ -104,6 +108,7 @@ def fill_the_disk(_item: int) -> int:
     raise RuntimeError("java.io.IOException: No space left on device")
 
 
+@pytest.mark.slow
 def test_a_failure_of_spark_is_one_sentence(spark: SparkSession) -> None:
     with pytest.raises(
         SparkError, match=r"^sum failed on Spark: the disk for spilled data is full"
@@ -111,6 +116,7 @@ def test_a_failure_of_spark_is_one_sentence(spark: SparkSession) -> None:
         OnSpark(spark).map("sum", fill_the_disk, [1], [1])
 
 
+@pytest.mark.slow
 def test_a_stream_counts_parts_as_they_are_finished(spark: SparkSession, tmp_path: Path) -> None:
     [run] = small(tmp_path / "source")
     growing = tmp_path / "runs" / "r" / "history.parquet" / "ops"

@@ -151,6 +151,7 @@ def test_a_broker_whose_port_is_taken_leaves_its_store_as_it_was(tmp_path: Path)
     assert sorted(path.name for path in (tmp_path / "store").glob("[al]*")) == ["lock"]
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("name", ["commitlog", "consumequeue", "index", "config"])
 def test_a_file_where_a_folder_is_needed_is_refused(name: str, tmp_path: Path) -> None:
@@ -173,6 +174,7 @@ def run_broker(file: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("configured", [8192, 1 << 20])
 def test_a_store_with_files_of_another_size_is_refused(tmp_path: Path, configured: int) -> None:
@@ -185,6 +187,7 @@ def test_a_store_with_files_of_another_size_is_refused(tmp_path: Path, configure
     assert (log_file.stat().st_size, len(done.stderr.splitlines())) == (65_536, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("configured", [200, 60_000])
 def test_queues_with_files_of_another_size_are_refused(tmp_path: Path, configured: int) -> None:

@@ -54,6 +54,7 @@ def verdict_of(run: Run) -> Verdict:
     return next(verdict for verdict in verdicts if verdict.checker == "agreement")
 
 
+@pytest.mark.slow
 def test_runs_agree(run: Run, run_with_kills: Run) -> None:
     for of in (run, run_with_kills):
         assert verdict_of(of).valid is True
@@ -61,6 +62,7 @@ def test_runs_agree(run: Run, run_with_kills: Run) -> None:
         assert {name for name, count in counts.items() if count} <= {"unplaced", "begun"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "words"),
     [

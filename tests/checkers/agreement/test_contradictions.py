@@ -29,6 +29,7 @@ def found(ops: list[Op], facts: RunFacts) -> list[str]:
     return list(contradictions(facts, timeline, columns.names))
 
 
+@pytest.mark.slow
 def test_a_run_agrees_with_its_own_facts(run: RunResult) -> None:
     assert found(run.ops, run.facts) == []
     verdict = check_run(run.ops, run.observations, replace(run.facts, unchecked=True))
@@ -80,6 +81,7 @@ CHANGES: dict[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_facts_that_contradict_are_one_sentence_and_never_valid(
     change: str, run: RunResult
@@ -93,6 +95,7 @@ def test_facts_that_contradict_are_one_sentence_and_never_valid(
     assert set(sentences) <= set(verdict.below_floors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 5, 6])
 def test_the_facts_of_another_seed_contradict(seed: int, run: RunResult) -> None:
     other = run_simulated(

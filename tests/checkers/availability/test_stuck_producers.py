@@ -142,6 +142,7 @@ def test_what_began_behind_a_fault_is_counted_from_there() -> None:
 ENDS = st.lists(st.sampled_from(["ok", "fail", "fail", "info", WEAK]), max_size=12)
 
 
+@pytest.mark.slow
 @given(ENDS, st.sampled_from([2.0, 3.5, 5.0]))
 def test_it_finds_what_the_reference_finds_and_from_few_rows(
     ends: list[str], each_s: float
@@ -219,6 +220,7 @@ def test_a_transaction_may_be_rolled_back() -> None:
     assert all("refused_at_rest" not in verdict.counts for verdict in verdicts)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(["ok", "fail attempts=1", "info attempts=1", "fail"]), max_size=40),
     st.sampled_from([1.0, 3.2, 4.0]),

@@ -209,6 +209,7 @@ def histories(draw: st.DrawFn) -> list[Op]:
     return txns(*lines, *draw(st.permutations(sorted(waiting.values()))))
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories())
 def test_against_the_reference(ops: list[Op]) -> None:
@@ -218,6 +219,7 @@ def test_against_the_reference(ops: list[Op]) -> None:
     assert {weakest(mine, name) for name in reference.PATHS} - {None} == expected
 
 
+@pytest.mark.slow
 def test_every_phenomenon_occurs_in_random_histories() -> None:
     seen: Counter[str] = Counter()
 

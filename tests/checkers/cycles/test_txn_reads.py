@@ -90,6 +90,7 @@ def polled_wrongly(ops: list[Op], random: Random) -> list[Op]:
 RANDOM = st.integers(0, 1 << 32).map(Random)
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories(), RANDOM)
 def test_against_the_reference(ops: list[Op], random: Random) -> None:
@@ -99,6 +100,7 @@ def test_against_the_reference(ops: list[Op], random: Random) -> None:
     assert found == reference.reads(ops)
 
 
+@pytest.mark.slow
 def test_every_anomaly_occurs() -> None:
     seen: set[str] = set()
 

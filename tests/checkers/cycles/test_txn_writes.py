@@ -103,6 +103,7 @@ def moved(ops: list[Op], random: Random) -> list[Op]:
 RANDOM = st.integers(0, 1 << 32).map(Random)
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories(), RANDOM)
 def test_against_the_reference(ops: list[Op], random: Random) -> None:
@@ -112,6 +113,7 @@ def test_against_the_reference(ops: list[Op], random: Random) -> None:
     assert found == reference.writes(ops)
 
 
+@pytest.mark.slow
 def test_every_anomaly_occurs() -> None:
     seen: set[str] = set()
 

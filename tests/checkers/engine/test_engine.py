@@ -74,6 +74,7 @@ def context_of(ops: list[Op], known: RunFacts) -> tuple[Columns, Context]:
     return columns, Context(facts=known, timeline=timeline, promises=promises)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [1, 3, 20])
 @STEADY
 @given(ops=histories(), known=FACTS)
@@ -85,6 +86,7 @@ def test_any_partitions_give_the_verdict_of_all_at_once(
     assert verdicts_in_pieces(columns, context, pieces) == verdicts_at_once(columns, context)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(int(os.environ.get("HISTORIES", "150"))))
 def test_planted_anomalies_are_found_in_any_partitions(seed: int) -> None:
     """Ninety of a hundred messages are cleared here; HISTORIES=5000 tries more."""
@@ -107,6 +109,7 @@ def test_of_a_good_history_everybody_is_cleared() -> None:
     assert look.tallies["loss"].counts["delivered"] == len(columns.sends) == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "anomaly"),
     [
@@ -148,6 +151,7 @@ def _with(columns: Columns, rows: str, name: str, value: int) -> Columns:
     return replace(columns, names=names, cache={}, **{rows: replace(touches, **{name: values})})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "name", "value"),
     [

@@ -44,6 +44,7 @@ def _without_contents(op: Op) -> Op:
     return replace(op, value={**op.value, "messages": rows})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checker", NEEDS)
 def test_a_checker_without_its_evidence_is_unknown(checker: str, run: RunResult) -> None:
     needed = NEEDS[checker]
@@ -59,6 +60,7 @@ def test_a_checker_without_its_evidence_is_unknown(checker: str, run: RunResult)
     assert verdict.valid is not True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OBSERVED)
 def test_a_checker_without_its_observations_is_unknown(kind: str, run: RunResult) -> None:
     seen = [of for of in run.observations if of["kind"] != kind]
@@ -69,6 +71,7 @@ def test_a_checker_without_its_observations_is_unknown(kind: str, run: RunResult
     assert verdict.valid == "unknown"
 
 
+@pytest.mark.slow
 def test_what_a_client_need_not_report_is_no_question(run: RunResult) -> None:
     facts = replace(run.facts, due=())
     ops = without(without(run.ops, "assign"), "look_up")

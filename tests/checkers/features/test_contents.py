@@ -258,6 +258,7 @@ def random_history(random: Random) -> list[Op]:
     return script.ops
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=st.integers(0, 2**32))
 def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
@@ -273,6 +274,7 @@ def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
     assert found <= set(expected)
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=st.integers(0, 2**32))
 def test_queues_one_by_one_give_the_same(seed: int) -> None:

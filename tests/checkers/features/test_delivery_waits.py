@@ -251,6 +251,7 @@ def test_a_wrong_clock_is_wrong_until_its_node_starts_again() -> None:
     assert keys(kept_back(**late, faults=(clock,))) == []
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=st.integers(0, 2**32), steps=st.integers(5, 50), stored=st.booleans())
 def test_as_the_plain_reference_says(seed: int, steps: int, stored: bool) -> None:

@@ -168,6 +168,7 @@ def random_story(random: Random) -> Story:
     return story
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
 def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
     random = Random(seed)

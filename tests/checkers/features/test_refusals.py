@@ -99,6 +99,7 @@ def test_a_run_without_refusals_has_no_verdict() -> None:
     assert verdict_of([]) is None
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from([*CODES, "something else"]), st.sampled_from([1, 2, 13, 14, 17])),
@@ -118,6 +119,7 @@ def test_it_finds_what_the_reference_finds(refusals: list[tuple[str, int]]) -> N
     assert bool(found) == bool(expected)
 
 
+@pytest.mark.slow
 def test_files_know_it_too(tmp_path: Any) -> None:
     ops = [refused(0, "properties", 17)]
     with ColumnarRecorder(tmp_path, "run") as recorder:

@@ -158,6 +158,7 @@ def test_only_orderly_groups_promise_it() -> None:
     assert check(*OVERLAP).counts == {}
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 5)), max_size=14))
 def test_against_every_pair(steps: list[tuple[int, int]]) -> None:
     """Each step begins what its process has not begun, and ends what it has."""
@@ -214,6 +215,7 @@ def referred(lines: list[str]) -> Counter[tuple[Any, ...]]:
     return two_listeners(ops, ("g",)) + overlapping_owners(ops, ("g",))
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_against_a_plain_reference(steps: list[tuple[int, str]]) -> None:
     lines = played(steps)
@@ -221,6 +223,7 @@ def test_against_a_plain_reference(steps: list[tuple[int, str]]) -> None:
     assert {(one.anomaly, one.key, one.group) for one in findings} == set(referred(lines))
 
 
+@pytest.mark.slow
 def test_both_occur_in_random_histories() -> None:
     seen: Counter[str] = Counter()
 

@@ -156,6 +156,7 @@ def test_clients_that_report_neither_are_not_asked() -> None:
     assert (verdict.valid, verdict.counts) == (True, {"unreported": 1})
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=st.integers(0, 2**32), steps=st.integers(5, 60))
 def test_as_the_plain_reference_says(seed: int, steps: int) -> None:

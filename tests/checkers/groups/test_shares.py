@@ -158,6 +158,7 @@ def shared_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
     return ops, tuple(faults)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**9), st.booleans())
 @example(263, False)  # a member that never gets a queue comes while others are uneven
 @example(11198, False)  # a fault begins where they have been uneven for long enough

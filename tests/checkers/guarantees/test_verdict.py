@@ -87,6 +87,7 @@ FINDINGS = st.builds(
 TALLIES = st.lists(FINDINGS, max_size=40).map(lambda findings: Tally.of(findings, acked=1))
 
 
+@pytest.mark.slow
 @given(TALLIES, TALLIES, TALLIES)
 def test_tallies_merge(a: Tally, b: Tally, c: Tally) -> None:
     assert a.merge(b).merge(c) == a.merge(b.merge(c))

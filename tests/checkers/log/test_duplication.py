@@ -19,6 +19,7 @@ def check_duplication(*ops: str, **changes: object) -> Verdict:
     return next(verdict for verdict in verdicts if verdict.checker == "duplication")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ops", "why"),
     [
@@ -212,6 +213,7 @@ SOON = fault("kill", "n0", at_s=9, healed_s=10)
 LATER = fault("kill", "n0", at_s=12, healed_s=20)  # what was committed at 5 s is written down
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "of", "valid"),
     [
@@ -269,6 +271,7 @@ NO_ROUTES = fault("name_server_amnesia", "ns-1", at_s=2, healed_s=3)
 AWAY_BEFORE = fault("rolling_restart", "n0", at_s=-90, healed_s=-20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "of", "valid"),
     [

@@ -92,6 +92,7 @@ def test_unseen_by_a_group(ops: list[str], valid: Validity, unseen: tuple[str, .
     assert (verdict.valid, keys(verdict, "unseen")) == (valid, unseen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent", ["info send a", "invoke send a", "info send a error=FLUSH_DISK_TIMEOUT"]
 )

@@ -21,6 +21,7 @@ def anomalies(verdict: Verdict) -> list[tuple[str, str | None]]:
 THREE = ("0 ok send a", "0 ok send b", "0 ok send c")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ops", "late"),
     [

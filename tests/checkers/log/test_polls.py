@@ -20,6 +20,7 @@ def found(verdict: Verdict) -> list[tuple[str, str | None]]:
     return [(finding.anomaly, finding.key) for finding in verdict.findings]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ops", "anomaly"),
     [

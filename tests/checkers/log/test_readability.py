@@ -72,6 +72,7 @@ def test_a_run_in_which_nobody_tried_has_no_verdict() -> None:
     assert verdict_of([]) is None
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -192,6 +192,7 @@ def context_of(ops: Sequence[Op]) -> tuple[Columns, Context]:
     return columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=SEEDS)
 def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
@@ -206,6 +207,7 @@ def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
     } <= expected
 
 
+@pytest.mark.slow
 def test_every_anomaly_occurs() -> None:
     seen = {
         anomaly
@@ -215,6 +217,7 @@ def test_every_anomaly_occurs() -> None:
     assert seen == set(STORAGE_ORDER.anomalies)
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=SEEDS)
 def test_a_queue_in_pieces_gives_the_same_tally(seed: int) -> None:

@@ -35,6 +35,7 @@ def test_an_op_is_one_line_with_jepsen_s_keys() -> None:
 VALUES = st.dictionaries(st.text(), st.integers(-(2**53), 2**53) | st.text() | st.booleans())
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["send", "consume"]), VALUES, st.none() | st.text())))
 def test_what_is_written_is_read(rows: list[tuple[str, dict[str, object], str | None]]) -> None:
     ops = [

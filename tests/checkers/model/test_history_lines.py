@@ -43,6 +43,7 @@ def test_a_tear_is_told(cut: int) -> None:
     assert read(DATA[:-cut]) == (OPS[:-1], True)
 
 
+@pytest.mark.slow
 @STEADY
 @given(st.data())
 def test_damaged_lines_are_a_sentence_or_a_history(data: st.DataObject) -> None:

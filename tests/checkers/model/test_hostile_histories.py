@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def test_a_message_that_is_no_list_is_a_sentence() -> None:
     assert "message is" in _judge(lambda: hostile(Random(435)))
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=st.integers(0, 2**32))
 def test_whatever_values_say_no_checker_fails(seed: int) -> None:

@@ -35,6 +35,7 @@ def test_the_id_of_a_key(key: str, message: int) -> None:
     assert MessageIds()[key] == message
 
 
+@pytest.mark.slow
 @given(st.lists(KEYS))
 def test_a_key_follows_from_its_id_and_an_id_from_its_key(keys: list[str]) -> None:
     ids = MessageIds()

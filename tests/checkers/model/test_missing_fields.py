@@ -67,6 +67,7 @@ def without(ops: Sequence[Op], random: Random) -> Iterator[Op]:
         index += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_a_valid_history_without_optional_fields_is_not_invalid(seed: int, run: RunResult) -> None:
     ops = list(without(run.ops, Random(seed)))
@@ -77,6 +78,7 @@ def test_a_valid_history_without_optional_fields_is_not_invalid(seed: int, run: 
     assert [f for f in verdict.findings() if f.judgement == "violation"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", sorted({(f, name) for f, of in OPTIONAL.items() for name in of}))
 def test_each_field_by_itself(field: tuple[str, str], run: RunResult) -> None:
     f, name = field

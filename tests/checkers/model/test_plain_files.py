@@ -180,6 +180,7 @@ def test_events_of_another_size_are_damaged(tmp_path: Path) -> None:
         read_events(tmp_path, manifest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opening", ["[", "{:a ", "#{", "("])
 def test_edn_of_a_million_brackets_is_refused(tmp_path: Path, opening: str) -> None:
     path = tmp_path / "h.edn"

@@ -29,6 +29,7 @@ def cells(of: Measured) -> dict[tuple[int, int], int]:
     }
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None)
 @given(ROWS, st.integers(1, 5))
 def test_any_cut_gives_what_the_whole_gives(rows: list[tuple[int, int, int]], pieces: int) -> None:
@@ -41,6 +42,7 @@ def test_any_cut_gives_what_the_whole_gives(rows: list[tuple[int, int, int]], pi
     assert merged.longest.tolist() == whole.longest.tolist()
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None)
 @given(ROWS)
 def test_every_row_is_counted_in_its_slice(rows: list[tuple[int, int, int]]) -> None:

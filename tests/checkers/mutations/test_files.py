@@ -52,6 +52,7 @@ def kept(root: Path, run: Run, *, lines: bool) -> RunFolder:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [True, False])
 @pytest.mark.parametrize(
     ("name", "anomaly"),

@@ -58,6 +58,7 @@ def planted(kind: Kind, site: Site) -> Run | None:
     return kind.plant(run_at(site), Random(f"{kind.name}/{ROTATION}"), site)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DETECTED)
 def test_a_wrong_at_rest_is_detected(name: str) -> None:
     mutation = next(kind for kind in all_mutations() if kind.name == name)
@@ -66,6 +67,7 @@ def test_a_wrong_at_rest_is_detected(name: str) -> None:
     assert judged(run)[0] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "oddity", [o for o in all_oddities() if WORKLOAD in o.workloads], ids=lambda o: o.name
 )
@@ -77,6 +79,7 @@ def test_an_oddity_is_never_invalid(oddity: Oddity) -> None:
         assert (valid in (True, "unknown"), named, crashes) == (True, (), ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("site", ["rest", "fault"])
 def test_what_is_planted_is_a_history(site: Site) -> None:
     places = 0
@@ -87,6 +90,7 @@ def test_what_is_planted_is_a_history(site: Site) -> None:
     assert places > 15
 
 
+@pytest.mark.slow
 def test_the_same_place_is_planted_again() -> None:
     mutation = next(kind for kind in all_mutations() if kind.name == "acked_not_delivered")
     first, second = planted(mutation, "rest"), planted(mutation, "rest")

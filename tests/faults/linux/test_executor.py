@@ -84,6 +84,7 @@ def test_a_cancelled_command_is_killed(tmp_path: Path) -> None:
     assert not is_running(int(pid_file.read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", range(8))
 def test_a_command_that_is_cancelled_while_it_starts_leaves_nothing(turns: int) -> None:
     """Turns of the loop; a pipe that stays open would be an error of the test, the wait for its end a late one."""

@@ -270,6 +270,7 @@ def test_a_quiet_end_that_is_given_leaves_the_kinds_as_they_are() -> None:
         draw_campaign(1, {"quiet_s": -1})
 
 
+@pytest.mark.slow
 def test_some_seeds_are_idle_for_minutes_and_faults_wait_for_the_load() -> None:
     drawn = [draw_campaign(seed, load_options("default")) for seed in range(200)]
     idle = [campaign for campaign in drawn if campaign.idle[1]]
@@ -393,6 +394,7 @@ def test_one_seed_in_six_has_members_that_pull() -> None:
     assert 190 <= kinds.count(PUSH) <= 210
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [

@@ -33,6 +33,7 @@ def test_every_kind_of_fault_has_its_rule() -> None:
     assert RULES.keys() == FAULTS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time_s", [1.0, 5.0, 60.0])
 @pytest.mark.parametrize("seed", range(20))
 def test_a_drawn_plan_is_within_the_rules(seed: int, time_s: float) -> None:

@@ -25,6 +25,7 @@ Staticfire = Callable[..., Said]
 SMALL = ("--ops", "8000", "--queues", "12", "--rows-a-chunk", "6000")
 
 
+@pytest.mark.slow
 def test_a_synthetic_history_is_analysed(staticfire: Staticfire, tmp_path: Path) -> None:
     said = staticfire("synthesize", tmp_path, *SMALL, "--plant", "1")
     assert said.status == 0
@@ -46,6 +47,7 @@ def test_a_synthetic_history_is_analysed(staticfire: Staticfire, tmp_path: Path)
     assert (out / "verdict.json").read_bytes() == again
 
 
+@pytest.mark.slow
 def test_valid_and_unknown(staticfire: Staticfire, tmp_path: Path) -> None:
     assert staticfire("synthesize", tmp_path, *SMALL, "--plant", "0", "--layout", "raw").status == 0
     said = staticfire("analyze", tmp_path, "--out", tmp_path / "out")
@@ -58,6 +60,7 @@ def test_valid_and_unknown(staticfire: Staticfire, tmp_path: Path) -> None:
     assert (said.status, said.out.splitlines()[1]) == (2, "verdict   UNKNOWN")
 
 
+@pytest.mark.slow
 def test_several_versions(staticfire: Staticfire, tmp_path: Path) -> None:
     for name, plant in (("v1", "0"), ("v2", "1")):
         options = (*SMALL, "--semantics", "0", "--plant", plant)
@@ -114,6 +117,7 @@ def _look_nowhere(seen: list[dict[str, Any]]) -> None:
     seen[:] = [of for of in seen if of["kind"] != "route"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "valid", "partition_rows"),
     [

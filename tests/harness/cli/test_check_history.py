@@ -171,6 +171,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["absent", [[]], {"a": 1}])
 @pytest.mark.parametrize(
     ("f", "field"), [(f, field) for f, fields in FIELDS.items() for field in fields]
@@ -213,6 +214,7 @@ def test_columns_of_a_run_that_broke_off_give_the_verdict_of_the_lines(
     assert staticfire("check", run_folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["ordered", "transactional", "request-reply"])
 def test_columns_of_every_workload_give_the_verdict_of_the_lines(
     workload: str, tmp_path: Path, staticfire: Staticfire
@@ -386,6 +388,7 @@ def test_a_run_is_judged_again_by_the_promises_of_the_other_mode(
     assert refused(staticfire("check", run_folder, "--mode", "strict"), "'strict'", "faithful")
 
 
+@pytest.mark.slow
 def test_a_faithful_run_is_judged_again_by_the_hardened_promises(
     tmp_path: Path, staticfire: Staticfire
 ) -> None:

@@ -120,6 +120,7 @@ def test_bad_folders(staticfire: Staticfire, tmp_path: Path) -> None:
     assert "not ours alone to write" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("nft", "ip", "tc", "mkfs.ext4", "losetup")
 def test_after_kill_9_of_a_harness(staticfire: Staticfire, tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def name_server_of(said: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("processes", [[], ["--processes"]])
@@ -105,6 +106,7 @@ def test_serves_until_it_is_told_to_stop(
     assert not (tmp_path / "broker-a-0" / "abort").exists(), "it was not stopped gracefully"
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_says_how_to_connect_and_where_everybody_is() -> None:
     port = free_first_port()
@@ -121,6 +123,7 @@ def test_says_how_to_connect_and_where_everybody_is() -> None:
     assert not folder.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_a_killed_node_is_reported_and_the_last_one_ends_the_command() -> None:
     with cluster_up("--port", "0", "--processes") as (process, said):
@@ -132,6 +135,7 @@ def test_a_killed_node_is_reported_and_the_last_one_ends_the_command() -> None:
         assert process.stderr.read() == "staticfire: every node has ended\n"
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_interrupted_while_it_starts(moment: str, tmp_path: Path) -> None:
@@ -154,6 +158,7 @@ def test_interrupted_while_it_starts(moment: str, tmp_path: Path) -> None:
     assert [*data.iterdir(), *state.iterdir()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_nodes_do_not_outlive_a_killed_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -62,6 +62,7 @@ def small_run(kept_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["history.jsonl", "history.parquet", "h.edn"])
 @STEADY
 @given(seed=st.integers(0, 2**32))

@@ -90,6 +90,7 @@ def test_a_file_of_another_run_is_named(
     assert is_refused(said, "campaign.toml" if name == "verdict.json" else Path(name).name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_analyze_refuses_a_file_of_another_run(
     name: str, run_folder: Path, other_run: Path, staticfire: Staticfire
@@ -118,6 +119,7 @@ def test_the_columns_of_another_run_are_refused(
     assert is_refused(staticfire("check", run_folder), "manifest.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_without_checksums_a_cut_file_is_valid_only_with_a_note(
     name: str, run_folder: Path, staticfire: Staticfire
@@ -141,6 +143,7 @@ def test_a_run_without_checksums_is_judged_with_a_note(
     assert after.status == before.status == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_its_verdict_is_not_valid(run_folder: Path, staticfire: Staticfire) -> None:
     (run_folder / "verdict.json").unlink()
     for command in (("check", run_folder), ("analyze", run_folder, "--out", run_folder / "of")):

@@ -72,6 +72,7 @@ def test_a_survey_that_cannot_clean_up(
     assert "the survey of this machine failed: the loop device is busy" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_on_this_machine(staticfire: Staticfire, own_state: Path) -> None:
     said = staticfire("doctor", "--json")

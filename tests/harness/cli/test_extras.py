@@ -43,6 +43,7 @@ def test_a_missing_library_is_one_sentence(
     assert f"pip install 'staticfire[{extra}]'" in said.err
 
 
+@pytest.mark.slow
 def test_the_base_explains_every_command_and_runs_a_campaign(tmp_path: Path) -> None:
     """Without every optional library: each import of one fails."""
     code = f"""

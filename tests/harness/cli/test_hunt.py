@@ -151,6 +151,7 @@ def test_a_file_that_cannot_be_written_is_said_before_the_work(
     assert "cannot be written: No such file or directory" in said.err
 
 
+@pytest.mark.slow
 def test_a_seed_that_cannot_be_carried_out_hides_no_other(
     staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

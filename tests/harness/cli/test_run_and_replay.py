@@ -15,12 +15,14 @@ from tests.harness.cli.conftest import SHORT, Said
 Staticfire = Callable[..., Said]
 
 
+@pytest.mark.slow
 def test_a_run_is_repeated_bit_by_bit(kept_run: Path, staticfire: Staticfire) -> None:
     said = staticfire("replay", kept_run)
     assert said.status in (0, 2)
     assert "replay identical" in said.out
 
 
+@pytest.mark.slow
 def test_a_repetition_that_differs_is_an_error(run_folder: Path, staticfire: Staticfire) -> None:
     edit_verdict(run_folder, lambda verdict: verdict.update(digest="0" * 64))
     said = staticfire("replay", run_folder)
@@ -28,6 +30,7 @@ def test_a_repetition_that_differs_is_an_error(run_folder: Path, staticfire: Sta
     assert "DIFFERS" in said.out
 
 
+@pytest.mark.slow
 def test_a_campaign_file_with_a_seed_repeats_its_run(
     kept_run: Path, staticfire: Staticfire, tmp_path: Path
 ) -> None:

@@ -204,6 +204,7 @@ def test_the_policies_that_another_target_cannot_have_are_said(
     assert "goes without" not in table(staticfire, out, "--campaigns", campaign).err
 
 
+@pytest.mark.slow
 def test_a_short_run_of_the_simulation(out: Path, staticfire: Staticfire, tmp_path: Path) -> None:
     campaign = tmp_path / "short.toml"
     campaign.write_text(

@@ -79,6 +79,7 @@ def test_a_run_says_which_staticfire_made_it(kept_run: Path) -> None:
     assert document["versions"]["staticfire"] in RunFolder(kept_run).recorded_by()
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_say_is_replayed_and_checked(
     run_folder: Path, staticfire: Callable[..., Said]
 ) -> None:

@@ -77,6 +77,7 @@ def test_without_a_stamp_it_happened_while_the_harness_was_late() -> None:
     assert clock(late_ns=300).stamp(None, read_ns=100) == Stamp(50, 50)  # runs begin at 0
 
 
+@pytest.mark.slow
 @given(
     offset=st.integers(-(10**12), 10**12).map(lambda of: of + 10**12),
     trips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=9),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.runs.runner import run_simulated
 
 
+@pytest.mark.slow
 def test_each_client_process_opens_once() -> None:
     crash = PlannedFault(
         fault_id=0, kind="client-crash", at_s=1.0, duration_s=1.0, targets=("consumer-1",)

@@ -90,6 +90,7 @@ class Members:
         return len(self.cluster.sent)
 
 
+@pytest.mark.slow
 @each_kind
 def test_two_members_consume_everything_and_commit_it(kind: str) -> None:
     members = Members(kind)
@@ -108,6 +109,7 @@ def test_two_members_consume_everything_and_commit_it(kind: str) -> None:
         assert len(consumed) == members.all_sent()
 
 
+@pytest.mark.slow
 @each_kind
 def test_a_batch_that_failed_comes_again_and_is_not_committed_before(kind: str) -> None:
     members = Members(kind)
@@ -127,6 +129,7 @@ def test_a_batch_that_failed_comes_again_and_is_not_committed_before(kind: str) 
     assert sum(members.committed().values()) == members.all_sent()
 
 
+@pytest.mark.slow
 @each_kind
 def test_what_a_member_is_busy_with_when_it_leaves_is_not_committed(kind: str) -> None:
     members = Members(kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ EDN = b"""{:type :invoke, :f :subscribe, :value [0 1], :process 1, :time 1, :ind
 """
 
 
+@pytest.mark.slow
 @STEADY
 @given(st.data())
 def test_any_damage_is_a_sentence_or_a_history(data: st.DataObject) -> None:

@@ -69,6 +69,7 @@ def ask(address: str, code: RequestCode, body: str = "") -> dict[str, str]:
     return parse_properties(asyncio.run(run()).decode())
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_changed_options_survive_a_restart_of_the_node_and_of_the_cluster(tmp_path: Path) -> None:
     with LocalCluster(store=tmp_path) as cluster:

@@ -139,6 +139,7 @@ def test_many_clusters_beside_each_other() -> None:
     assert len(addresses) == 8
 
 
+@pytest.mark.slow
 def test_one_node_is_restarted() -> None:
     with LocalCluster(slaves=1, replication="sync") as cluster:
         for name in ("broker-a-1", "broker-a-0", "name-server-1"):
@@ -179,6 +180,7 @@ def test_a_cluster_may_be_started_again() -> None:
             assert send(cluster.name_servers, "Orders", b"x")
 
 
+@pytest.mark.slow
 def test_a_forgotten_cluster_ends_with_its_program(tmp_path: Path) -> None:
     code = "from harness.local_cluster import LocalCluster; LocalCluster(processes=True).start()"
     data, state = tmp_path / "data", tmp_path / "state"
@@ -198,6 +200,7 @@ def test_async_with() -> None:
     assert asyncio.run(run()).startswith("127.0.0.1:")
 
 
+@pytest.mark.slow
 def test_processes_are_killed_and_come_back() -> None:
     ended: list[str] = []
     seen = threading.Event()
@@ -220,6 +223,7 @@ def test_processes_are_killed_and_come_back() -> None:
     assert ended == ["broker-a-0 was killed by SIGKILL"]
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "broker-a-0" / "config").mkdir(parents=True)
     (tmp_path / "broker-a-0" / "config" / "topics.json").write_text("no json")

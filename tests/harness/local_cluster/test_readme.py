@@ -40,6 +40,7 @@ def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("page", PAGES)
 def test_the_context_manager(page: str, tmp_path: Path) -> None:
@@ -50,6 +51,7 @@ def test_the_context_manager(page: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_fixture(tmp_path: Path) -> None:
     example = block("docs/embedded-cluster.md", "rocketmq_cluster")

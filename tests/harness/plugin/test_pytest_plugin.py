@@ -68,6 +68,7 @@ def test_a_campaign(campaign_result):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_a_project_may_have_folders_of_our_names(tmp_path: Path) -> None:
     site, project = tmp_path / "site", tmp_path / "project"
@@ -82,6 +83,7 @@ def test_a_project_may_have_folders_of_our_names(tmp_path: Path) -> None:
     assert "2 passed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]])
 def test_a_project_uses_the_fixture(workers: list[str], tmp_path: Path) -> None:
@@ -122,6 +124,7 @@ def test_without_marker(campaign_result):
 """
 
 
+@pytest.mark.slow
 def test_a_marker_makes_a_campaign_of_a_test(tmp_path: Path) -> None:
     (tmp_path / "test_campaigns.py").write_text(CAMPAIGN_TESTS)
 
@@ -169,6 +172,7 @@ def test_with_an_unknown_defect():
 """
 
 
+@pytest.mark.slow
 def test_every_option_of_the_marker_is_honoured_or_refused(tmp_path: Path) -> None:
     (tmp_path / "test_options.py").write_text(OPTION_TESTS)
 
@@ -197,6 +201,7 @@ def test_with_real_processes(campaign_result):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_a_marked_campaign_runs_where_it_says(tmp_path: Path) -> None:
     (tmp_path / "test_real.py").write_text(REAL_TESTS)
@@ -206,6 +211,7 @@ def test_a_marked_campaign_runs_where_it_says(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_an_unknown_option_of_the_marker_is_a_usage_error(tmp_path: Path) -> None:
     text = CAMPAIGN_TESTS.replace("acks_min=20", "minimum=20")
     (tmp_path / "test_campaigns.py").write_text(text)
@@ -239,6 +245,7 @@ def test_unknown_node(rocketmq_faults):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_faults_are_healed_after_each_test(tmp_path: Path) -> None:
     (tmp_path / "test_faults.py").write_text(FAULT_TESTS)
@@ -248,6 +255,7 @@ def test_faults_are_healed_after_each_test(tmp_path: Path) -> None:
     assert "3 passed" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_conformance_suite_is_tests(tmp_path: Path) -> None:
     command = ("--pyargs", "staticfire.harness.conformance", "-q", "-k", "RMQ-REM-0")
 
@@ -256,6 +264,7 @@ def test_conformance_suite_is_tests(tmp_path: Path) -> None:
     assert "9 passed" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_a_target_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     command = (
         "--pyargs",
@@ -305,6 +314,7 @@ def test_of_one_client_and_after_a_fault_that_stayed(rocketmq_links):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_links_are_broken_and_healed(tmp_path: Path) -> None:
     (tmp_path / "test_links.py").write_text(LINK_TESTS)

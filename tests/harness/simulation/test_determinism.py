@@ -30,6 +30,7 @@ def digests(mode: str, seeds: list[int], hash_seed: str, ballast: int) -> dict[i
     return dict(zip(seeds, output.split(), strict=True))
 
 
+@pytest.mark.slow
 def test_two_processes_agree() -> None:
     first = digests("clean", [1, 2, 3], hash_seed="1", ballast=0)
     second = digests("clean", [3, 2, 1], hash_seed="987654", ballast=3000)
@@ -37,6 +38,7 @@ def test_two_processes_agree() -> None:
     assert len(set(first.values())) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["set-order", "clock"])
 def test_what_no_seed_decides_is_seen(mode: str) -> None:
     first = digests(mode, [1, 2, 3], hash_seed="1", ballast=0)
@@ -44,6 +46,7 @@ def test_what_no_seed_decides_is_seen(mode: str) -> None:
     assert first != second
 
 
+@pytest.mark.slow
 def test_a_world_leaves_no_trace_in_the_next_one() -> None:
     alone = digest(5, "clean")
     digest(6, "clean")

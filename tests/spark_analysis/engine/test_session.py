@@ -91,6 +91,7 @@ def test_errors_are_told_in_a_sentence(text: str, sentence: str) -> None:
     assert explain(RuntimeError(text)).startswith(sentence)
 
 
+@pytest.mark.slow
 def test_the_code_for_executors_can_be_imported_from_the_archive(tmp_path: Path) -> None:
     archive = code_archive(tmp_path)
     code = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.spark_analysis.engine.engines import InProcess
 from staticfire.spark_analysis.results.analysis import analyse
@@ -12,6 +14,7 @@ from staticfire.spark_analysis.results.compare import NO_FAULT
 from tests.support.synthetic import small
 
 
+@pytest.mark.slow
 def test_faults_labels_and_regressions(tmp_path: Path) -> None:
     clean = [replace(run, label="v1") for run in small(tmp_path / "v1", plant=0)]
     [bad] = [
@@ -31,6 +34,7 @@ def test_faults_labels_and_regressions(tmp_path: Path) -> None:
     assert analysis.valid is False
 
 
+@pytest.mark.slow
 def test_an_anomaly_that_was_there_before_is_no_regression(tmp_path: Path) -> None:
     [run] = small(tmp_path)
     again = [replace(run, label=label) for label in ("v1", "v2")]

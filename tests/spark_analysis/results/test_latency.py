@@ -44,6 +44,7 @@ def table_of(ops: Rows) -> pa.Table:
     )
 
 
+@pytest.mark.slow
 @given(OPS, st.integers(1, 3), st.integers(0, 60))
 def test_any_cut_gives_the_same_and_all_ops_are_counted(ops: Rows, slice_s: int, cut: int) -> None:
     whole = slices_of(tally(table_of(ops), slice_s))
@@ -56,6 +57,7 @@ def test_any_cut_gives_the_same_and_all_ops_are_counted(ops: Rows, slice_s: int,
         assert sum(at.not_ok for at in whole if at.f == f) == len(of_f) - of_f.count("ok")
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=200))
 def test_percentiles_are_those_of_the_plain_definition(latencies_ns: list[int]) -> None:
     [found] = slices_of(tally(table_of([(0, ns, "ok", "send") for ns in latencies_ns]), 10))
@@ -82,6 +84,7 @@ def test_gaps_lie_between_acknowledged_sends() -> None:
     assert gaps_of(slices_of(tally(table_of(ops), 1)), 1) == [(2, 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_plot(), reason="needs matplotlib")
 def test_a_history_in_which_everything_takes_no_time_has_a_plot_all_the_same(
     tmp_path: Path,

@@ -55,6 +55,7 @@ def at_once(run: RunInput) -> RunVerdict:
     return run_verdict(CHECKERS, columns, context, by_kernel, first.totals)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 3000, 10**9])
 @pytest.mark.parametrize(
     "shape", [{}, {"groups": 5, "fan_out": 5, "seed": 3}, {"batch": 1}], ids=str
@@ -69,6 +70,7 @@ def test_partitions_do_not_change_the_verdict(
     assert judge_runs([run], InProcess())[0].to_json() == at_once(run).to_json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["per-queue", "raw"])
 def test_a_long_queue_is_judged_in_pieces(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -90,6 +92,7 @@ def test_a_long_queue_is_judged_in_pieces(
     assert judged[0].to_json() == at_once(runs[0]).to_json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["rows", "rows_again"])
 def test_whatever_a_checker_raises_is_its_own_answer(asked: str, tmp_path: Path) -> None:
     [run] = small(tmp_path)
@@ -109,6 +112,7 @@ def test_whatever_a_checker_raises_is_its_own_answer(asked: str, tmp_path: Path)
     assert (own.valid, own.reason) == ("unknown", "the checker failed: RuntimeError: boom")
 
 
+@pytest.mark.slow
 def test_checkers_with_nothing_but_defaults_see_every_row(tmp_path: Path) -> None:
     [run] = small(tmp_path, queues=8)
     checkers = (*DEFAULTS, *verdicts.CHECKERS)
@@ -122,6 +126,7 @@ def test_checkers_with_nothing_but_defaults_see_every_row(tmp_path: Path) -> Non
     assert [sorted(counts.values()) for counts in seen.values()] == [rows] * len(DEFAULTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 3000])
 def test_gaps_are_found_across_partitions(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +148,7 @@ def test_gaps_are_found_across_partitions(
     assert any(of.anomaly == "send_gap" for run in together for of in run.findings())
 
 
+@pytest.mark.slow
 def test_runs_together_are_judged_as_each_alone(tmp_path: Path) -> None:
     runs = [
         run
@@ -155,6 +161,7 @@ def test_runs_together_are_judged_as_each_alone(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_missing_or_damaged_part_is_one_sentence(tmp_path: Path) -> None:
     [run] = small(tmp_path)
     part = run.history / run.manifest.touches[3].path
@@ -176,6 +183,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["missing", "cut", "empty", "exchanged"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_file_lacks_there_is_a_sentence_and_no_verdict(
@@ -201,6 +209,7 @@ def test_whatever_file_lacks_there_is_a_sentence_and_no_verdict(
     assert "\n" not in said
 
 
+@pytest.mark.slow
 def test_inputs_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="does not exist; give the folder of a run"):
         find_runs([tmp_path / "nowhere"])

@@ -19,6 +19,7 @@ from staticfire.spark_analysis.runs.raw import RAW_FOLDER
 from tests.support.synthetic import small
 
 
+@pytest.mark.slow
 def test_the_same_columns_and_ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Raw parts are many, and a large queue is split by offset range."""
     monkeypatch.setattr(raw, "PART_ROWS", 5000)
@@ -39,11 +40,13 @@ def test_the_same_columns_and_ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [len(other.op_table(part)) for part in other.manifest.op_parts]
 
 
+@pytest.mark.slow
 def test_a_layout_is_found_again_and_not_made_twice(tmp_path: Path) -> None:
     [run] = laid_out(small(tmp_path, layout="raw"), InProcess())
     assert find_runs([tmp_path]) == [replace(run, label=tmp_path.name)]
 
 
+@pytest.mark.slow
 def test_a_layout_that_broke_off_is_no_history(tmp_path: Path) -> None:
     source = small(tmp_path, layout="raw")
     laid_out(source, InProcess())

@@ -38,6 +38,7 @@ def reasons(verdict: RunVerdict) -> dict[str, str | None]:
     return {of.checker: of.reason for of in verdict.verdicts if of.valid == "unknown"}
 
 
+@pytest.mark.slow
 def test_too_many_are_unknown_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,6 +56,7 @@ def test_too_many_are_unknown_with_the_reason(
     assert {by_name[name].reason for name in violated} == {told}
 
 
+@pytest.mark.slow
 def test_no_file_is_not_observed(tmp_path: Path) -> None:
     [run] = small(tmp_path)
     run.observations.unlink()
@@ -63,6 +65,7 @@ def test_no_file_is_not_observed(tmp_path: Path) -> None:
     assert bytes_in_memory(run.observations) == 0
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_or_goes_during_the_analysis_is_no_verdict(tmp_path: Path) -> None:
     [run] = small(tmp_path)
     observed = observed_file(run.observations)
@@ -75,6 +78,7 @@ def test_a_file_that_changes_or_goes_during_the_analysis_is_no_verdict(tmp_path:
         observed.read()
 
 
+@pytest.mark.slow
 def test_half_an_observation_is_left_out_and_damage_is_one_sentence(tmp_path: Path) -> None:
     [run] = small(tmp_path)
     before = judge_runs([run], InProcess())[0].to_json()
@@ -86,6 +90,7 @@ def test_half_an_observation_is_left_out_and_damage_is_one_sentence(tmp_path: Pa
         judge_runs([run], InProcess())
 
 
+@pytest.mark.slow
 def test_memory_counts_them(tmp_path: Path) -> None:
     [run] = small(tmp_path)
     partitions = partitioned([run], InProcess())
@@ -95,6 +100,7 @@ def test_memory_counts_them(tmp_path: Path) -> None:
     assert with_them - memory_bound_bytes([run], partitions, 1) == 8 * size
 
 
+@pytest.mark.slow
 def test_the_question_holds_no_observations(tmp_path: Path) -> None:
     """It is pickled into every task."""
     [run] = find_runs([small(tmp_path)[0].path])

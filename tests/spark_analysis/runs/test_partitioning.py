@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from staticfire.checkers.model.columns import Chunk, Commits, joined
 from staticfire.spark_analysis.engine.engines import InProcess
 from staticfire.spark_analysis.runs.partitioning import (
@@ -18,6 +20,7 @@ from staticfire.spark_analysis.runs.partitioning import (
 from tests.support.synthetic import small
 
 
+@pytest.mark.slow
 def test_memory_of_a_piece_counts_the_whole_parts_that_are_read(tmp_path: Path) -> None:
     [run] = small(tmp_path)
     run.observations.unlink()

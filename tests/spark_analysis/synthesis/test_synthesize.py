@@ -31,6 +31,7 @@ PROFILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES, ids=str)
 def test_what_was_planted_is_found_and_nothing_else(
     profile: dict[str, Any], tmp_path: Path
@@ -41,6 +42,7 @@ def test_what_was_planted_is_found_and_nothing_else(
     assert verdict.valid is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", [1, 3])
 def test_every_kind_is_planted_when_there_is_room(plant: int, tmp_path: Path) -> None:
     """Each as often as asked, at least; of the hot key there can be one."""
@@ -52,6 +54,7 @@ def test_every_kind_is_planted_when_there_is_room(plant: int, tmp_path: Path) ->
     assert [kind for kind in planted if planted[kind] < plant and kind not in drained] == []
 
 
+@pytest.mark.slow
 def test_a_plant_that_is_not_made_is_missed(tmp_path: Path) -> None:
     """Or the comparison with the truth would prove nothing: told and not there, there and not told, judged wrongly."""
     [run] = small(tmp_path)
@@ -75,6 +78,7 @@ def test_nothing_planted_is_valid(tmp_path: Path) -> None:
     assert verdict.valid is True
 
 
+@pytest.mark.slow
 def test_one_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     files = []
     for name in ("a", "b"):
@@ -106,6 +110,7 @@ def test_the_shape_is_as_asked(tmp_path: Path) -> None:
     assert offsets.min() >= 10**12
 
 
+@pytest.mark.slow
 def test_raw_rows_are_those_of_the_queues_in_the_order_of_time(tmp_path: Path) -> None:
     small(tmp_path, layout="both")
     [queued], [raw] = (small(tmp_path / name, layout=name) for name in ("per-queue", "raw"))
@@ -130,6 +135,7 @@ def test_impossible_shapes_are_refused(wrong: dict[str, Any], sentence: str) -> 
         WorkloadProfile(**wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ops", [1, 2, 50, 300])
 def test_tiny_ones_have_no_room_for_anomalies_and_are_histories_all_the_same(
     ops: int, tmp_path: Path

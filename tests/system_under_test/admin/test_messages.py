@@ -36,6 +36,7 @@ def test_message_body(body: bytes, sys_flag: int, expected: bytes) -> None:
     assert message_body(Message(topic="T", body=body, sys_flag=sys_flag)) == expected
 
 
+@pytest.mark.slow
 def test_a_body_that_explodes_stays_packed() -> None:
     bomb = zlib.compress(bytes(BODY_SIZE_MAX + 1))
     assert message_body(Message(topic="T", body=bomb, sys_flag=COMPRESSED_FLAG)) == bomb

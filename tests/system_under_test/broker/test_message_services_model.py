@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -19,6 +20,8 @@ from tests.system_under_test.broker.delivery.test_transactions import (
     ROLLBACK,
     TransactionBench,
 )
+
+pytestmark = pytest.mark.slow
 
 DELAYS_MS = {1: 1_000, 2: 5_000, 3: 10_000}
 CHECKS_MAX = 3

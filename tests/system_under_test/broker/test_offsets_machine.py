@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -12,6 +13,8 @@ from staticfire.system_under_test.broker.metadata.offsets import (
     offset_table_from_json,
 )
 from staticfire.system_under_test.protocol import json_dialect
+
+pytestmark = pytest.mark.slow
 
 GROUPS, TOPICS, QUEUES = ("g", "h"), ("t", "tt"), range(3)
 groups, topics = st.sampled_from(GROUPS), st.sampled_from(TOPICS)

@@ -233,6 +233,7 @@ def writes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_new_groups_of_a_heartbeat_are_written_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -17,6 +18,8 @@ from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.broker.delivery.test_delayed_delivery import DelayBench
 from tests.system_under_test.broker.delivery.test_send_back import SEND_BACK
+
+pytestmark = pytest.mark.slow
 
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
 LADDER_FIRST_LEVEL = 3

@@ -69,6 +69,7 @@ def test_a_killed_member_is_replaced_at_once() -> None:
     assert max(cluster.delays_s(after_s=5.0)) < 1.0
 
 
+@pytest.mark.slow
 def test_a_killed_master_is_passed_by_and_used_again() -> None:
     cluster = Cluster()
 
@@ -89,6 +90,7 @@ def test_a_killed_master_is_passed_by_and_used_again() -> None:
     assert "a" not in {one.broker for one in cluster.sent if 9.0 < one.at_s < 14.0}
 
 
+@pytest.mark.slow
 def test_while_a_master_plays_dead_its_slave_is_read() -> None:
     cluster = Cluster(slaves=True)
     seen_by_then: list[str] = []
@@ -111,6 +113,7 @@ def test_while_a_master_plays_dead_its_slave_is_read() -> None:
     assert max(cluster.delays_s(after_s=5.0)) < GAP_MAX_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", [("n1",), ("n2",)])
 def test_one_frozen_name_server_is_not_felt(frozen: tuple[str, ...]) -> None:
     cluster = Cluster()
@@ -136,6 +139,7 @@ def test_one_frozen_name_server_is_not_felt(frozen: tuple[str, ...]) -> None:
     assert max(cluster.delays_s(after_s=5.0)) < 1.0
 
 
+@pytest.mark.slow
 def test_running_clients_survive_the_amnesia_of_all_name_servers() -> None:
     cluster = Cluster()
 
@@ -155,7 +159,8 @@ def test_running_clients_survive_the_amnesia_of_all_name_servers() -> None:
     assert max(cluster.delays_s(after_s=5.0)) < 1.0
 
 
-@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["frozen", "cut off"])
 def test_a_host_with_a_name_server_and_a_master_plays_dead_for_ten_minutes(how: str) -> None:
     """Neither running nor new clients see a gap above 3 s, nor when it comes back."""

@@ -81,6 +81,7 @@ class Polling:
         return sorted(one.key for one in self.cluster.sent)
 
 
+@pytest.mark.slow
 def test_members_share_the_queues_and_everything_is_polled_once() -> None:
     polling = Polling()
 
@@ -202,6 +203,7 @@ def test_pulling_stops_while_too_much_waits_to_be_polled() -> None:
     assert polling.all_got() == polling.all_sent()
 
 
+@pytest.mark.slow
 def test_polling_goes_on_while_a_broker_is_killed_and_comes_back() -> None:
     polling = Polling()
 

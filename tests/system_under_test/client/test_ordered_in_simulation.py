@@ -50,6 +50,7 @@ def out_of_order(cluster: Cluster) -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 def test_members_come_and_go_and_no_queue_is_shared() -> None:
     cluster = Cluster()
 
@@ -72,6 +73,7 @@ def test_members_come_and_go_and_no_queue_is_shared() -> None:
     assert {call.member for call in cluster.consumed} == {"c1", "c2", "c3"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_member_is_killed_and_a_broker_restarted(seed: int) -> None:
     cluster = Cluster(seed)

@@ -35,6 +35,7 @@ def message(body: str, **properties: str) -> Message:
     return Message(topic=TOPIC, body=body.encode(), properties=properties)
 
 
+@pytest.mark.slow
 def test_a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_rolled_back() -> None:
     cluster = Cluster()
     executed: list[str] = []
@@ -110,6 +111,7 @@ def test_another_producer_of_the_group_is_asked_when_the_first_one_died() -> Non
     assert sorted(one.key for one in cluster.consumed) == ["hello", "orphan"]
 
 
+@pytest.mark.slow
 def test_asynchronous_sends_go_on_while_a_broker_is_killed() -> None:
     cluster = Cluster()
     outcomes: list[SendResult | SendFailed] = []

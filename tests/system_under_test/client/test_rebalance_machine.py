@@ -6,6 +6,7 @@ network that loses answers, and every member hears of changes when Hypothesis wa
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -14,6 +15,8 @@ from staticfire.system_under_test.broker.clients.queue_locks import QueueLocks
 from staticfire.system_under_test.client.consumer.rebalance.allocation import Allocate, strategy
 from staticfire.system_under_test.client.consumer.rebalance.lock_table import LockTable
 from staticfire.system_under_test.protocol.bodies import MessageQueue
+
+pytestmark = pytest.mark.slow
 
 GROUP = "g"
 NAMES = ("c1", "c2", "c3")

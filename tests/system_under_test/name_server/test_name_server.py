@@ -573,6 +573,7 @@ def test_a_missing_field_is_named(node: Node, code: int) -> None:
         node.ask(code)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     st.sampled_from(CODES),

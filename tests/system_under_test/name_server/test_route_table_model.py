@@ -238,6 +238,7 @@ class FaithfulRouteTableMachine(RouteTableMachine):
     faithful = True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", [RouteTableMachine, FaithfulRouteTableMachine])
 def test_the_table_agrees_with_the_model(machine: type[RouteTableMachine]) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=80, stateful_step_count=40))

@@ -123,6 +123,7 @@ async def broker_without_power(registry: Registry) -> None:
     assert 85.0 <= gone_s <= 132.0  # 120 s after its last registration, and a scan every 10 s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
     "scenario",

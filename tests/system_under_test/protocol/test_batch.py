@@ -36,6 +36,7 @@ def test_the_bytes_are_those_of_rocketmq() -> None:
     assert list(decode_batch(GOLDEN)) == ENTRIES
 
 
+@pytest.mark.slow
 @given(st.lists(entries, max_size=4))
 def test_what_is_encoded_is_decoded(batch: list[BatchEntry]) -> None:
     decoded = list(decode_batch(encode_batch(batch)))

@@ -111,6 +111,7 @@ def test_every_command_survives_the_wire(
     assert parts(decode_command(frame[4:])) == parts(command)
 
 
+@pytest.mark.slow
 @given(ext_fields=st.dictionaries(WORD, TEXT, max_size=6))
 def test_json_keeps_empty_values_and_binary_drops_them(ext_fields: dict[str, str]) -> None:
     command = RemotingCommand.request(10, ext_fields)

@@ -19,6 +19,7 @@ def on_wire(frame: bytes) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
+@pytest.mark.slow
 @given(frames=FRAMES, cuts=st.lists(st.integers(0, 600), max_size=20))
 def test_frames_survive_any_cutting(frames: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(map(on_wire, frames))

@@ -66,6 +66,7 @@ def text_for(hint: str) -> st.SearchStrategy[str]:
     return st.sampled_from(("true", "false")) if hint.startswith("bool") else st.text(max_size=20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", CLASSES, ids=lambda header: header.__name__)
 @settings(max_examples=20)  # times 23 classes
 @given(data=st.data())
@@ -183,6 +184,7 @@ NAMES_OF_LETTERS = dict(zip("abcdefghijklmn", SEND_V1, strict=True))
 ODD_TEXTS = st.sampled_from(("", "0", "-1", "007", " 5 ", "x", "True", "1", str(2**31), str(2**63)))
 
 
+@pytest.mark.slow
 @given(changes=st.dictionaries(st.sampled_from("abcdefghijklmn"), st.none() | ODD_TEXTS))
 def test_both_forms_of_a_send_are_read_alike(changes: dict[str, str | None]) -> None:
     """The short one is read without the loop over the fields."""

@@ -33,6 +33,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_standard_json_is_read_from_bytes_and_from_text(value: Any) -> None:
     data = dumps(value)
@@ -41,6 +42,7 @@ def test_standard_json_is_read_from_bytes_and_from_text(value: Any) -> None:
     assert loads(b" \r\n\t" + data + b"\n") == value
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_the_dialect_reader_reads_standard_json_too(value: Any) -> None:
     """An unquoted key in front forces the slow reader."""
@@ -139,6 +141,7 @@ def test_text_that_is_not_utf8_is_refused() -> None:
         loads(b'{0:"\xff"}')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", ['"' + "x" * 10_000 + '"', "[" + "1," * 1_000 + "1]"])
 def test_references_cannot_blow_a_body_up(shared: str) -> None:
     body = '{"a":' + shared + ',"b":[' + ",".join(['{"$ref":"$.a"}'] * 2_000) + "]}"
@@ -204,11 +207,13 @@ def test_a_request_that_is_too_long_is_not_looked_at() -> None:
         loads_request(b'"' + b"x" * REQUEST_SIZE_MAX + b'"')
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_a_request_within_the_limits_is_read_as_any_text(value: Any) -> None:
     assert loads_request(dumps(value)) == value
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_elements_are_at_least_those_of_the_document(value: Any) -> None:
     def count(part: Any) -> int:

@@ -39,6 +39,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text().filter(lambda key: key != "$ref"), VALUES))
 def test_both_are_read_back(document: dict[str, object]) -> None:
     try:

@@ -116,6 +116,7 @@ def test_crc_vectors(body: bytes, crc: int) -> None:
     assert decode_record(record).body_crc == crc
 
 
+@pytest.mark.slow
 @given(MESSAGES)
 def test_every_message_survives_its_record(message: Message) -> None:
     record = encode_record(message)
@@ -125,6 +126,7 @@ def test_every_message_survives_its_record(message: Message) -> None:
     assert encode_record(again) == record
 
 
+@pytest.mark.slow
 @given(MESSAGES, st.binary(max_size=20), st.binary(max_size=20))
 def test_a_record_is_found_anywhere_in_a_buffer(
     message: Message, before: bytes, after: bytes
@@ -135,6 +137,7 @@ def test_a_record_is_found_anywhere_in_a_buffer(
     assert scan_header(buffer, len(before)).size == len(record)
 
 
+@pytest.mark.slow
 @given(MESSAGES, INT64, INT64, INT64)
 def test_patching_equals_encoding_with_the_final_values(
     message: Message, queue_offset: int, physical_offset: int, store_timestamp_ms: int

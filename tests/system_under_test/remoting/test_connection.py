@@ -440,6 +440,7 @@ def test_hostile_bytes_end_the_connection_with_one_line(data: bytes) -> None:
     assert wire.log.names("warning", "error") == ["peer broke the protocol"]
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(st.binary(max_size=200), max_size=10))
 def test_random_bytes_never_escape(chunks: list[bytes]) -> None:

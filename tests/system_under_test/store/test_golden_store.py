@@ -150,6 +150,7 @@ def test_metadata_of_the_broker(unpacked: Path) -> None:
 # By key and by id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["clean", "killed"])
 @pytest.mark.parametrize("lost", ["", "index", QUEUE_FOLDER])
 def test_every_message_of_the_ledger_is_found_by_key_and_by_id(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def test_short_unique_keys_after_longer_ones() -> None:
         assert hasher.hashes("T", key, None) == (index_hash("T", key),)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=12), st.lists(st.text(max_size=12).filter(lambda key: " " not in key)))
 def test_remembered_heads_change_no_hash(topic: str, keys: list[str]) -> None:
     hasher = KeyHasher()

@@ -267,6 +267,7 @@ def live_as_slave(
             acked.end = slave.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_a_slave_survives_crashes_as_a_prefix_of_its_master(seed: int) -> None:
     random = Random(f"slave {seed}")

@@ -6,6 +6,7 @@ restarts after a power cut, or with a new disk, hears all slaves before it takes
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -25,6 +26,8 @@ from staticfire.system_under_test.store.replication.replica_receiver import (
 )
 from staticfire.system_under_test.store.replication.replication import ReplicaSender
 from tests.system_under_test.store.memory_log import MemoryLog
+
+pytestmark = pytest.mark.slow
 
 slave_numbers = st.integers(0, 2)  # taken modulo the number of slaves
 

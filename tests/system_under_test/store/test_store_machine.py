@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,6 +15,8 @@ from staticfire.system_under_test.store.assembly.message_store import PutResult
 from staticfire.system_under_test.store.index.key_search import KeyQuery
 from staticfire.system_under_test.store.transient_pool import PoolConfig
 from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message
+
+pytestmark = pytest.mark.slow
 
 QUEUES = (0, 1)
 KEYS = ("a", "b", "Aa", "BB")  # the last two have one hash

@@ -32,6 +32,7 @@ from tests.support.history_language import fault
 from tests.support.planted_histories import PLANTS, planted_history
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_a_history_in_files_gets_the_verdict_of_one_in_memory(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
@@ -45,6 +46,7 @@ def test_a_history_in_files_gets_the_verdict_of_one_in_memory(seed: int, tmp_pat
         assert verdict.to_json() == whole.to_json(), (plants, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_what_checkers_read_of_queues_is_enough(seed: int, tmp_path: Path) -> None:
     """Those that are no kernels get few rows of each queue, and say what they say of all."""
@@ -80,6 +82,7 @@ def test_what_checkers_read_of_queues_is_enough(seed: int, tmp_path: Path) -> No
     assert counts["durable_before_ack"]["acks"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_long_queues_are_judged_in_pieces(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
@@ -102,6 +105,7 @@ def test_long_queues_are_judged_in_pieces(seed: int, tmp_path: Path) -> None:
     assert len(told) > len(history.queues())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["rows", "rows_again", "check", "applies"])
 def test_whatever_a_checker_raises_is_its_own_answer(asked: str, tmp_path: Path) -> None:
     history = record(planted_history(1, ["lost"]), tmp_path / "h")
@@ -124,7 +128,8 @@ def test_whatever_a_checker_raises_is_its_own_answer(asked: str, tmp_path: Path)
             assert told == before
 
 
-@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.slow
 def test_so_it_does_in_several_processes(tmp_path: Path) -> None:
     history = record(planted_history(1, ["lost", "copied"]), tmp_path / "h")
     facts = ALL_FACTS[0]
@@ -168,6 +173,7 @@ def test_a_part_that_is_missing_is_an_error_and_no_verdict(tmp_path: Path) -> No
         check_files(history, [], ALL_FACTS[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_gaps_need_few_rows_of_a_history(seed: int, tmp_path: Path) -> None:
     """Next acknowledgements and first deliveries lie in any queue; much begins at the same time."""

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def in_pieces(
     return numbers, told(verdict)
 
 
+@pytest.mark.slow
 @STEADY
 @given(seed=SEEDS, known=st.sampled_from(KNOWN), steps=st.integers(5, 80))
 def test_any_borders_give_the_verdict_of_the_whole(seed: int, known: RunFacts, steps: int) -> None:

@@ -80,6 +80,7 @@ def said_of(folder: Path, *, verify: bool = True) -> str:
     return ""
 
 
+@pytest.mark.slow
 @STEADY
 @given(st.data())
 def test_any_damage_is_noticed(good: Path, data: st.DataObject) -> None:
@@ -106,6 +107,7 @@ def test_any_damage_is_noticed(good: Path, data: st.DataObject) -> None:
         assert "\n" not in str(told.value)
 
 
+@pytest.mark.slow
 @STEADY
 @given(st.data())
 def test_damage_that_the_checksum_hides_is_a_sentence_or_a_history(
@@ -132,6 +134,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @STEADY
 @given(st.data())
 def test_a_manifest_of_other_values_is_a_sentence_or_a_history(
@@ -192,6 +195,7 @@ def put(name: str, value: int, row: int = 0) -> Callable[[dict[str, Any]], objec
     return change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -102,6 +102,7 @@ def assert_same(one: Columns, other: Columns) -> None:
             assert np.array_equal(ours, theirs), field.name
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories(), st.sampled_from([1, 2, 5, 1000]), st.sampled_from([1, 3, 1000]))
 def test_columns_read_back_are_those_of_the_ops(ops: list[Op], chunk: int, part_rows: int) -> None:
@@ -135,6 +136,7 @@ def test_where_members_commit_is_read_back(tmp_path: Path) -> None:
     assert list(read_ops(read)) == ops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_rows", [1, 10, 1000])
 def test_each_queue_is_read_alone(tmp_path: Path, held_rows: int) -> None:
     ops = history(
@@ -151,6 +153,7 @@ def test_each_queue_is_read_alone(tmp_path: Path, held_rows: int) -> None:
     assert sum(map(read.rows, read.queues())) == read.manifest.rows == 32
 
 
+@pytest.mark.slow
 @settings(STEADY, max_examples=30)
 @given(histories(), st.data())
 def test_a_writer_that_dies_leaves_what_it_had_at_its_last_flush(
@@ -177,6 +180,7 @@ def test_a_writer_that_dies_leaves_what_it_had_at_its_last_flush(
         assert list(read_ops(ColumnarHistory(Path(folder)))) == ops
 
 
+@pytest.mark.slow
 def test_small_parts_that_flushes_leave_are_merged_in_the_end(tmp_path: Path) -> None:
     ops = history(*(f"0 ok send k{n}@{n % 2}:{n}" for n in range(40)))
     with ColumnarRecorder(tmp_path / "run_id=7" / "h", "run", part_rows=8) as recorder:

@@ -78,6 +78,7 @@ def tags(names: Names, touches: MessageEvents) -> list[str | None]:
     return [None if tag == UNKNOWN else names.tags[tag] for tag in touches.tag.tolist()]
 
 
+@pytest.mark.slow
 @STEADY
 @given(histories(), st.sampled_from([1, 1000]))
 def test_columns_and_lines_say_the_same(ops: list[Op], part_rows: int) -> None:

@@ -62,6 +62,7 @@ def test_text_that_is_no_edn(text: str) -> None:
         parse_edn(text)
 
 
+@pytest.mark.slow
 def test_depth_is_no_danger() -> None:
     assert parse_all("[" * 100_000 + "]" * 100_000)
     with pytest.raises(UnfinishedEdn):
@@ -85,6 +86,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_what_is_written_is_read(value: Any) -> None:
     if not any(len(str(number)) > 40 for number in _integers(value)):

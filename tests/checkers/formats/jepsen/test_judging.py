@@ -23,6 +23,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_case(name: str) -> None:
     case = CASES[name]
@@ -148,6 +149,7 @@ def test_flush_and_replication_say_what_a_nemesis_may_cost(
     assert violations(verdict).get("lost", 0) == lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -113,6 +113,7 @@ def test_an_old_java(tmp_path: Path) -> None:
     machine.inventory.close()
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("ip", "nft", "tc", "mkfs.ext4", "mkfs.xfs", "losetup", "libfaketime")
 def test_this_machine(machine: LinuxMachine, tmp_path: Path) -> None:

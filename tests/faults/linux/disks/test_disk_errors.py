@@ -68,6 +68,7 @@ def test_a_real_disk_fails_with_eio(machine: LinuxMachine, tmp_path: Path) -> No
     asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "mkfs.xfs", "losetup", "fstrim")
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])
@@ -88,6 +89,7 @@ def test_a_real_disk_has_no_place(
     asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "mkfs.xfs", "losetup")
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])

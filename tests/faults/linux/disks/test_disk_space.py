@@ -55,6 +55,7 @@ def test_another_error_is_told(tmp_path: Path) -> None:
     machine.inventory.close()
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "mkfs.xfs", "losetup")
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])

@@ -89,6 +89,7 @@ def test_nothing_to_slow(tmp_path: Path, pids: list[int], factor: float) -> None
     machine.inventory.close()
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "losetup")
 def test_a_real_disk_is_slow_and_quick_again(machine: LinuxMachine, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def test_exactly_what_was_synced_survives(
     asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
+@pytest.mark.slow
 def test_a_cut_that_takes_nothing_says_so(
     machine: LinuxMachine, tmp_path: Path, file_system: FileSystem
 ) -> None:

@@ -106,6 +106,7 @@ def test_nothing_is_healed_where_nothing_was_dropped(tmp_path: Path) -> None:
     machine.inventory.close()
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("nft", "ip")
 def test_drops_between_real_namespaces(machine: LinuxMachine) -> None:

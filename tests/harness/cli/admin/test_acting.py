@@ -162,6 +162,7 @@ SUB_GROUP = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("make", "change", "said"),

@@ -99,6 +99,7 @@ def says_one_sentence(said: Said, status: int) -> None:
 # Bad input
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     "bad",

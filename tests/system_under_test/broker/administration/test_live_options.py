@@ -140,6 +140,7 @@ WAITING = names_where(lambda name, known: name not in IGNORED and known.field in
 LIVE = names_where(lambda name, _: name not in (*REFUSED, *IGNORED, *WAITING))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIVE)
 def test_a_live_option_takes_effect_everywhere(name: str) -> None:
     known = BROKER_PROPERTIES[name]
@@ -149,6 +150,7 @@ def test_a_live_option_takes_effect_everywhere(name: str) -> None:
     assert known.parse(told[name]) == known.parse(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WAITING)
 def test_an_option_for_the_next_start_changes_nothing_before(name: str) -> None:
     known = BROKER_PROPERTIES[name]

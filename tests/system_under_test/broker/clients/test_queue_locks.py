@@ -14,6 +14,8 @@ from staticfire.system_under_test.broker.clients.queue_locks import (
 )
 from tests.system_under_test.broker.admin_language import queue
 
+pytestmark = pytest.mark.slow
+
 GROUPS, CLIENTS, QUEUES = ("g", "h"), ("c1", "c2", "c3"), range(3)
 subsets = st.lists(st.sampled_from(list(QUEUES)), unique=True)
 

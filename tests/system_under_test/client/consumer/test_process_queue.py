@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from staticfire.system_under_test.client.consumer.process_queue import ProcessQueue
 from staticfire.system_under_test.protocol.message import Message
+
+pytestmark = pytest.mark.slow
 
 
 def messages(*offsets: int) -> list[Message]:

@@ -590,6 +590,7 @@ def test_a_broker_and_name_servers_that_play_dead_share_the_time_of_one_send(
     scenario(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failing", "alone_s"),
     [(stay_silent, 600.0), (reset, 600.0), (NOT_AVAILABLE, 600.0), (ILLEGAL, 600.0), (STORED, 0.0)],

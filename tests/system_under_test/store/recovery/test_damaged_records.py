@@ -57,6 +57,7 @@ def met(store: StoreOnDisk) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [None, Everything()])
 def test_a_pull_ends_before_a_damaged_record(
     store: StoreOnDisk, wanted: RecordFilter | None

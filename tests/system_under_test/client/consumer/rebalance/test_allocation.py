@@ -127,6 +127,7 @@ def test_one_client_on_two_connections_counts_once() -> None:
     assert allocate_averagely(queues(4), ["a", "a", "b"], "b") == queues(4)[2:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "is_even"), [("AVG", True), ("AVG_BY_CIRCLE", True), ("CONSISTENT_HASH", False)]
 )
