@@ -1,7 +1,8 @@
 """Gaps: how long a client under load had to do without, measured against the bound of the campaign (`gap_max_s`).
 
-Think times are no gaps: only waiting counts, and only during the load, which ends with the last send that a producer
-began. While the plan itself has a client down (client_crash, from fired to healed) nothing counts against it.
+Think times are no gaps: only waiting counts, and only during the load, which begins with the start of the first
+producer or consumer and ends with the last send that a producer began. While the plan itself has a client down
+(client_crash, from fired to healed) nothing counts against it.
 
 **send_gap**: a producer node had begun a send, and no send of it was acknowledged with SEND_OK for too long. Counted
 from the beginning of the first send after the last acknowledgement (after its start: the first send at all), whatever

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from staticfire.checkers.derived.client_lifetimes import lives, load_end_ns, sends_by
+from staticfire.checkers.derived.client_lifetimes import lives, load_end_ns, load_start_ns, sends_by
 from staticfire.checkers.derived.first_deliveries import first_consumed_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.engine.screening import is_among
@@ -154,7 +154,7 @@ def longest_waits(
 ) -> Iterator[tuple[int, int]]:
     """Of each queue that `group` reads: the row of the acknowledged send that waited longest for it, and how long (ns).
 
-    A message that no consumer got waits until the load ends.
+    A message that no consumer got waits until the load ends; one that was there before, from its start.
     """
     sends = columns.sends
     topics = context.facts.groups[group]
@@ -162,7 +162,7 @@ def longest_waits(
     acked = (sends.outcome == Outcome.OK) & (sends.time_ns < load_end_ns)
     rows = np.flatnonzero(acked & of_group[sends.topic])
     delivered_ns = np.minimum(first_consumed_ns(columns, group), load_end_ns)
-    waited_ns = delivered_ns[rows] - sends.time_ns[rows]
+    waited_ns = delivered_ns[rows] - np.maximum(sends.time_ns[rows], load_start_ns(context))
     for queue in np.unique(sends.queue[rows]):
         of_queue = np.flatnonzero(sends.queue[rows] == queue)
         worst = of_queue[np.argmax(waited_ns[of_queue])]

@@ -20,6 +20,14 @@ def load_end_ns(sends: MessageEvents, context: Context) -> int:
     return int(begun.max()) if len(begun) else 0
 
 
+def load_start_ns(context: Context) -> int:
+    """When the first client under load started; 0 if none is known to have."""
+    nodes = (*context.facts.producers, *context.facts.consumers)
+    return min(
+        (opened.time_ns for opened in context.timeline.opens if opened.node in nodes), default=0
+    )
+
+
 def sends_by(sends: MessageEvents, context: Context, nodes: tuple[str, ...]) -> Ints:
     """Rows of the sends of these nodes, in the order in which they began."""
     node_of = context.timeline.nodes

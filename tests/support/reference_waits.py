@@ -28,7 +28,9 @@ def waits(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[FaultFac
             for start_ns, end_ns in _lives(ops, node, faults, load_end_ns):
                 got = [at for at in _gains_ns(ops, node) if start_ns <= at <= end_ns]
                 found.append(("start_gap", node, min(got, default=end_ns) - start_ns))
-    return found + _deliveries(ops, facts["groups"], load_end_ns)
+    clients = {*facts["producers"], *facts["consumers"]}
+    opened_ns = [op.time_ns for op in ops if op.f == "open" and op.node in clients]
+    return found + _deliveries(ops, facts["groups"], min(opened_ns, default=0), load_end_ns)
 
 
 def stuck(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
@@ -132,7 +134,9 @@ def _gains_ns(ops: Sequence[Op], node: str) -> list[int]:
     return found
 
 
-def _deliveries(ops: Sequence[Op], groups: Groups, load_end_ns: int) -> list[Wait]:
+def _deliveries(
+    ops: Sequence[Op], groups: Groups, load_start_ns: int, load_end_ns: int
+) -> list[Wait]:
     """The longest wait in each queue."""
     found: list[Wait] = []
     for group, topics in groups.items():
@@ -146,7 +150,7 @@ def _deliveries(ops: Sequence[Op], groups: Groups, load_end_ns: int) -> list[Wai
                 for given in deliveries_of(ops)
                 if (given.group, given.key) == (group, send.key) and given.consumed
             ]
-            wait_ns = min([*given, load_end_ns]) - acked_ns
+            wait_ns = min([*given, load_end_ns]) - max(acked_ns, load_start_ns)
             longest[send.queue] = max(longest.get(send.queue, wait_ns), wait_ns)
         found += [("delivery_gap", (group, queue), wait) for queue, wait in longest.items()]
     return found

@@ -122,6 +122,19 @@ def test_an_acknowledged_message_must_not_wait_long_for_anybody_of_the_group() -
     assert check_gaps(*twice, *LOAD_ENDS).valid is True
 
 
+def test_a_message_that_was_there_before_the_load_waits_from_its_start() -> None:
+    def gap_ms(delivered_s: float) -> int:
+        early = ("9 invoke send a node=probe t=0", "9 ok send a node=probe t=1")
+        opens = ("0 ok open node=p1 t=20", "7 ok open node=c1 t=21", "7 ok assign 0 t=21")
+        ops = history(*early, *opens, *consumed("a", delivered_s), *LOAD_ENDS)
+        run = check_run(ops, [], facts(producers=("p1", "p2"), consumers=("c1",), gap_max_s=3.0))
+        [verdict] = [one for one in run.verdicts if one.checker == "availability_gaps"]
+        assert verdict.valid is (delivered_s <= 23)
+        return verdict.counts["longest_delivery_gap_ms"]
+
+    assert (gap_ms(22.5), gap_ms(23.5)) == (2500, 3500)
+
+
 def test_a_failing_listener_is_no_delivery() -> None:
     failed = (*sent("a", 10, 10.5), "7 invoke consume a t=11", "7 info consume a t=11")
     assert found(check_gaps(*failed, *consumed("a", 16), *LOAD_ENDS)) == ["delivery_gap"]
