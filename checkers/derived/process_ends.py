@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.fault_effects import AT_ONCE, FORGETS, STOPS
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 
 # How long a process may go on after the fault that ends it was fired: a signal on its way, or a graceful end.
-ENDED_WITHIN_NS = {
-    "client_crash": 2 * NS_PER_S,
-    "group_and_broker_crash": 2 * NS_PER_S,
-    "member_leaves": 10 * NS_PER_S,
-}
+KILLED_WITHIN_NS = 2 * NS_PER_S
+STOPPED_WITHIN_NS = 10 * NS_PER_S
 EXIT_NOTICED_NS = 2 * NS_PER_S
 
 
@@ -33,9 +32,13 @@ def _ends(context: Context, process: int, node: str, started_ns: int) -> Iterato
         if ended.node == node and ended.time_ns > started_ns:
             yield ended.time_ns + EXIT_NOTICED_NS
     for fault in context.facts.faults:
-        within_ns = ENDED_WITHIN_NS.get(fault.kind)
         struck_ns = fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
-        if within_ns is None or struck_ns is None or fault.bitten_ns is None:
+        if struck_ns is None or fault.bitten_ns is None or not _ends_at_once(fault):
             continue
         if node in fault.targets and struck_ns > started_ns:
-            yield struck_ns + within_ns
+            killed = FORGETS in fault.effects
+            yield struck_ns + (KILLED_WITHIN_NS if killed else STOPPED_WITHIN_NS)
+
+
+def _ends_at_once(fault: FaultFacts) -> bool:
+    return STOPS in fault.effects and fault.strikes_when == AT_ONCE

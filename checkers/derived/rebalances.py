@@ -147,7 +147,7 @@ def _restarts_of_name_servers(context: Context) -> Iterator[int]:
     servers = frozenset(context.facts.name_servers)
     for fault in context.facts.faults:
         # Those that strike in turn restart brokers alone.
-        restarts = STOPS in fault.effects and fault.kind not in IN_TURN
+        restarts = STOPS in fault.effects and fault.strikes_when != IN_TURN
         if restarts and fault.bitten_ns is not None and not servers.isdisjoint(fault.targets):
             yield healed_ns(fault)
     for ended in context.facts.exits:

@@ -147,7 +147,7 @@ class Excuses:
             has_ended = any(STOPS in fault.effects for fault in faults[1:])
             if far and not (has_ended and _cuts_off(faults[0], replicas[0], far)):
                 continue
-            in_turn = [fault.fault_id for fault in faults if fault.kind in IN_TURN]
+            in_turn = [fault.fault_id for fault in faults if fault.strikes_when == IN_TURN]
             if len(set(in_turn)) < len(in_turn):
                 continue
             start_ns, end_ns = max(map(began_ns, faults)), min(map(healed_ns, faults))

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
 from dataclasses import fields as fields_of
 from types import UnionType
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from staticfire.checkers.guarantees.fault_effects import default_effects
+from staticfire.checkers.guarantees.fault_effects import (
+    Destroys,
+    Strikes,
+    default_damage,
+    default_effects,
+    default_strikes,
+)
 
 Flush = Literal["sync", "async"]
 # How a node keeps messages. A transient store pool has only masters with asynchronous flush.
@@ -45,7 +51,7 @@ class FaultFacts:
     """One planned fault and what became of it; a time of None means that it never came to that."""
 
     fault_id: str
-    kind: str  # "kill", "power_cut", "partition": see promises.DAMAGE_OF_FAULT
+    kind: str  # "kill", "power_cut", "partition"
     targets: tuple[str, ...]  # nodes
     fired_ns: int | None = None
     bitten_ns: int | None = None  # when it was proven to have had an effect
@@ -53,6 +59,8 @@ class FaultFacts:
     permanent: bool = False  # is never healed, on purpose: a disk destroyed for good
     error: str | None = None  # why it could not be fired or healed as planned
     affects: tuple[str, ...] | None = None  # effects (fault_effects); None: those of the kind
+    destroys: Destroys | None = None  # name of a promises.Damage; None: that of the kind
+    strikes: Strikes | None = None  # when (fault_effects); None: that of the kind
     links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
     records: tuple[RottenRecord, ...] = ()  # what it has changed on the disks of its targets
     struck: tuple[Struck, ...] = ()  # targets one after the other; none: all of them, all the time
@@ -61,6 +69,16 @@ class FaultFacts:
     def effects(self) -> tuple[str, ...]:
         """What it does to its targets, or to its links if it has any."""
         return default_effects(self.kind) if self.affects is None else self.affects
+
+    @property
+    def damage(self) -> Destroys:
+        """What it destroys on its targets: the name of a promises.Damage, in small letters."""
+        return default_damage(self.kind) if self.destroys is None else self.destroys
+
+    @property
+    def strikes_when(self) -> Strikes:
+        """When it strikes its targets: at_once, later, in_turn, again or unclear."""
+        return default_strikes(self.kind) if self.strikes is None else self.strikes
 
     def is_healed_by(self, at_ns: int) -> bool:
         """Whether the fault was over before this moment."""
@@ -269,7 +287,7 @@ def _check_types(value: Any, wanted: Any, name: str) -> None:
         for key, item in value.items():
             _check_types(key, arguments[0], name)
             _check_types(item, arguments[1], name)
-    elif origin is UnionType:
+    elif origin in (Union, UnionType):  # Union: of a Literal and None
         if value is not None:
             _check_types(value, arguments[0], name)
     elif not (value in arguments if origin is Literal else _is_plain(value, wanted)):

@@ -1,14 +1,15 @@
-"""What each kind of fault does to its targets: the effects that excuses ask for.
+"""What each kind of fault does to its targets, destroys, and when it strikes, where the facts of a run do not say.
 
-A fault declares its effects (`Fault.affects`, in `faults/`), and the harness writes them into the facts of a run. The
-table here is for facts that do not say: runs recorded earlier, and histories from elsewhere. A test holds the two
-together.
+A fault declares all three (`affects`, `destroys`, `strikes` of its class in `faults/`), and the harness writes them
+into the facts of a run. The tables here are for facts that lack them: runs recorded earlier, and histories from
+elsewhere. A test compares them with the declarations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final, Literal
 
 STOPS = "stops"  # the process ends, cleanly or not, and starts again later
 FORGETS = "forgets"  # what the process held in memory alone is gone: locks, members, offsets not yet written
@@ -48,8 +49,14 @@ ALL_EFFECTS = frozenset(
     }
 )
 
-# Kinds that strike their targets one after the other, each when the one before answers again.
-IN_TURN = frozenset({"rolling_restart", "name_server_freeze_in_rolling_restart"})
+Destroys = Literal["none", "process", "write_error", "power", "disk", "record"]  # promises.Damage
+Strikes = Literal["at_once", "later", "in_turn", "again", "unclear"]
+# When a fault strikes its targets.
+AT_ONCE: Final = "at_once"  # all of them when it is fired
+LATER: Final = "later"  # some time between its firing and its heal
+IN_TURN: Final = "in_turn"  # one after the other, each when the one before answers again
+AGAIN: Final = "again"  # all of them when it is fired, and again when it is healed
+UNCLEAR: Final = "unclear"  # a kind that is not known
 
 _NETWORK = (NETWORK,)
 _CUTS = (CUTS,)
@@ -107,6 +114,46 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _ANY = tuple(sorted(ALL_EFFECTS))
 
 
+# What a kind destroys, by the name of a `promises.Damage`; of the others nothing.
+DESTROYED_BY_KIND: Mapping[str, Destroys] = MappingProxyType(
+    {
+        "kill": "process",
+        "name_server_amnesia": "process",
+        "client_crash": "process",
+        "group_and_broker_crash": "process",
+        "failing_disk": "write_error",
+        "power_cut": "power",
+        "power_cut_in_operation": "power",
+        "cluster_power_cut": "power",
+        "wiped_slave": "disk",
+        "disk_lost": "disk",
+        "bit_rot": "record",
+    }
+)
+
+# When a kind strikes; the others strike at once.
+STRIKES_BY_KIND: Mapping[str, Strikes] = MappingProxyType(
+    {
+        "failing_disk": LATER,
+        "power_cut_in_operation": LATER,
+        "rolling_restart": IN_TURN,
+        "name_server_freeze_in_rolling_restart": IN_TURN,
+        "filter_change": IN_TURN,
+        "split_name_servers": AGAIN,
+    }
+)
+
+
 def default_effects(kind: str) -> tuple[str, ...]:
     """The effects of a kind of fault whose facts do not name them; an unknown kind may have any."""
     return AFFECTED_BY_KIND.get(kind, _ANY)
+
+
+def default_damage(kind: str) -> Destroys:
+    """What a kind of fault destroys whose facts do not say; an unknown kind destroys nothing."""
+    return DESTROYED_BY_KIND.get(kind, "none")
+
+
+def default_strikes(kind: str) -> Strikes:
+    """When a kind of fault strikes whose facts do not say."""
+    return STRIKES_BY_KIND.get(kind, AT_ONCE if kind in AFFECTED_BY_KIND else UNCLEAR)

@@ -21,10 +21,11 @@ from staticfire.checkers.guarantees.facts import (
     RunFacts,
 )
 from staticfire.checkers.guarantees.judgement import Judgement
-from staticfire.checkers.guarantees.promises import NS_PER_S, ROTS, LossPromises, judge
+from staticfire.checkers.guarantees.promises import NS_PER_S, LossPromises, judge
 
 MASTER, SLAVE, BROKER = "master", "slave", "broker"
 ANYTHING = "whatever happens"
+ROT = "bit_rot"  # the kind of fault that changes single records
 _SENT_NS, _FIRED_NS, _HEALED_NS = (at_s * NS_PER_S for at_s in (1, 2, 3))
 
 # What may be done to the nodes of one broker name: words -> (kind of fault, nodes). Partitions, pauses, full and slow
@@ -38,8 +39,8 @@ DAMAGES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
         "power loss of all replicas": ("cluster_power_cut", (MASTER, SLAVE)),
         "disk of the master lost": ("disk_lost", (MASTER,)),
         "disk of the slave lost": ("wiped_slave", (SLAVE,)),
-        "its record changed on the master": (ROTS, (MASTER,)),
-        "its record changed on all replicas": (ROTS, (MASTER, SLAVE)),
+        "its record changed on the master": (ROT, (MASTER,)),
+        "its record changed on all replicas": (ROT, (MASTER, SLAVE)),
     }
 )
 # A changed record costs its own message and no other: it does not bear on anomalies of several messages.
@@ -88,7 +89,7 @@ def promises_of(profile: Profile, anomaly: str) -> Iterator[Promise]:
     rule = RULES[anomaly]
     if rule.by_damage:
         for damage, (kind, nodes) in DAMAGES.items():
-            if kind == ROTS and anomaly not in OF_ONE_MESSAGE:
+            if kind == ROT and anomaly not in OF_ONE_MESSAGE:
                 continue
             if set(nodes) <= set(_nodes(profile)):
                 yield _after(profile, anomaly, damage, kind, nodes)

@@ -25,7 +25,7 @@ from staticfire.checkers.guarantees.facts import (
     Replication,
     RunFacts,
 )
-from staticfire.checkers.guarantees.fault_effects import CUTS, STALLS, STOPS
+from staticfire.checkers.guarantees.fault_effects import CUTS, LATER, STALLS, STOPS
 from staticfire.checkers.guarantees.judgement import Judgement as Judgement
 from staticfire.checkers.model.intervals import Span
 
@@ -67,26 +67,8 @@ class Loss(Enum):
     )
 
 
-DAMAGE_OF_FAULT: Mapping[str, Damage] = MappingProxyType(
-    {
-        "kill": Damage.PROCESS,
-        "failing_disk": Damage.WRITE_ERROR,
-        "power_cut": Damage.POWER,
-        "power_cut_in_operation": Damage.POWER,
-        "cluster_power_cut": Damage.POWER,
-        "wiped_slave": Damage.DISK,
-        "disk_lost": Damage.DISK,
-    }
-)
-
 # While it lasts, a node neither fetches nor gives what another one lacks.
 _ABSENT = frozenset({STOPS, STALLS})
-
-# Of the messages whose records it has changed (FaultFacts.records), and of no others.
-ROTS = "bit_rot"
-
-# These strike some time between their firing and their heal; the others strike when they are fired.
-STRIKES_LATER = frozenset({"failing_disk", "power_cut_in_operation"})
 
 KEPT: Mapping[tuple[Keeping, Damage], Kept] = MappingProxyType(
     {
@@ -392,9 +374,13 @@ def _hits_on(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> tuple[Damage
         for fault in faults
         for node in nodes
         if node in fault.targets and fault.bitten_ns is not None
-        if DAMAGE_OF_FAULT.get(fault.kind, Damage.NONE) > Damage.NONE
+        if _damage(fault) not in (Damage.NONE, Damage.RECORD)
     ]
     return tuple(sorted(hits, key=_by_start))
+
+
+def _damage(fault: FaultFacts) -> Damage:
+    return Damage[fault.damage.upper()]
 
 
 def _by_start(hit: DamageEvent) -> tuple[int, str]:
@@ -407,7 +393,7 @@ def _rotten_records(
     """The hits on single messages, by their key. A record may never be read again, and so never be mended."""
     found: dict[str, tuple[DamageEvent, ...]] = {}
     for fault in faults:
-        if fault.kind != ROTS or fault.bitten_ns is None:
+        if _damage(fault) is not Damage.RECORD or fault.bitten_ns is None:
             continue
         for record in fault.records:
             for node in (target for target in fault.targets if target in nodes):
@@ -426,10 +412,10 @@ def _hit(node: str, fault: FaultFacts) -> DamageEvent:
     assert fault.bitten_ns is not None
     start_ns = fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
     healed_ns = FOREVER_NS if fault.healed_ns is None else fault.healed_ns
-    until_ns = healed_ns if fault.kind in STRIKES_LATER else max(start_ns, fault.bitten_ns)
+    until_ns = healed_ns if fault.strikes_when == LATER else max(start_ns, fault.bitten_ns)
     return DamageEvent(
         node=node,
-        damage=DAMAGE_OF_FAULT[fault.kind],
+        damage=_damage(fault),
         start_ns=start_ns,
         until_ns=until_ns,
         healed_ns=healed_ns,

@@ -48,7 +48,15 @@ from staticfire.checkers.guarantees.facts import (
     RunFacts,
     Timings,
 )
-from staticfire.checkers.guarantees.fault_effects import CUTS, FORGETS, STALLS, STOPS, WRITES_FAIL
+from staticfire.checkers.guarantees.fault_effects import (
+    AGAIN,
+    CUTS,
+    FORGETS,
+    IN_TURN,
+    STALLS,
+    STOPS,
+    WRITES_FAIL,
+)
 from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.measures.reportable import with_share
@@ -119,11 +127,7 @@ WAITS: Mapping[str, Callable[[Timings], float]] = {
     "FLUSH_SLAVE_TIMEOUT": lambda timings: timings.slave_timeout_s,
 }
 # What takes effect when a fault strikes, and at no other time; a disk may fill up, or fail, later.
-AT_ONCE = frozenset({STOPS, FORGETS, STALLS, CUTS})
-# Faults that restart nodes more than once, until they are healed.
-STRIKES_AGAIN = frozenset(
-    {"rolling_restart", "name_server_freeze_in_rolling_restart", "split_name_servers"}
-)
+AT_ONCE_ONLY = frozenset({STOPS, FORGETS, STALLS, CUTS})
 
 
 def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
@@ -388,7 +392,7 @@ def _answered_within(
 
 def _over_ns(fault: FaultFacts) -> int:
     """From when on SEND_OK for a new send shows that a fault keeps no slave from following."""
-    strikes_once = fault.kind not in STRIKES_AGAIN and set(fault.effects) <= AT_ONCE
+    strikes_once = fault.strikes_when not in (IN_TURN, AGAIN) and set(fault.effects) <= AT_ONCE_ONLY
     over_ns = fault.bitten_ns if strikes_once else fault.healed_ns
     return FOREVER_NS if over_ns is None else over_ns
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 from staticfire.faults.model.capabilities import Controls, Evidence, NetworkControl
 from staticfire.faults.model.draws import between, pick
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.params import Number, Whole
 
 DELAY_MS = (20.0, 400.0)
 LOSS_PERCENT = (1.0, 20.0)
@@ -55,6 +56,14 @@ class NetworkLatency(BadNetwork):
     needs = ("network.delay",)
     counter = "delayed"
     param = "delay_ms"
+    roles = ("server",)
+    params = ({"delay_ms": Number("how much later", 0.1, 60_000)},)
+    simulated = "every segment that the host sends takes longer"
+    on_machines = (
+        "netem; in `processes`, and where the kernel has no netem, the proxy (which then makes "
+        "the partitions, too)"
+    )
+    proof = "packets that were late"
 
     def draw_param(self, random: Random) -> float:
         return round(between(random, *DELAY_MS), 1)
@@ -71,6 +80,11 @@ class PacketLoss(BadNetwork):
     needs = ("network.lose",)
     counter = "lost"
     param = "percent"
+    roles = ("server",)
+    params = ({"percent": Number("how many of a hundred segments", 0.01, 100)},)
+    simulated = "segments that the host sends vanish; TCP repeats them"
+    on_machines = "netem"
+    proof = "packets lost"
 
     def draw_param(self, random: Random) -> float:
         return round(between(random, *LOSS_PERCENT), 1)
@@ -85,6 +99,14 @@ class Bandwidth(BadNetwork):
     needs = ("network.limit",)
     counter = "limited"
     param = "bits_per_s"
+    roles = ("server",)
+    params = ({"bits_per_s": Whole("what the host can send", 8000, 10**12)},)
+    simulated = "one deep queue in front of the host's wire"
+    on_machines = (
+        "tbf, which drops what would wait more than 0.4 s; `processes`: the proxy, each link "
+        "for itself"
+    )
+    proof = "packets that had to wait"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         """A master: others send too little to feel it."""

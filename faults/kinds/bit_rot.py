@@ -8,6 +8,7 @@ from typing import ClassVar
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import between, pick
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.params import Number
 
 
 class BitRot(Fault):
@@ -27,6 +28,17 @@ class BitRot(Fault):
     beside_share: ClassVar[float] = 0.3  # it breaks nothing by itself
     beside_count: ClassVar[int] = 3
     duration_s = (0.5, 1.0)
+    roles = ("master",)
+    params = ({"share": Number("how far into the log", 0, 1)},)
+    destroys = "record"
+    simulated = (
+        "one bit in the body of a stored, durable record of a master with a slave changes, "
+        "beneath the page cache; drawn beside three of ten swarms, up to three times a run"
+    )
+    on_machines = (
+        "the same, in the file that the node has open, by a process of its own; in `processes`, too"
+    )
+    proof = "a reader finds a wrong checksum"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         shape = situation.shape

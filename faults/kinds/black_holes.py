@@ -14,6 +14,9 @@ class BlackHole(Fault):
 
     needs = ("network.black_hole", "cluster")
     affects = ("stalls",)
+    simulated = "all links of the host swallow everything"
+    on_machines = "nftables drops all in and out"
+    proof = "no answer for 3 s, packets swallowed"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         [node] = planned.targets
@@ -32,8 +35,12 @@ class BlackHole(Fault):
 
 class BrokerBlackHole(BlackHole):
     name = "broker-black-hole"
-    summary = "a broker's host is gone without RST: packets in and out vanish; later it is back, none the wiser"
+    summary = (
+        "a broker's host is gone without RST: packets in and out vanish; later it is back, "
+        "none the wiser"
+    )
     duration_s = (4.0, 15.0)
+    roles = ("broker",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=a_broker(random, situation))
@@ -43,6 +50,7 @@ class NameServerBlackHole(BlackHole):
     name = "name-server-black-hole"
     summary = "a name server's host is gone without RST, and returns with its old routes"
     duration_s = (5.0, 20.0)
+    roles = ("name server",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(pick(random, situation.shape.name_servers),))

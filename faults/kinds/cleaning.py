@@ -14,11 +14,22 @@ class Cleaning(Fault):
 
     name = "cleaning"
     affects = ("admin",)
-    summary = "an administrator has all brokers delete the queues of deleted topics and expired queue files"
+    summary = (
+        "an administrator has all brokers delete the queues of deleted topics and expired "
+        "queue files"
+    )
     needs = (SERVERS_NEED,)
     max_per_run = 3
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15
+    roles = ()
+    simulated = (
+        "an administrator has all brokers clean unused topics and expired queue files "
+        "(`cleanUnusedTopic`, `cleanExpiredCQ`), twice; a share of seeds has it beside its "
+        "swarm"
+    )
+    on_machines = "the same; not in a cluster at an address"
+    proof = "brokers that accepted"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=())

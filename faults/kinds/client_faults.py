@@ -11,12 +11,16 @@ from staticfire.faults.kinds.process_faults import GracefulStop, Kill
 from staticfire.faults.model.capabilities import ClientControl, Controls, Evidence
 from staticfire.faults.model.draws import between, pick
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
+from staticfire.faults.model.params import TIME_S_MAX, Number
 
 
 class ClientCrash(Kill):
     name = "client-crash"
     summary = "SIGKILL a producer or consumer, start a new one later"
     needs = ("process.client",)
+    roles = ("client",)
+    simulated = "`kill` of a client"
+    on_machines = "SIGKILL"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(pick(random, situation.shape.clients),))
@@ -26,6 +30,10 @@ class MemberLeaves(GracefulStop):
     name = "member-leaves"
     summary = "a consumer leaves its group as it should, and comes back later"
     needs = ("process.client",)
+    roles = ("consumer",)
+    simulated = "a consumer ends as it likes: it commits and leaves its group"
+    on_machines = "SIGTERM"
+    proof = "it ended by itself"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(pick(random, situation.shape.consumers),))
@@ -38,6 +46,14 @@ class GroupAndBrokerCrash(Kill):
     summary = "SIGKILL a broker and all consumers in one instant, start all of them again later"
     needs = ("process.server", "process.client")
     in_swarms = False
+    roles = ("broker", "consumer")
+    many = True
+    simulated = (
+        "`kill` of a broker and of all consumers at once; a seed in ten draws it in place of "
+        "another kind"
+    )
+    on_machines = "SIGKILL"
+    proof = "there was a process of each"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(*a_broker(random, situation), *situation.shape.consumers))
@@ -61,6 +77,14 @@ class FilterChange(Fault):
     in_swarms = False
     share = 0.5
     max_per_run = 1
+    roles = ("consumer",)
+    many = True
+    strikes = "in_turn"
+    simulated = (
+        "the members of groups that filter are restarted, one after the other, with another "
+        "expression; only `filtered` has it by itself, in half of the runs"
+    )
+    proof = "a member was running"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=situation.shape.consumers)
@@ -79,6 +103,8 @@ class ListenerFault(Fault):
     needs = ("client",)
     counter: ClassVar[str]  # of ClientControl.listener_counters
     strength: ClassVar[str]  # the parameter that says how badly; 0 is not at all
+    simulated = "the listener waits or fails"
+    proof = "deliveries concerned"
 
     @abstractmethod
     async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
@@ -103,6 +129,8 @@ class SlowConsumer(ListenerFault):
     summary = "the listener of a consumer takes long for every batch"
     counter = "delayed"
     strength = "delay_s"
+    roles = ("consumer",)
+    params = ({"delay_s": Number("how long for each batch", 0, TIME_S_MAX)},)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         delay_s = round(between(random, 0.2, 2.0), 3)
@@ -120,6 +148,8 @@ class FailingListener(ListenerFault):
     summary = "the listener of a consumer fails for a share of the batches; they must come again"
     counter = "failed"
     strength = "share"
+    roles = ("consumer",)
+    params = ({"share": Number("how many of the batches", 0, 1)},)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         share = round(between(random, 0.1, 0.6), 2)

@@ -7,6 +7,7 @@ from random import Random
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import between, pick
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.params import Whole
 
 
 class ClockSkew(Fault):
@@ -14,6 +15,11 @@ class ClockSkew(Fault):
     affects = ("clock",)
     summary = "the wall clock of a node steps by up to an hour, and back when healed"
     needs = ("process", "clock.step")
+    roles = ("node",)
+    params = ({"step_ms": Whole("how far the clock steps", -(10**10), 10**10)},)
+    simulated = "the wall clock of the host steps"
+    on_machines = "libfaketime"
+    proof = "how far it moved"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         step_s = between(random, 1.0, 3600.0) * (1 if random.random() < 0.5 else -1)

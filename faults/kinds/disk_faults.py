@@ -10,7 +10,9 @@ from typing import ClassVar
 from staticfire.faults.model.capabilities import Controls, DiskControl, Evidence
 from staticfire.faults.model.draws import between, pick
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
+from staticfire.faults.model.params import TIME_S_MAX, Nodes, Number, Whole
 
+_FREE = Whole("how many bytes are left", 0, 2**40)
 FILL_S_MAX = 2.5  # of a disk that fills up slowly
 STALLS_FROM = 340.0  # a disk that is to be slower than this stands still instead
 STALLED = 1e6  # an fsync takes longer than the fault lasts
@@ -53,6 +55,14 @@ class DiskFull(DiskFault):
         8.0,
         12.0,
     )  # offsets are written every 5 s: when it is full, something will want space
+    roles = ("server",)
+    params = (
+        {"free_bytes": _FREE, "over_s": Number("how long it takes, 0 at once", 0, TIME_S_MAX)},
+        {"free_bytes": _FREE},
+    )
+    simulated = "other people's data take the space: ENOSPC, short writes"
+    on_machines = "ballast on a file system of the node's own"
+    proof = "ENOSPC seen"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         free_bytes = 0 if random.random() < 0.7 else int(between(random, 0, 30_000))
@@ -72,8 +82,22 @@ class FailingDisk(DiskFault):
     affects = ("disk", "writes_fail", "rolls_back")
     summary = "writes or fsyncs of a broker fail with EIO; a failed fsync drops the dirty pages"
     needs = ("disk.fail",)
-    destructive = True
     counter = "eio"
+    roles = ("server",)
+    params = (
+        {
+            "writes": Whole("how many of the next writes fail", 0, 10**6),
+            "fsyncs": Whole("how many of the next fsyncs fail", 0, 10**6),
+        },
+    )
+    destroys = "write_error"
+    strikes = "later"
+    simulated = (
+        "the next writes or fsyncs fail with EIO, an fsync in flight at its end; dirty pages "
+        "are dropped"
+    )
+    on_machines = "the loop device ends behind the metadata"
+    proof = "EIO seen"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         on_fsync = random.random() < 0.7
@@ -92,6 +116,14 @@ class SlowDisk(DiskFault):
     )
     needs = ("disk.slow",)
     counter = "slow_ns"
+    roles = ("server",)
+    params = ({"factor": Number("how many times as long; 1e6 stalls", 1, 10**6)},)
+    simulated = (
+        "what must reach the disk takes many times as long, and what is left of an fsync in "
+        "flight, too; one in six stalls until it heals"
+    )
+    on_machines = "cgroup throttle; one write a second in place of a stall"
+    proof = "time added"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         factor = round(between(random, 20.0, 400.0), 1)
@@ -110,9 +142,19 @@ class DiskLost(Fault):
     affects = ("stops", "forgets", "empties", "writes_fail")
     summary = "a master's disk and machine are gone for good; its slave must have everything"
     needs = ("network.drop", "disk.destroy")
-    destructive = True
     permanent = True
     max_per_run = 1
+    roles = ("master",)
+    params = (
+        {
+            "alone_s": Number("how long it is cut off from its slaves before", 0, TIME_S_MAX),
+            "slaves": Nodes("its slaves"),
+        },
+    )
+    destroys = "disk"
+    simulated = "every call fails with EIO, for good; often the link to the slaves breaks first"
+    on_machines = "file system shut down, kill"
+    proof = "it was powered"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         if situation.replication != "sync":

@@ -12,12 +12,14 @@ from staticfire.faults.kinds.rolling_restart import ago_ns
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.params import NodeOf
 
 
 class NameServerFreeze(Pause):
     name = "name-server-freeze"
     summary = "a name server plays dead: TCP open, requests accepted, never an answer"
     duration_s = (5.0, 20.0)
+    roles = ("name server",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(pick(random, situation.shape.name_servers),))
@@ -32,6 +34,10 @@ class NameServerAmnesia(ProcessFault):
     summary = "a name server restarts and has forgotten every route"
     needs = ("process.server", "cluster")
     duration_s = (0.5, 3.0)
+    roles = ("name server",)
+    destroys = "process"
+    simulated = "kill and start"
+    proof = "it had known routes"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(pick(random, situation.shape.name_servers),))
@@ -49,6 +55,19 @@ class SplitNameServers(Fault):
     needs = ("cluster.set_name_servers",)
     duration_s = (5.0, 15.0)
     max_per_run = 1
+    roles = ("broker", "client")
+    params = (
+        {
+            "broker_sees": NodeOf("what the broker restarts with", "name server"),
+            "client_sees": NodeOf("what the client restarts with", "name server"),
+        },
+    )
+    strikes = "again"
+    simulated = (
+        "a broker and a client restart with one name server each, not the same, and with all "
+        "of them at the heal"
+    )
+    proof = "both restarted"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         shape = situation.shape

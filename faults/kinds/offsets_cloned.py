@@ -21,6 +21,12 @@ class OffsetsCloned(Fault):
     max_per_run = 2
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15
+    roles = ()
+    simulated = (
+        "the offsets of a group beside the load are cloned to another one "
+        "(`cloneGroupOffset`), whose member goes on; a share of seeds has it beside its swarm"
+    )
+    proof = "queues that the source had consumed"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=())

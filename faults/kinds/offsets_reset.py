@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.params import LoadTopic
 
 
 class OffsetsReset(Fault):
@@ -21,6 +22,13 @@ class OffsetsReset(Fault):
     max_per_run = 2
     in_swarms: ClassVar[bool] = False  # an operator does not reset offsets by chance
     duration_s = (1.0, 2.0)
+    roles = ()
+    params = ({"topic": LoadTopic("what is consumed again")},)
+    simulated = (
+        "an operator lets the groups begin again (`resetOffsetByTime`) while they consume; "
+        "only `rebalance` has it by itself"
+    )
+    proof = "masters that notified members"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(), params={"topic": situation.topic})

@@ -8,6 +8,7 @@ from typing import ClassVar
 from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
 from staticfire.faults.model.draws import pick
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.params import OneOf
 
 # Options that brokers take over at once, each with a value under which they keep the same promises.
 OPTIONS = (
@@ -32,6 +33,14 @@ class OptionsChange(Fault):
     max_per_run = 2
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15
+    roles = ()
+    params = ({"option": OneOf("`name=value`", OPTIONS)},)
+    simulated = (
+        "an option of all brokers changes while they run (`updateBrokerConfig`), and changes "
+        "back; a share of seeds has it beside its swarm"
+    )
+    on_machines = "the same; not in a cluster at an address"
+    proof = "brokers that say that they have the value"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(), params={"option": pick(random, OPTIONS)})

@@ -11,6 +11,7 @@ from staticfire.faults.model import grudges
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import shuffled
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.params import NodePairs
 
 
 class Partition(Fault):
@@ -19,6 +20,11 @@ class Partition(Fault):
     needs: ClassVar[tuple[str, ...]] = ("network.drop",)
     affects = ("cuts",)
     duration_s = (2.0, 12.0)
+    roles = ("broker",)
+    params = ({"drop": NodePairs("between which nothing passes, (from, to)")},)
+    simulated = "links swallow segments, one direction at a time"
+    on_machines = "nftables; `processes`: the proxy"
+    proof = "packets dropped"
 
     @abstractmethod
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:

@@ -9,6 +9,7 @@ from typing import Any
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import between
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
+from staticfire.faults.model.params import TIME_S_MAX, Number, Whole
 
 OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
 SYNCS_AHEAD_MAX = 60  # the same for a cut inside an fsync
@@ -53,9 +54,26 @@ class PowerCut(Fault):
         "forgets",
         "rolls_back",
     )
-    summary = "cut the power of a broker's machine, which boots again; unsynced writes are lost, torn or reordered"
+    summary = (
+        "cut the power of a broker's machine, which boots again; unsynced writes are lost, "
+        "torn or reordered"
+    )
     needs = ("disk.power_cut",)
-    destructive = True
+    roles = ("server",)
+    many = True
+    params = (
+        {},
+        {
+            "slow_factor": Number(
+                "how much the disk stalls before, so that the power goes inside an fsync", 1, 10**6
+            ),
+            "slow_s": Number("how long it stalls", 0, TIME_S_MAX),
+        },
+    )
+    destroys = "power"
+    simulated = "the host is silent, unsynced writes are lost, torn or reordered; it boots"
+    on_machines = "black hole, file system shut down, kill; mounted and started again"
+    proof = "bytes lost, counted after the return"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=a_broker(random, situation), params=draw_stall(random))
@@ -92,7 +110,16 @@ class PowerCutInOperation(Fault):
     )
     summary = "cut the power of a broker's machine in the middle of a disk operation"
     needs = ("disk.power_cut_at",)
-    destructive = True
+    roles = ("server",)
+    params = (
+        {"sync": Whole("which fsync from now on", 1, 10**9)},
+        {"operation": Whole("which disk operation from now on", 1, 10**9)},
+    )
+    destroys = "power"
+    strikes = "later"
+    simulated = "`power-cut` inside a chosen disk operation or fsync"
+    on_machines = "not available"
+    proof = "it struck"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         targets = a_broker(random, situation)

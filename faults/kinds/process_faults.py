@@ -29,6 +29,11 @@ class Kill(ProcessFault):
         "forgets",
     )
     summary = "SIGKILL a broker, start it again later; what was written survives in the page cache"
+    roles: ClassVar[tuple[str, ...]] = ("server",)
+    destroys = "process"
+    simulated = "the process stops in its tracks, the page cache stays"
+    on_machines = "SIGKILL"
+    proof = "there was a process"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         return {"bitten": await controls.process.kill(planned.targets[0])}
@@ -38,6 +43,10 @@ class GracefulStop(ProcessFault):
     name = "graceful-stop"
     affects = ("stops",)
     summary = "SIGTERM a broker, wait until it has stopped, start it again later"
+    roles: ClassVar[tuple[str, ...]] = ("server",)
+    simulated = "the process ends as it likes"
+    on_machines = "SIGTERM"
+    proof = "it ended by itself"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         return {"bitten": await controls.process.stop(planned.targets[0])}
@@ -50,6 +59,10 @@ class Pause(ProcessFault):
     affects = ("stalls",)
     summary = "SIGSTOP a broker: connections stay open, nothing is answered; then SIGCONT"
     needs: ClassVar[tuple[str, ...]] = ("process.server", "cluster")
+    roles: ClassVar[tuple[str, ...]] = ("server",)
+    simulated = "the process stands still, its kernel goes on"
+    on_machines = "SIGSTOP"
+    proof = "no answer for 3 s, TCP open"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         paused = await controls.process.pause(planned.targets[0])

@@ -19,6 +19,15 @@ class RightsChange(Fault):
     max_per_run = 1
     in_swarms: ClassVar[bool] = False
     duration_s = (8.0, 20.0)
+    roles = ()
+    needs_accounts = True
+    simulated = (
+        "an account, that of a guest, loses its right to send on every master "
+        "(`updateAclConfig`), and gets it back; every campaign with access control, and "
+        "without a quiet end, has it beside its swarm"
+    )
+    on_machines = "the same; not in a cluster at an address"
+    proof = "masters that confirmed it"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=()) if situation.acl else None

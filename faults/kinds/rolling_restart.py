@@ -69,11 +69,22 @@ class RollingRestart(Fault):
 
     name = "rolling-restart"
     affects: ClassVar[tuple[str, ...]] = ("stops",)
-    summary = "SIGTERM and start every broker, one after the other, each when the one before answers again"
+    summary = (
+        "SIGTERM and start every broker, one after the other, each when the one before answers "
+        "again"
+    )
     needs = ("process.server", "cluster")
     strikes_all = True
     max_per_run = 1
     duration_s = (8.0, 12.0)
+    roles: ClassVar[tuple[str, ...]] = ("broker",)
+    many = True
+    strikes = "in_turn"
+    simulated = (
+        "`graceful-stop` and a start of each broker, the next when the one before answers; as "
+        "many as the duration allows"
+    )
+    proof = "each stopped by itself and answered again"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=self._order(random, situation))
@@ -98,6 +109,9 @@ class NameServerFreezeInRollingRestart(RollingRestart):
     )
     summary = "a name server plays dead while every broker is restarted, one after the other"
     duration_s = (12.0, 24.0)
+    roles: ClassVar[tuple[str, ...]] = ("name server", "broker")
+    simulated = "`rolling-restart` while a name server is frozen"
+    proof = "the name server was silent, and each broker stopped by itself and answered again"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         name_server = pick(random, situation.shape.name_servers)

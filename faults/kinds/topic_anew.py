@@ -19,6 +19,13 @@ class TopicAnew(Fault):
     max_per_run = 2
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15
+    roles = ()
+    simulated = (
+        "an administrator uses a topic and a group beside the load, deletes both, makes them "
+        "again and goes on; a share of seeds has it beside its swarm"
+    )
+    on_machines = "the same, on our own brokers only"
+    proof = "masters that carried it out, with messages of the former topic"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=())

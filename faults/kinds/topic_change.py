@@ -6,6 +6,7 @@ from random import Random
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.params import LoadTopic, Whole
 
 
 class TopicChange(Fault):
@@ -14,6 +15,12 @@ class TopicChange(Fault):
     summary = "the topic gets more queues while it is used (queues are never taken away)"
     needs = ("cluster",)
     max_per_run = 2
+    roles = ()
+    params = (
+        {"topic": LoadTopic("what changes"), "queues": Whole("how many on each broker", 1, 64)},
+    )
+    simulated = "more queues"
+    proof = "masters that accepted"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         count = 5 + int(random.random() * 4)

@@ -18,9 +18,12 @@ class WipedSlave(Fault):
     )
     summary = "kill a slave, wipe its disk, start it again: it must catch up from nothing"
     needs = ("process", "disk.wipe")
-    destructive = True
-    empties = True
     duration_s = (0.5, 6.0)
+    roles = ("slave",)
+    destroys = "disk"
+    simulated = "kill, an empty disk, start"
+    on_machines = "kill, all files removed, start"
+    proof = "bytes wiped"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         slaves = tuple(b.node for b in situation.shape.brokers if not b.is_master)

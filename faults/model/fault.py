@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick
+from staticfire.faults.model.params import Param
 from staticfire.faults.model.shape import ClusterShape
+
+# Of a node: nothing; the memory of its process; the dirty pages of a failed fsync; what was not fsynced; everything;
+# single records.
+Destroys = Literal["none", "process", "write_error", "power", "disk", "record"]
+# All targets when it is fired; some time before its heal; one target after the other, the next when the one before
+# answers; all targets when it is fired and again when it is healed.
+Strikes = Literal["at_once", "later", "in_turn", "again"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +61,17 @@ class Fault(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line, for `staticfire faults`
+    simulated: ClassVar[str]  # what happens in the simulation
+    on_machines: ClassVar[str] = "the same"  # how it is done on real machines
+    proof: ClassVar[str]  # what shows that it had an effect
     needs: ClassVar[tuple[str, ...]]  # attributes of Controls
-    affects: ClassVar[
-        tuple[str, ...]
-    ]  # what it does to its targets, in words of checkers/guarantees/fault_effects.py
-    destructive: ClassVar[bool] = False  # may lose data that was not yet durable
-    empties: ClassVar[bool] = False  # leaves its targets without any data, to be fetched again
+    needs_accounts: ClassVar[bool] = False  # only clusters with access control have it
+    roles: ClassVar[tuple[str, ...]]  # of each target (params.ROLES); none: the whole cluster
+    many: ClassVar[bool] = False  # one or more targets of the last role
+    params: ClassVar[tuple[Mapping[str, Param], ...]] = ({},)  # the forms that a plan may give
+    affects: ClassVar[tuple[str, ...]]  # what it does to its targets (declaration.EFFECTS)
+    destroys: ClassVar[Destroys] = "none"  # of what its targets hold
+    strikes: ClassVar[Strikes] = "at_once"
     permanent: ClassVar[bool] = False  # is never healed: the targets are gone for good
     strikes_all: ClassVar[bool] = False  # every broker is a target
     in_swarms: ClassVar[bool] = True  # else drawn only where a workload or the user asks for it
@@ -66,6 +80,16 @@ class Fault(ABC):
     share: ClassVar[float] = 1.0  # of the runs of a workload that has it by itself
     max_per_run: ClassVar[int] = 99
     duration_s: ClassVar[tuple[float, float]] = (2.0, 8.0)  # the range that a plan draws from
+
+    @property
+    def destructive(self) -> bool:
+        """Whether it may lose data that was not yet durable."""
+        return self.destroys in ("write_error", "power", "disk")
+
+    @property
+    def empties(self) -> bool:
+        """Whether it leaves its targets without any data, to be fetched again."""
+        return self.destroys == "disk" and not self.permanent
 
     @abstractmethod
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:

@@ -39,6 +39,7 @@ from staticfire.faults.kinds.rolling_restart import NameServerFreezeInRollingRes
 from staticfire.faults.kinds.topic_anew import TopicAnew
 from staticfire.faults.kinds.topic_change import TopicChange
 from staticfire.faults.kinds.wiped_slave import WipedSlave
+from staticfire.faults.model.declaration import check_declaration
 from staticfire.faults.model.fault import Fault
 
 _ALL: tuple[Fault, ...] = (
@@ -85,7 +86,15 @@ _ALL: tuple[Fault, ...] = (
     FailingListener(),
 )
 
-FAULTS: dict[str, Fault] = {fault.name: fault for fault in _ALL}
+FAULTS: dict[str, Fault] = {}
+
+
+def register(fault: Fault) -> None:
+    """Add a kind of fault. Raises FaultError if it declares itself wrongly, or if its name is taken."""
+    check_declaration(fault)
+    if fault.name in FAULTS:
+        raise FaultError(f"there are two faults of the name {fault.name!r}; allowed: one of each")
+    FAULTS[fault.name] = fault
 
 
 def fault_named(name: str) -> Fault:
@@ -93,3 +102,7 @@ def fault_named(name: str) -> Fault:
     if name not in FAULTS:
         raise FaultError(f"unknown fault {name!r}; there are: {', '.join(FAULTS)}")
     return FAULTS[name]
+
+
+for _fault in _ALL:
+    register(_fault)

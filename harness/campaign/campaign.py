@@ -27,7 +27,6 @@ TLS_MODES = ("disabled", "permissive", "enforcing")
 MODES = ("hardened", "faithful")
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")
 SEED_MAX = 2**63 - 1
-TIME_S_MAX = 86_400
 Properties = tuple[tuple[str, str], ...]  # names and values, sorted by name
 
 # Options that recorded runs of earlier versions lack: their defaults say what such a run did.

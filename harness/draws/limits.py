@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from staticfire.faults.model.params import TIME_S_MAX
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import (
     AVERAGELY,
@@ -12,7 +13,6 @@ from staticfire.harness.campaign.campaign import (
     SEED_MAX,
     STRATEGIES,
     TARGETS,
-    TIME_S_MAX,
     TLS_MODES,
     Campaign,
     CampaignError,

@@ -294,6 +294,7 @@ def _is_permanent(record: FaultRecord) -> bool:
 
 def _fault_facts(record: FaultRecord) -> FaultFacts:
     kind = record.planned.kind
+    fault = fault_named(kind)
     return FaultFacts(
         fault_id=str(record.planned.fault_id),
         kind=kind.replace("-", "_"),
@@ -303,8 +304,10 @@ def _fault_facts(record: FaultRecord) -> FaultFacts:
         healed_ns=record.healed_ns,
         permanent=_is_permanent(record),
         error=record.error,
-        affects=fault_named(kind).affects,
-        links=fault_named(kind).links(record.planned),
+        affects=fault.affects,
+        destroys=fault.destroys,
+        strikes=fault.strikes,
+        links=fault.links(record.planned),
         records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
         struck=tuple(_struck(record)),
     )

@@ -29,7 +29,7 @@ from staticfire.checkers.guarantees.facts import (
     Replication,
     RunFacts,
 )
-from staticfire.checkers.guarantees.promises import DAMAGE_OF_FAULT
+from staticfire.checkers.guarantees.fault_effects import default_damage
 from staticfire.checkers.guarantees.verdict import Verdict, combine
 from staticfire.checkers.log.storage_order import STORAGE_ORDER
 from staticfire.checkers.model.building.column_builder import WEAK_STATUSES
@@ -117,7 +117,7 @@ def _fault(op: Op) -> FaultFacts:
     return FaultFacts(
         fault_id=str(op.index),
         kind=kind,
-        targets=(BROKER,) if kind in DAMAGE_OF_FAULT else (),
+        targets=(BROKER,) if default_damage(kind) != "none" else (),
         fired_ns=op.time_ns,
         bitten_ns=op.time_ns,
         healed_ns=op.time_ns,

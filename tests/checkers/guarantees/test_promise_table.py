@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from staticfire.checkers.guarantees.anomaly_rules import RULES
+from staticfire.checkers.guarantees.fault_effects import default_damage
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.promise_table import (
     ANYTHING,
@@ -13,7 +14,7 @@ from staticfire.checkers.guarantees.promise_table import (
     Profile,
     promises_of,
 )
-from staticfire.checkers.guarantees.promises import DAMAGE_OF_FAULT, judge
+from staticfire.checkers.guarantees.promises import Damage, judge
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS
 
 VIOLATION, ALLOWED, INFORMATIONAL = Judgement
@@ -67,8 +68,8 @@ def test_without_a_slave_none_is_damaged() -> None:
 
 
 def test_every_destructive_fault_is_among_the_damages() -> None:
-    asked = {DAMAGE_OF_FAULT[kind] for kind, _ in DAMAGES.values() if kind in DAMAGE_OF_FAULT}
-    assert asked == set(DAMAGE_OF_FAULT.values())
+    asked = {Damage[default_damage(kind).upper()] for kind, _ in DAMAGES.values()}
+    assert asked == set(Damage)
 
 
 def test_an_anomaly_that_is_not_in_the_table_is_a_violation() -> None:

@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from staticfire.checkers.guarantees.facts import Struck
-from staticfire.checkers.guarantees.promises import DAMAGE_OF_FAULT, STRIKES_LATER, Damage
+from staticfire.checkers.guarantees.fault_effects import (
+    AFFECTED_BY_KIND,
+    DESTROYED_BY_KIND,
+    STRIKES_BY_KIND,
+)
+from staticfire.checkers.guarantees.promises import Loss, LossPromises
 from staticfire.checkers.model.history import NEMESIS, Op
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS
@@ -27,18 +32,29 @@ def record(kind: str, *targets: str) -> FaultRecord:
     return FaultRecord(planned=planned, fired_ns=5, struck_ns=6, healed_ns=9, bitten=True)
 
 
-def kinds_told(names: list[str]) -> set[str]:
-    facts = run_facts(CAMPAIGN, [record(name) for name in names], [])
-    return {fault.kind for fault in facts.faults}
+@pytest.mark.parametrize("name", FAULTS)
+def test_facts_carry_what_a_fault_declares_and_older_runs_read_the_same(name: str) -> None:
+    fault = FAULTS[name]
+    planned = record(name, "broker-a-0")
+    [told] = run_facts(CAMPAIGN, [planned], []).faults
+    assert (told.effects, told.damage) == (fault.affects, fault.destroys)
+    assert told.strikes_when == fault.strikes
+    old = replace(told, affects=None, destroys=None, strikes=None)
+    assert (old.effects, old.damage) == (told.effects, told.damage)
+    assert old.strikes_when == told.strikes_when
 
 
-def test_the_promises_know_the_damage_of_every_destructive_fault() -> None:
-    told = kinds_told([fault.name for fault in FAULTS.values() if fault.destructive])
-    assert told == {kind for kind, damage in DAMAGE_OF_FAULT.items() if damage > Damage.PROCESS}
+def test_the_tables_for_older_runs_name_no_fault_that_is_not_there() -> None:
+    kinds = {name.replace("-", "_") for name in FAULTS}
+    assert DESTROYED_BY_KIND.keys() | STRIKES_BY_KIND.keys() <= kinds
+    assert AFFECTED_BY_KIND.keys() - kinds == {"partition"}  # of histories from elsewhere
 
 
-def test_the_promises_know_no_fault_that_is_not_there() -> None:
-    assert set(DAMAGE_OF_FAULT) | STRIKES_LATER <= kinds_told(list(FAULTS))
+@pytest.mark.parametrize("name", ["kill", "group-and-broker-crash"])
+def test_a_killed_broker_may_lose_what_its_pool_had_not_committed(name: str) -> None:
+    facts = run_facts(CAMPAIGN, [record(name, "broker-a-0")], [])
+    pooled = replace(facts, transient_pool=True, flush="async", replication="none")
+    assert LossPromises(pooled).rule("broker-a", 0).loss is Loss.SUFFIX
 
 
 def test_a_broker_whose_master_disk_is_lost_need_not_serve() -> None:

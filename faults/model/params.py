@@ -1,0 +1,189 @@
+"""Parameters of faults: what each may be, in code and in words. All of them are bounded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticfire.faults.model.shape import ClusterShape
+
+TIME_S_MAX = 86_400  # of a load, and so of whatever a fault does within it
+
+# The nodes that each role has in a cluster.
+ROLES: Mapping[str, Callable[[ClusterShape], tuple[str, ...]]] = {
+    "node": lambda shape: shape.servers + shape.clients,
+    "server": lambda shape: shape.servers,
+    "broker": lambda shape: tuple(broker.node for broker in shape.brokers),
+    "master": lambda shape: tuple(broker.node for broker in shape.masters),
+    "slave": lambda shape: tuple(b.node for b in shape.brokers if not b.is_master),
+    "name server": lambda shape: shape.name_servers,
+    "client": lambda shape: shape.clients,
+    "consumer": lambda shape: shape.consumers,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Param(ABC):
+    """One parameter. Its first field says what it means, for docs/faults.md."""
+
+    about: str
+
+    @abstractmethod
+    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+        """Whether a plan for this cluster may give the value."""
+
+    @abstractmethod
+    def allowed(self, shape: ClusterShape, topic: str) -> str:
+        """What a plan for this cluster may give, in words."""
+
+    @property
+    @abstractmethod
+    def form(self) -> str:
+        """What any plan may give, in words."""
+
+    @property
+    def mistake(self) -> str:
+        """What is wrong with the declaration, in words; empty if nothing is."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Param):
+    """A number from `low` to `high`, both included."""
+
+    low: float
+    high: float
+
+    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+        return type(value) in (int, float) and self.low <= value <= self.high
+
+    def allowed(self, shape: ClusterShape, topic: str) -> str:
+        return self.form
+
+    @property
+    def form(self) -> str:
+        return f"a number from {self.low:g} to {self.high:g}"
+
+    @property
+    def mistake(self) -> str:
+        if not -float("inf") < self.low <= self.high < float("inf"):
+            return (
+                f"is bounded by {self.low} and {self.high}; allowed: two finite, ascending bounds"
+            )
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Number):
+    """A whole number from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+        return type(value) is int and self.low <= value <= self.high
+
+    @property
+    def form(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+
+class _Choice(Param):
+    """One of several texts, which may depend on the cluster."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def choices(self, shape: ClusterShape, topic: str) -> Sequence[str]:
+        """The texts."""
+
+    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+        return type(value) is str and value in self.choices(shape, topic)
+
+    def allowed(self, shape: ClusterShape, topic: str) -> str:
+        return f"one of {', '.join(self.choices(shape, topic))}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(_Choice):
+    """One of these texts."""
+
+    texts: tuple[str, ...]
+
+    def choices(self, shape: ClusterShape, topic: str) -> Sequence[str]:
+        return self.texts
+
+    @property
+    def form(self) -> str:
+        return f"one of {', '.join(f'`{text}`' for text in self.texts)}"
+
+    @property
+    def mistake(self) -> str:
+        return "" if self.texts else "has no choices; allowed: one or more"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOf(_Choice):
+    """A node of this role."""
+
+    role: str
+
+    def choices(self, shape: ClusterShape, topic: str) -> Sequence[str]:
+        return ROLES[self.role](shape)
+
+    @property
+    def form(self) -> str:
+        return f"a {self.role}"
+
+    @property
+    def mistake(self) -> str:
+        if self.role not in ROLES:
+            return f"is a node of role {self.role!r}; allowed: one of {', '.join(ROLES)}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTopic(_Choice):
+    """The topic of the load."""
+
+    def choices(self, shape: ClusterShape, topic: str) -> Sequence[str]:
+        return (topic,)
+
+    @property
+    def form(self) -> str:
+        return "the topic of the load"
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes(Param):
+    """Any nodes of the cluster."""
+
+    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+        nodes = ROLES["node"](shape)
+        return isinstance(value, list | tuple) and all(
+            isinstance(node, str) and node in nodes for node in value
+        )
+
+    def allowed(self, shape: ClusterShape, topic: str) -> str:
+        return self.form
+
+    @property
+    def form(self) -> str:
+        return "a list of nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePairs(Nodes):
+    """Pairs (from, to) of nodes of the cluster."""
+
+    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+        return isinstance(value, list | tuple) and all(
+            Nodes.accepts(self, pair, shape, topic) and len(pair) == 2 and pair[0] != pair[1]
+            for pair in value
+        )
+
+    @property
+    def form(self) -> str:
+        return "a list of pairs of two nodes"
