@@ -6,7 +6,7 @@ BASE := $(VENV)/.ready-base# what `make run` needs
 DEV := $(VENV)/.ready-dev# and what tests and linters need
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-slow test-all lint bench fuzz clean
+.PHONY: run docs test test-slow test-all lint bench fuzz clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
@@ -24,6 +24,9 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 
 run: $(BASE)  ## the default campaign in the simulation
 	$(BIN)/staticfire run --campaign default --seed 1
+
+docs: $(BASE)  ## the pages and parts of pages that are made of what the code declares
+	$(BIN)/python -m staticfire.harness.pages
 
 test: $(DEV)  ## the tests of a contributor's minute and a half
 	$(BIN)/pytest --numprocesses auto --dist worksteal -rs -m 'not slow and not spark_cluster' $(PYTEST_ARGS)

@@ -99,6 +99,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "conformance",
         "cli",
         "plugin",
+        "pages",
     ),
     "harness/simulation": ("lint", "disk", "scheduling", "network", "hosts"),
     "harness/machines": ("docker", "ssh"),

@@ -1,0 +1,41 @@
+"""`make docs`: writes the generated parts of the pages in docs/. Run it from the root of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.pages.faults import effects_table, kinds_table, plans_table
+from staticfire.harness.pages.generated import with_part
+
+# Page -> its generated parts by name.
+PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "docs/faults.md": {
+        "kinds": lambda: kinds_table(FAULTS.values()),
+        "plans": lambda: plans_table(FAULTS.values()),
+        "effects": effects_table,
+    },
+}
+
+
+def made_page(name: str, page: str) -> str:
+    """Return the page with all of its generated parts made anew. Raises PageError."""
+    for part, make in PAGES[name].items():
+        page = with_part(page, part, make())
+    return page
+
+
+def main() -> None:
+    """Write every page that is stale."""
+    for name in PAGES:
+        path = Path(name)
+        page = path.read_text(encoding="utf-8")
+        made = made_page(name, page)
+        if made != page:
+            path.write_text(made, encoding="utf-8")
+            print(f"{name} is written")
+
+
+if __name__ == "__main__":
+    main()
