@@ -318,7 +318,7 @@ def make_tls(options: dict[str, Any], *, replicates: bool) -> RealTls:
 
 
 def absolute(path: str) -> str:
-    """Storage knows absolute paths only."""
+    """Storage takes absolute paths only."""
     return str(Path(path).expanduser().absolute())
 
 

@@ -1,4 +1,4 @@
-"""What the mechanics make on a machine, kind by kind, and how each is removed: by name, and only if it is there."""
+"""The kinds of resource that faults make on a machine, and how each is removed: by name, and only if it exists."""
 
 from __future__ import annotations
 

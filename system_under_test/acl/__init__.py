@@ -1,1 +1,1 @@
-"""Who may do what at a broker: accounts, signatures, permissions (RocketMQ: the module acl)."""
+"""Access control at a broker: accounts, signatures and permissions (RocketMQ: the module acl)."""

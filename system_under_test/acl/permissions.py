@@ -1,4 +1,4 @@
-"""Which permissions a request needs (RocketMQ: PlainAccessValidator.parse, Permission)."""
+"""Maps each request to the permissions that it needs (RocketMQ: PlainAccessValidator.parse, Permission)."""
 
 from __future__ import annotations
 

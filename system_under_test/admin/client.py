@@ -129,7 +129,7 @@ class AdminClient:
         return read_body("a name server", code, body_type, answer)
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where the queues of a topic are. Raises AdminError with code 17 if no name server knows it."""
+        """Where the queues of a topic are. Raises AdminError with code 17 if no name server has it."""
         header = GetRouteInfoHeader(topic=topic, accept_standard_json_only=True)
         code = RequestCode.GET_ROUTEINFO_BY_TOPIC
         return await self.name_server_body(code, TopicRouteData, header)

@@ -66,7 +66,7 @@ async def consumer_connections(
 ) -> ConsumerConnections:
     """The members of a consumer group; AdminError with code 206 if none is online.
 
-    A member is connected to every broker, so the first that knows any is believed.
+    A member is connected to every broker, so the answer of the first broker that lists any is used.
     """
     header = ConsumerConnectionsHeader(consumer_group=group)
     code = RequestCode.GET_CONSUMER_CONNECTION_LIST

@@ -22,7 +22,7 @@ END_OF_QUEUE_MS = -1  # in place of a time: everything is skipped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChange:
-    """The new offset of one queue; `before` is None if only the broker knows it."""
+    """The new offset of one queue; `before` is None if only the broker has it."""
 
     queue: MessageQueue
     after: int

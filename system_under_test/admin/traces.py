@@ -1,4 +1,4 @@
-"""What became of a message, by message trace (RocketMQ: QueryMsgTraceByIdSubCommand)."""
+"""Reads the history of a message from its message trace (RocketMQ: QueryMsgTraceByIdSubCommand)."""
 
 from __future__ import annotations
 

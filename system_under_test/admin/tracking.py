@@ -1,7 +1,7 @@
-"""Who consumed a message (RocketMQ: messageTrackDetail).
+"""Finds the groups that consumed a message (RocketMQ: messageTrackDetail).
 
-Brokers do not note who consumed what. What can be said comes from offsets: a group whose offset in the message's queue
-is beyond the message has consumed it, or filtered it away.
+Brokers keep no record of who consumed a message, so the answer is derived from offsets: a group whose offset in the
+message's queue is beyond the message has consumed it or filtered it out.
 """
 
 from __future__ import annotations

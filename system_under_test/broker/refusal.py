@@ -1,4 +1,4 @@
-"""Why a request was refused: a response code and a remark."""
+"""The error of a refused request: a response code and a remark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller of this library has to expect."""
+"""The errors that this library raises."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class NoNameServer(ClientError):
 
 
 class RouteNotFound(ClientError):
-    """Name servers answered, and none of them knows the topic (RocketMQ: ClientErrorCode 10005)."""
+    """Name servers answered, and none of them has the topic (RocketMQ: ClientErrorCode 10005)."""
 
 
 class BrokerNotAvailable(ClientError):

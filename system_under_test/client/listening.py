@@ -1,4 +1,4 @@
-"""What a listener is, and what its answer means (RocketMQ: ConsumeConcurrentlyStatus, ConsumeOrderlyStatus)."""
+"""The interface and the results of listeners (RocketMQ: ConsumeConcurrentlyStatus, ConsumeOrderlyStatus)."""
 
 from __future__ import annotations
 

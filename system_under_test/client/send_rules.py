@@ -1,7 +1,7 @@
-"""What a broker's answer to a send means: was it stored, is another attempt worth while?
+"""Interprets a broker's answer to a send: whether the message was stored, and whether to try again.
 
-"Not stored" is a promise, so only codes count that a broker gives before anything is in its commit log. SYSTEM_ERROR
-is not one of them: it stands for any exception, also one after the append.
+"Not stored" is a promise, so it covers only the codes that a broker returns before anything is in its commit log.
+SYSTEM_ERROR is not one of them: it stands for any exception, including one after the append.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the values of options are written: each parser raises ValueError with what is allowed as its text."""
+"""Parses the values of options: each parser raises ValueError with what is allowed as its text."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What decides which messages a consumer group is given: expressions over properties, and the bloom filter."""
+"""Selects the messages that a consumer group receives: expressions over properties, and the bloom filter."""

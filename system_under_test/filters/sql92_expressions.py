@@ -1,4 +1,4 @@
-"""What SQL92 expressions are made of, and how they are evaluated (RocketMQ, org.apache.rocketmq.filter.expression).
+"""The nodes of SQL92 expressions and their evaluation (RocketMQ, org.apache.rocketmq.filter.expression).
 
 Three-valued: True, False, or None for unknown. `make_*` raise FilterSyntaxError for what RocketMQ refuses when it
 parses; what goes wrong later, for some properties, is an EvaluationError, and the message does not match.

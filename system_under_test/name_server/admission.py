@@ -1,4 +1,4 @@
-"""Which brokers may register at a name server: three options, of which RocketMQ has none."""
+"""Decides which brokers may register at a name server: three options, none of which RocketMQ has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a hardened name server and Apache RocketMQ 4.9.8 decide differently: one table, one line a decision."""
+"""The decisions in which a hardened name server and Apache RocketMQ 4.9.8 differ: one table, one line a decision."""
 
 from __future__ import annotations
 

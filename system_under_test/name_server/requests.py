@@ -1,4 +1,4 @@
-"""What a name server answers to each request code (RocketMQ: DefaultRequestProcessor)."""
+"""Handles each request code at a name server (RocketMQ: DefaultRequestProcessor)."""
 
 from __future__ import annotations
 

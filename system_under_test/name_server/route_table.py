@@ -1,7 +1,7 @@
-"""Which broker serves which topic (RocketMQ: RouteInfoManager). Plain data and rules: no clock, no sockets.
+"""Maps topics to the brokers that serve them (RocketMQ: RouteInfoManager). Plain data and rules: no clock, no sockets.
 
-Brokers register again and again. What keeps a broker in the table is its live entry, found by its address; the entry
-goes when the connection it registered on ends, or when it has been silent for EXPIRY_NS.
+Brokers register again and again. A broker stays in the table as long as it has a live entry, found by its address. The
+entry goes when the connection it registered on ends, or when the broker has been silent for EXPIRY_NS.
 """
 
 from __future__ import annotations

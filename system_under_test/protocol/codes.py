@@ -110,7 +110,7 @@ class RequestCode(IntEnum):
     ADD_WRITE_PERM_OF_BROKER = 327
     GET_ALL_PRODUCER_INFO = 328
     DELETE_EXPIRED_COMMITLOG = 329
-    LIFT_CATCH_UP = 60001  # ours alone: accept sends although not every replica was heard
+    LIFT_CATCH_UP = 60001  # ours alone: accept sends although not every replica has answered
 
 
 class ResponseCode(IntEnum):

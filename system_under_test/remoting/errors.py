@@ -1,4 +1,4 @@
-"""What can go wrong with a remote call."""
+"""The errors of a remote call."""
 
 from __future__ import annotations
 

@@ -50,5 +50,5 @@ class HeldMemory:
             oldest.refuse_memory(held_size)
 
     def release(self, holder: Holder) -> None:
-        """`holder` holds nothing any more, or has ended."""
+        """`holder` has released its memory, or has ended."""
         self._size -= self._held.pop(holder, 0)

@@ -1,4 +1,4 @@
-"""What a node gets from the world besides asyncio: storage, clocks, randomness and a log.
+"""The interface of a node to the world besides asyncio: storage, clocks, randomness and a log.
 
 The real implementation is `real_env`; the simulator has its own. Storage is synchronous and
 POSIX-like: code that must not block calls it through `loop.run_in_executor(None, file.fdatasync)`, or often through a

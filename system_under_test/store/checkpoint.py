@@ -33,7 +33,7 @@ class Checkpoint:
         self.index_ms = 0
 
     def open(self) -> None:
-        """Read the times; a missing or short file means that nothing is known (all zero)."""
+        """Read the times; a missing or short file yields zero for all of them."""
         self._file = self._storage.open(self._path, create=True)
         data = self._file.pread(_TIMES.size, 0)
         if len(data) == _TIMES.size:

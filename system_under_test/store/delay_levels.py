@@ -1,4 +1,4 @@
-"""When delayed messages are due (RocketMQ, ScheduleMessageService.parseDelayLevel and computeDeliverTimestamp).
+"""Computes when delayed messages are due (RocketMQ, ScheduleMessageService.parseDelayLevel, computeDeliverTimestamp).
 
 A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX. Its queue entry holds the time when it is due in place
 of the tags code; appending, replication and recovery compute it with the function here, so that they agree.

@@ -1,4 +1,4 @@
-"""How full the disks of a store are, and when a full one stops writes (RocketMQ, CleanCommitLogService).
+"""Watches how full the disks of a store are, and stops writes to a full one (RocketMQ, CleanCommitLogService).
 
 The levels are RocketMQ's. The flag is set above the warning level and cleared at or below it by `check`, which runs
 every 10 s; the cleaner, which also runs every 10 s, clears it only at or below the level of forced cleaning.

@@ -1,4 +1,4 @@
-"""What the store raises. Every text is one sentence: what is wrong, the value, what is allowed."""
+"""The errors that the store raises. Every text is one sentence: what is wrong, the value, what is allowed."""
 
 from __future__ import annotations
 

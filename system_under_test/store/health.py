@@ -1,4 +1,4 @@
-"""Whether a store still does its work, and what it answers once it does not.
+"""Tracks whether a store still works, and what it answers after it has failed.
 
 After a failed write or fsync the content of the platter is unknown: the store has failed for good. A full disk is no
 failure: it refuses writes for as long as it is full.

@@ -1,7 +1,7 @@
-"""Which keys of a message are indexed, and their hashes (RocketMQ, IndexService.buildIndex, indexKeyHashMethod).
+"""Selects and hashes the keys of a message to index (RocketMQ, IndexService.buildIndex, indexKeyHashMethod).
 
-Java's string hash costs microseconds in Python, on the path of every send. Unique keys of one producer differ in their
-last characters only, within a millisecond: the hash of what comes before is remembered.
+Java's string hash costs microseconds in Python, on the path of every send. Unique keys that one producer makes within a
+millisecond differ only in their last characters, so the hash of their common prefix is cached.
 """
 
 from __future__ import annotations

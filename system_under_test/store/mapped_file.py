@@ -126,7 +126,7 @@ class MappedFileQueue:
             self.files[-1].is_new = True
 
     def forget_cache(self) -> None:
-        """Believe the disk alone: the page cache may show what a failed fsync has not written."""
+        """Read from the disk alone: the page cache may show what a failed fsync has not written."""
         for mapped_file in self.files:
             mapped_file.forget_cache()
 

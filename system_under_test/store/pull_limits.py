@@ -1,4 +1,4 @@
-"""How much one pull may get, from memory and from the disk (RocketMQ, DefaultMessageStore.isTheBatchFull)."""
+"""Limits the size of one pull, from memory and from disk (RocketMQ, DefaultMessageStore.isTheBatchFull)."""
 
 from __future__ import annotations
 

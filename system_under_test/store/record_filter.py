@@ -1,4 +1,4 @@
-"""What a reader asks of a filter that looks into records (RocketMQ, MessageFilter)."""
+"""The interface of a filter that looks into records (RocketMQ, MessageFilter)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store answers (RocketMQ, PutMessageStatus and PutMessageResult, DispatchRequest)."""
+"""The results that the store returns (RocketMQ, PutMessageStatus and PutMessageResult, DispatchRequest)."""
 
 from __future__ import annotations
 

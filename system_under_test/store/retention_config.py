@@ -1,4 +1,7 @@
-"""When a store deletes its files. Names in comments are RocketMQ's (MessageStoreConfig and system properties)."""
+"""The options that decide when a store deletes its files.
+
+Names in comments are RocketMQ's (MessageStoreConfig and system properties).
+"""
 
 from __future__ import annotations
 

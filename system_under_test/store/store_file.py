@@ -28,7 +28,7 @@ class StoreFile:
         return self._file
 
     def forget_cache(self) -> None:
-        """Believe the disk alone (see `File.forget_cache`); a file that was not open is not afterwards.
+        """Read from the disk alone (see `File.forget_cache`); a file that was not open is not afterwards.
 
         Linux reports a failed write-back once, also to a later process if no earlier one has seen it. What failed is
         not on the disk, and that is all that counts here.

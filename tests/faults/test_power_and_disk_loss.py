@@ -1,4 +1,4 @@
-"""What power cuts inside an operation and lost disks do to the nodes, in which order and when."""
+"""The effects of power cuts inside an operation and of lost disks on nodes, their order and their times."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a machine can do, found out by doing it."""
+"""Finds out what a machine can do, by trying it."""

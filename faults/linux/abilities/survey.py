@@ -1,6 +1,6 @@
-"""What a machine can do, found out by doing it: a small disk, a namespace that is gone at once, a clock that steps.
+"""Finds out what a machine can do, by trying it: a small disk, a namespace that is gone at once, a clock that steps.
 
-Nothing is left of it, and nothing that others use is touched.
+The trials leave nothing behind and touch nothing that others use.
 """
 
 from __future__ import annotations

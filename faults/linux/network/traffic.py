@@ -1,4 +1,4 @@
-"""What a machine sends through one of its interfaces, made slower, later or lossy by tc(8).
+"""Makes the traffic of a machine's interface slower, later or lossy by tc(8).
 
 Bandwidth needs the kernel's tbf, delay and loss need netem, which many small kernels lack: `TRY_NETEM` says so.
 """

@@ -1,4 +1,4 @@
-"""What no command does to file systems and loop devices: shut one down, end one early, see whether it is in use.
+"""Does what no command does to file systems and loop devices: shut one down, end one early, see whether it is in use.
 
 device.py shut-down FOLDER | limit DEVICE BYTES | in-use DEVICE
 """

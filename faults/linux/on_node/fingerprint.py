@@ -1,4 +1,4 @@
-"""What the files of a folder hold, block by block; later: how much of it is gone.
+"""Fingerprints the files of a folder block by block, and later reports how much of them is gone.
 
 fingerprint.py take FOLDER FILE     writes the fingerprint to FILE
 fingerprint.py compare FOLDER FILE  prints what differs from it now

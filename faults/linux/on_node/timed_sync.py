@@ -1,4 +1,4 @@
-"""How long an fsync takes, for a process of a cgroup: the proof that a disk is slow.
+"""Measures how long an fsync takes for a process of a cgroup: the proof that a disk is slow.
 
     timed_sync.py FILE SECONDS TIMES [CGROUP]
 

@@ -1,4 +1,4 @@
-"""What passed through a link and what did not."""
+"""Counts what passed through a link and what did not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be seen of the links from outside."""
+"""Shows the state of the links."""
 
 from __future__ import annotations
 

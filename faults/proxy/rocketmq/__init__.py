@@ -1,1 +1,1 @@
-"""What the proxy knows of RocketMQ: frames, addresses in bodies and messages, names of clients."""
+"""The RocketMQ part of the proxy: frames, addresses in bodies and messages, names of clients."""

@@ -1,4 +1,4 @@
-"""Who a client is, as far as its frames show."""
+"""Identifies a client as far as its frames allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rewriting of frames needs to know: which address stands for which."""
+"""The interface through which rewritten frames get their addresses: it maps each address to its substitute."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What administrators ask and change (RocketMQ, AdminBrokerProcessor)."""
+"""Handles the requests of administrators (RocketMQ, AdminBrokerProcessor)."""

@@ -1,4 +1,4 @@
-"""What the handlers of administration work on."""
+"""The components of the broker that the admin handlers share."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class TopicRequests:
         }
 
     def create(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Create or change a topic; the name servers hear of it at once."""
+        """Create or change a topic, and register it at the name servers at once."""
         header = CreateTopicHeader.from_ext(request.ext_fields)
         error = self._refusal(header.topic) or settings_error(header)
         if error is not None:

@@ -1,4 +1,4 @@
-"""What follows when the log has grown, is flushed or is replicated: answers, the next flush, transfers, dispatch.
+"""Runs the steps after the log has grown, is flushed or is replicated: answers, next flush, transfers, dispatch.
 
 (RocketMQ spreads it over CommitLog.submitFlushRequest, GroupTransferService and ReputMessageService.)
 """

@@ -1,4 +1,4 @@
-"""What one broker is made of, put together. When each of them begins and ends is said in `broker`."""
+"""Builds the components of one broker and connects them. `broker` starts and stops them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which request code is handled where (RocketMQ, BrokerController.registerProcessor)."""
+"""Maps request codes to their handlers (RocketMQ, BrokerController.registerProcessor)."""
 
 from __future__ import annotations
 

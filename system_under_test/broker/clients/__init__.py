@@ -1,1 +1,1 @@
-"""Who is connected: producers, consumers, their locks on queues."""
+"""Tracks the connected producers and consumers, and the consumers' locks on queues."""

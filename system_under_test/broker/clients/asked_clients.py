@@ -1,4 +1,4 @@
-"""How much may wait for the answers of clients (RocketMQ, serverAsyncSemaphoreValue: 64 requests)."""
+"""Limits the broker's pending requests to clients (RocketMQ, serverAsyncSemaphoreValue: 64 requests)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is connected: producer and consumer groups (RocketMQ, ConsumerManager, ProducerManager).
+"""Tracks the connected producer and consumer groups (RocketMQ, ConsumerManager, ProducerManager).
 
 Membership is by connection. A member leaves by code 35, by the end of its connection, or after 120 s of silence; the
 rest of its consumer group is notified with code 40 and rebalances at once.

@@ -1,7 +1,7 @@
-"""Which client may consume which queue in order (RocketMQ, RebalanceLockManager).
+"""Locks queues for the clients that consume them in order (RocketMQ, RebalanceLockManager).
 
-In the memory of a master only: after a restart all queues are free, and clients ask again every 20 s. Ages are taken
-from the monotonic clock, so that a step of the wall clock neither frees a queue nor keeps it.
+The locks exist only in the memory of a master: after a restart all queues are free, and clients ask again every 20 s.
+Ages come from the monotonic clock, so a step of the wall clock neither frees a queue nor prolongs its lock.
 """
 
 from __future__ import annotations

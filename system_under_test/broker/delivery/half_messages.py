@@ -1,7 +1,8 @@
-"""Which halves of transactions are still open (RocketMQ, TransactionalMessageBridge).
+"""Finds the half messages of transactions that are still open (RocketMQ, TransactionalMessageBridge).
 
-A half message is over when an op message names its queue offset, or when the check has moved it on: put it back with a
-new offset, or parked it. Progress of the check is a consumer offset like any other, of a group of its own.
+A half message is closed when an op message names its queue offset, or when the check has moved it on, either by
+appending it again at a new offset or by parking it. The check stores its progress as a consumer offset of a
+group of its own.
 """
 
 from __future__ import annotations

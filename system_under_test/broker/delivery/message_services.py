@@ -1,4 +1,4 @@
-"""What a master does with messages on its own account: delays, retries, transactions, replies."""
+"""Runs the background services of a master: delayed messages, retries, transactions, replies."""
 
 from __future__ import annotations
 

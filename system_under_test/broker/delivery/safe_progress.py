@@ -1,8 +1,8 @@
-"""How far a service has got whose copies in the log must be safe before its progress counts.
+"""Advances a service's progress only once the copies it has made in the log are safe.
 
-Delayed delivery and the transaction check copy messages and move on. If their progress were written down while a copy
-is only in memory, a power cut would take the copy and keep the progress: the message would be lost (RocketMQ does this,
-with setWaitStoreMsgOK(false)).
+Delayed delivery and the transaction check copy messages and move on. If progress were saved while a copy is only in
+memory, a power cut would erase the copy and keep the progress, and the message would be lost (RocketMQ does this, with
+setWaitStoreMsgOK(false)).
 """
 
 from __future__ import annotations

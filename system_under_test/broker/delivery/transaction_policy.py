@@ -1,4 +1,4 @@
-"""Where the hardened transaction check and that of RocketMQ 4.9.8 decide differently."""
+"""The decisions in which the hardened transaction check differs from that of RocketMQ 4.9.8."""
 
 from __future__ import annotations
 

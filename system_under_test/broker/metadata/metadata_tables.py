@@ -1,4 +1,4 @@
-"""What a broker knows besides its messages, and the files in `config` that keep it."""
+"""The metadata of a broker (everything but messages), and the files in `config` that store it."""
 
 from __future__ import annotations
 

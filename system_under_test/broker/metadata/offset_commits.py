@@ -1,4 +1,4 @@
-"""Which offsets clients may commit (RocketMQ, ConsumerManageProcessor.updateConsumerOffset; its 4.9.8 takes all)."""
+"""Checks offsets that clients commit (RocketMQ, ConsumerManageProcessor.updateConsumerOffset; its 4.9.8 takes all)."""
 
 from __future__ import annotations
 

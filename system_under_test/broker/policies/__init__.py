@@ -1,1 +1,1 @@
-"""Where a hardened and a faithful broker decide differently."""
+"""The decisions in which a hardened and a faithful broker differ."""

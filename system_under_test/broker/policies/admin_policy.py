@@ -1,4 +1,4 @@
-"""Where RocketMQ treats administrators, and members that fall silent, in another way than the hardened broker."""
+"""The decisions about admin requests and silent group members in which RocketMQ and the hardened broker differ."""
 
 from __future__ import annotations
 

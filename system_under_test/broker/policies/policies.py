@@ -1,4 +1,4 @@
-"""Where a hardened broker and Apache RocketMQ 4.9.8 decide differently: one table, one line a decision.
+"""The decisions in which a hardened broker and Apache RocketMQ 4.9.8 differ: one table, one line a decision.
 
 A policy is a function, a small object or a number that its component is given and calls without asking for the mode.
 This table alone decides how a mode behaves; `tests/system_under_test/broker/policies/test_policies.py`
@@ -113,7 +113,7 @@ class BrokerPolicies:
     clamp_offsets: Callable[[ConsumerOffsets, Callable[[str, int], int]], list[str]]
     # A pull with an expression that makes no sense gets everything; messages may be hidden by bits of another filter.
     filters: FilterPolicy
-    registration: RegistrationKind  # a hung name server delays what the others hear
+    registration: RegistrationKind  # a hung name server delays registration at the others
     admin: AdminPolicy  # what administrators and silent members meet
     acl: AclPolicy  # an account may make itself an administrator
 

@@ -1,4 +1,4 @@
-"""Which messages a pull is given: the filter inside the request, or that of the group's heartbeats."""
+"""Chooses the filter of a pull: the one in the request, or the one from the group's heartbeats."""
 
 from __future__ import annotations
 

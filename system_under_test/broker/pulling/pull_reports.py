@@ -1,4 +1,4 @@
-"""What a pull leaves behind besides its answer: figures, and the event of an offset that was out of range."""
+"""Records the statistics of a pull, and the event of an offset out of range."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What lies in queues since before their topic was deleted: no consumer may read it, even if the topic is made again.
+"""Hides the messages that a queue held before its topic was deleted, even if the topic is created again.
 
-RocketMQ removes the queues of a deleted topic, and their offsets begin at 0 again. Here they go on, so that an offset
-means one message only, and what is below a queue's new beginning is hidden. The beginnings are durable in
+RocketMQ removes the queues of a deleted topic, and offsets begin at 0 again. Here offsets continue, so that an offset
+identifies one message only, and messages below a queue's new beginning are hidden. The beginnings are durable in
 config/hiddenMessages.json, and slaves copy them with the topics.
 """
 

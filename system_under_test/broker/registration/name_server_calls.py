@@ -1,4 +1,4 @@
-"""What a broker asks a name server (RocketMQ: BrokerOuterAPI)."""
+"""The requests of a broker to a name server (RocketMQ: BrokerOuterAPI)."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class NameServerCalls:
         await self._client.invoke_oneway(name_server, self._registration(table))
 
     async def is_changed(self, name_server: str, version: DataVersion) -> bool:
-        """Whether the name server knows another version, or cannot answer."""
+        """Whether the name server has another version, or cannot answer."""
         request = RemotingCommand.request(
             RequestCode.QUERY_DATA_VERSION,
             self._identity().to_ext(),

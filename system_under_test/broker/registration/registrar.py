@@ -1,4 +1,4 @@
-"""What both ways to keep a broker registered with its name servers have in common."""
+"""The part common to both ways of keeping a broker registered with its name servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Registrar"]
 
 
 class Registrar:
-    """Registers one broker at name servers, and knows whether it has tried all of them once (`tried`).
+    """Registers one broker at name servers. `tried`: each of them has been tried once.
 
     Args:
         table: makes the topics to register.

@@ -43,7 +43,7 @@ class Registration(Registrar):
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by name server
         self._is_running = False
         self._untried: dict[str, None] = {}
-        self._known: dict[str, int] = {}  # the latest change of which each name server was told
+        self._known: dict[str, int] = {}  # the latest change that each name server has received
         self._lacks_master = config.is_slave and config.ha_master_address is None
 
     def start(self) -> None:

@@ -50,7 +50,7 @@ class RegistrationRounds(Registrar):
     def topics_changed(self, change: TopicChange) -> None:
         """A topic made by a send is registered one-way with all others; one that an administrator changed, alone.
 
-        That one was deleted is told by the next round.
+        The next round reports a deleted topic.
         """
         if change.deleted:
             return

@@ -1,4 +1,4 @@
-"""What a restarted master has to fetch from its slaves before it may accept sends, and what of that is still to do."""
+"""Tracks what a restarted master still has to fetch from its slaves before it may accept sends."""
 
 from __future__ import annotations
 

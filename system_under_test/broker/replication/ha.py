@@ -183,7 +183,7 @@ class HaService:
         return await self._follower.hear(peer) and await self._events.on_peer_heard(peer)
 
     async def lift(self) -> bool:
-        """Accept sends although not every peer was heard: whatever only they have will be lost.
+        """Accept sends although not every peer has answered: messages that only they have will be lost.
 
         Returns whether there was a catch-up to lift.
         """

@@ -38,7 +38,7 @@ class HaEvents:
     on_progress: Callable[[], None]  # a replica has acknowledged more
     on_slaves_lost: Callable[[], None]  # a replica has gone
     on_received: Callable[[], None]  # bytes were appended to the own log, or could not be
-    on_peer_heard: Callable[[str], Awaitable[bool]]  # in a catch-up; False: hear this peer again
+    on_peer_heard: Callable[[str], Awaitable[bool]]  # in a catch-up; False: ask this peer again
     on_caught_up: Callable[[], Awaitable[None]]  # makes the log durable and visible before `ready`
 
 

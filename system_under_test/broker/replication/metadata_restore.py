@@ -1,6 +1,6 @@
 """A master with a new disk gets its metadata back from its slaves.
 
-RocketMQ's master never asks; it starts from nothing, and its slaves then copy the nothing.
+RocketMQ's master never asks; it starts with empty metadata, and its slaves then copy the empty metadata.
 
 Of topics and groups the newest table counts, as all are copies of the same one; of offsets the highest, queue by queue.
 """
@@ -20,7 +20,7 @@ from staticfire.system_under_test.runtime.env import Log
 
 
 class MetadataRestore:
-    """Takes over what each peer knows. Asking a peer twice does no harm."""
+    """Takes over the metadata of each peer. Asking a peer twice does no harm."""
 
     def __init__(self, client: RemotingClient, tables: MetadataTables, log: Log) -> None:
         self._client = client

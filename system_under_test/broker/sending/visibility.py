@@ -1,4 +1,4 @@
-"""How far into the log consumers may see."""
+"""Computes the log offset up to which consumers may read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long puts take, from the append to the answer (RocketMQ, StoreStatsService.setPutMessageEntireTimeMax)."""
+"""Measures puts, from the append to the answer (RocketMQ, StoreStatsService.setPutMessageEntireTimeMax)."""
 
 from __future__ import annotations
 

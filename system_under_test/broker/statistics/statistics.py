@@ -1,7 +1,7 @@
-"""What a broker counts (RocketMQ, BrokerStatsManager and BrokerStats).
+"""Counts a broker's traffic (RocketMQ, BrokerStatsManager and BrokerStats).
 
-Processors only add to one small object a queue, or a queue and group; everything else - topics, groups, the broker, the
-windows - is made of these once in 10 s, and on request.
+Processors only add to one small object per queue, or per queue and group. The figures of topics, groups, the broker and
+the time windows are computed from these objects every 10 s, and on request.
 """
 
 from __future__ import annotations

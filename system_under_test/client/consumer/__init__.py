@@ -1,1 +1,1 @@
-"""What all consumers share: subscriptions, pulls, messages of a queue, calls of a listener."""
+"""The parts that all consumers share: subscriptions, pulls, messages of a queue, calls of a listener."""

@@ -1,4 +1,4 @@
-"""How fast a consumer pulls and consumes (RocketMQ: ConsumerStatsManager)."""
+"""Measures the rates at which a consumer pulls and consumes (RocketMQ: ConsumerStatsManager)."""
 
 from __future__ import annotations
 

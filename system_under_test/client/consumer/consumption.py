@@ -1,4 +1,4 @@
-"""What both ways of calling a listener have in common."""
+"""The part common to concurrent and orderly calls of a listener."""
 
 from __future__ import annotations
 

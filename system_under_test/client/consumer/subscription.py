@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic (RocketMQ: FilterAPI, SubscriptionData)."""
+"""A consumer's subscription to a topic (RocketMQ: FilterAPI, SubscriptionData)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a group is: offsets on brokers (RocketMQ: RemoteBrokerOffsetStore), and where it begins."""
+"""Reads and commits a group's offsets on brokers, and finds where it starts (RocketMQ: RemoteBrokerOffsetStore)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a queue begins and ends, and where a group without an offset starts.
+"""Finds the first and last offset of a queue, and the starting offset of a group that has none.
 
 RocketMQ: MQAdminImpl, RebalancePushImpl.
 """

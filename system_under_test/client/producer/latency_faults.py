@@ -1,9 +1,9 @@
-"""Which brokers a producer should leave alone for a while (RocketMQ: MQFaultStrategy, LatencyFaultToleranceImpl).
+"""Marks brokers that a producer should avoid for a while (RocketMQ: MQFaultStrategy, LatencyFaultToleranceImpl).
 
-RocketMQ leaves a slow broker alone for 30 s to 10 min, because it cannot see that the broker has recovered. Here a
-silent broker is reinstated as soon as it answers a probe, and all durations are a tenth of RocketMQ's. Producers that
-avoid as RocketMQ does (`avoids_as_rocketmq`) have its durations, take whatever failed for 30 s of latency, so leave the
-broker alone for 10 min, and never reinstate it earlier.
+RocketMQ avoids a slow broker for 30 s to 10 min, because it cannot see that the broker has recovered. Here a silent
+broker is reinstated as soon as it answers a probe, and all durations are a tenth of RocketMQ's. Producers that avoid
+brokers as RocketMQ does (`avoids_as_rocketmq`) use its durations. They count every failure as 30 s of latency, so they
+avoid the broker for 10 min, and they never reinstate it earlier.
 """
 
 from __future__ import annotations

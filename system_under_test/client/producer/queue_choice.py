@@ -1,4 +1,4 @@
-"""Which queue the next message goes to (RocketMQ: TopicPublishInfo, MQFaultStrategy)."""
+"""Chooses the queue of the next message (RocketMQ: TopicPublishInfo, MQFaultStrategy)."""
 
 from __future__ import annotations
 

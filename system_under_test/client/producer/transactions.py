@@ -1,7 +1,7 @@
 """Messages that exist only if something else was done as well (RocketMQ: TransactionMQProducer, TransactionListener).
 
 A half message is stored first, where no consumer sees it. Then the local transaction runs, and its outcome goes to
-the broker. A broker that hears nothing asks some producer of the group, again and again.
+the broker. A broker that does not receive the outcome asks some producer of the group, again and again.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Transactions:
         if sent.status is SendStatus.SEND_OK:
             state = await self._run(execute, message)
         else:
-            state = TransactionState.ROLLBACK  # it may vanish, so nothing may depend on it
+            state = TransactionState.ROLLBACK  # it may be lost, so no state may depend on it
         if self.on_ended is not None:
             broker = self._client.master(sent.queue.broker_name)
             end = TransactionEnd(message=message, state=state, broker=broker, region=sent.region)

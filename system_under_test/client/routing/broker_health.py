@@ -1,13 +1,13 @@
-"""Which brokers answer, and asking the silent ones until they do again.
+"""Tracks which brokers answer, and keeps asking the silent ones until they answer again.
 
-A broker that plays dead keeps its connections open and answers nothing, so nothing fails at once. It is found out by
+A broker that plays dead keeps its connections open and answers nothing, so no request fails at once. It is detected by
 
-- a request that timed out, or (consumers) an unanswered pull and QUIET_S without any word from it: either leads to a
+- a request that timed out, or (consumers) an unanswered pull and QUIET_S without any answer from it: either leads to a
   ping, and an unanswered ping means that the broker is silent;
 - a connection that failed or ended: the broker is silent until a new connection has brought an answer.
 
-One question to a silent broker is always open. Once it answers, the callers that avoided it are notified. Ping and
-question are code 38, which reads and changes nothing: a frozen broker may execute hundreds of them when it wakes.
+One request to a silent broker is always pending. Once it is answered, the callers that avoided the broker are
+notified. Both ping and request use code 38, which only reads: a frozen broker may run hundreds of them when it wakes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from staticfire.system_under_test.protocol.headers import GetConsumerListHeader
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError, RemotingTimeout
 from staticfire.system_under_test.runtime.env import Log
 
-QUIET_S = 1.5  # a broker that owes an answer and says nothing for so long is pinged
+QUIET_S = 1.5  # a broker that owes an answer and sends nothing for so long is pinged
 PING_TIMEOUT_S = 1.0
 PROBE_TIMEOUT_S = 3.0  # then the question is put again, on a new connection
 PROBE_PAUSE_S = 1.0  # after a connect that failed

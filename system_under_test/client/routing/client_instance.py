@@ -1,7 +1,6 @@
-"""What producers and consumers of one process have in common (RocketMQ: MQClientInstance).
+"""The connections, routes, broker health and heartbeats shared by one process's clients (RocketMQ: MQClientInstance).
 
-Connections, routes, the health of brokers, heartbeats. Every request to a broker goes through `ask`, so that whatever
-fails anywhere is known everywhere.
+Every request to a broker goes through `ask`, so that a failure in one client is visible to all of them.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ class ClientInstance:
 
         Raises:
             NoNameServer: no name server answers. A route known from earlier stays in use.
-            RouteNotFound: no name server knows the topic. A route known from earlier stays in use.
+            RouteNotFound: no name server has the topic. A route known from earlier stays in use.
         """
         self._topics[topic] = None
         brokers = await self.name_servers.route(topic)

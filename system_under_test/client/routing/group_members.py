@@ -1,7 +1,7 @@
-"""Who the members of a group are (RocketMQ: MQClientInstance.findConsumerIdList).
+"""Fetches the members of a group (RocketMQ: MQClientInstance.findConsumerIdList).
 
-Every member computes its share from the list of queues and the list of members. They agree as long as the lists agree,
-so all of them ask the same broker for the members: the first one by name that answers.
+Every member computes its share from the list of queues and the list of members. The shares agree as long as the lists
+agree, so all members ask the same broker for the list: the first by name that answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEDGE_S = 0.5  # then the next broker is asked as well
 async def member_ids(client: ClientInstance, route: Route, group: str) -> list[str] | None:
     """The client ids of the group, from one broker of the route; None if no broker has this client in its list.
 
-    A broker that has just restarted knows no member, and its list would take away all our queues: a list without
+    A broker that has just restarted lists no member, and its list would take away all our queues: a list without
     ourselves is no answer.
     """
     questions = [partial(_ask, client, address, group) for address in _in_order(client, route)]

@@ -6,7 +6,7 @@ question goes to all of them at once:
 - every answer within PATIENCE_S counts, and what the servers know is united;
 - a server that does not is *silent*: no question waits for it until it has answered one again. At most one
   question to it is open at a time, on a connection of its own;
-- "no such topic" (code 17) is believed only when no other server knows better.
+- "no such topic" (code 17) counts only when no other server has a route.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Where topics are (RocketMQ: MQClientInstance.topicRouteTable, TopicPublishInfo).
+"""Keeps the routes of topics (RocketMQ: MQClientInstance.topicRouteTable, TopicPublishInfo).
 
-What name servers say is believed with care: an error never clears a route, and an address that is missing from a new
-answer although it still answers *us* is kept for ROUTE_KEEP_S. A name server that restarted knows nothing until the
-brokers' next registration (30 s); two of these periods are the documented limit. A consumer drops an address that does
-not answer with the first route that lacks it, so that its queues are shared out anew; a producer keeps it just as long,
-because it avoids silent brokers anyway and wants them back as soon as they answer.
+Answers of name servers are applied with care. An error never clears a route. An address that is missing from a new
+answer, although it still answers *this client*, is kept for ROUTE_KEEP_S: a name server that restarted has no routes
+until the brokers' next registration (30 s), and two of these periods are the documented limit. A consumer drops an
+address that does not answer with the first route that lacks it, so that its queues are shared out anew. A producer
+keeps it for the full time, because it avoids silent brokers anyway and wants them back as soon as they answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What records of message trace say (RocketMQ: TraceDataDecoder). `trace_records` writes them."""
+"""Parses the records of message trace (RocketMQ: TraceDataDecoder). `trace_records` writes them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What message trace says of a message, as text (RocketMQ: TraceDataEncoder).
+"""Writes the records of message trace as text (RocketMQ: TraceDataEncoder).
 
-Fields are joined by 0x01 and records ended by 0x02; what is not known is the text `null`.
+Fields are joined by 0x01 and records end with 0x02; an unknown value is the text `null`.
 """
 
 from __future__ import annotations

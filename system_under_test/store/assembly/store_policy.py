@@ -1,4 +1,4 @@
-"""What the hardened system and 4.9.8 decide differently in a store. The values are in `policies`."""
+"""The decisions in which the hardened store and that of 4.9.8 differ. The values are in `policies`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class StorePolicy:
     """Decisions of a store."""
 
     sync: Sync  # R01
-    health: type[StoreHealth]  # after a failed write RocketMQ goes on as if nothing had happened
+    health: type[StoreHealth]  # RocketMQ ignores a failed write
     # R04 (RocketMQ #10666): without a wipe, a later recovery runs from the new tail into the old one
     cut_log: Callable[[MappedFileQueue, int], None]
     # A full disk: queue entries have their space before a send is acknowledged, and dispatch waits for space. Without,
@@ -71,7 +71,7 @@ class StorePolicy:
     # (index, how to read the log, whether of a slave); R14: a bad record takes what follows it along
     dispatcher: Callable[[MessageIndex, ReadLog, bool], Dispatcher]
     key_search: KeySearchRules  # other keys of one hash, and seconds for milliseconds
-    time_search: TimeSearch  # code 29 trusts the file system's times of files
+    time_search: TimeSearch  # code 29 uses the file system's times of files
     synced_index: Callable[[Sequence[IndexFile]], Sequence[IndexFile]]  # R60
     index_recovery: type[IndexRecovery]  # R60: what the index lacks stays unknown
     believes_page_cache: (

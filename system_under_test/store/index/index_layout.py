@@ -1,4 +1,4 @@
-"""How an index file is laid out (RocketMQ, IndexFile and IndexHeader)."""
+"""The layout of an index file (RocketMQ, IndexFile and IndexHeader)."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class MessageIndex:
             self.files.append(IndexFile(self._storage, f"{self.folder}/{name}", self._layout))
 
     def forget_cache(self) -> None:
-        """Believe the disk alone (see MappedFileQueue.forget_cache)."""
+        """Read from the disk alone (see MappedFileQueue.forget_cache)."""
         for file in self.files:
             file.forget_cache()
 

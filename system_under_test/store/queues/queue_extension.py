@@ -1,8 +1,8 @@
-"""What does not fit into a queue entry: the bits of the groups that want a message (RocketMQ, ConsumeQueueExt).
+"""Stores what does not fit into a queue entry: the bits of the groups that want a message (RocketMQ, ConsumeQueueExt).
 
 The entry then holds, in place of its tags code, the address of a unit in files beside the queue: size (2), tags code
-(8), store time in ms (8), size of the bit map (2), bit map. A file ends with a size of -1, 4 bytes at least before its
-end. It only saves work: a unit that cannot be read or written takes nothing away, as the record says the same.
+(8), store time in ms (8), size of the bit map (2), bit map. A file ends with a size of -1, at least 4 bytes before its
+end. Units only save work: when one cannot be read or written, the record holds the same facts.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class QueueTable:
             queue.load_extension()
 
     def forget_cache(self) -> None:
-        """Believe the disk alone (see MappedFileQueue.forget_cache)."""
+        """Read from the disk alone (see MappedFileQueue.forget_cache)."""
         for queue in self:
             queue.files.forget_cache()
             if queue.extension is not None:

@@ -1,4 +1,4 @@
-"""Which message of a queue was stored closest to a time (code 29; RocketMQ, ConsumeQueue.getOffsetInQueueByTime)."""
+"""Finds the message of a queue stored closest to a time (code 29; RocketMQ, ConsumeQueue.getOffsetInQueueByTime)."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class CatchUpReceiver(LogReceiver):
 
     def __init__(self, log: ReplicatedLog) -> None:
         super().__init__(log)
-        self.complete = False  # the peer has been heard, and has nothing that we lack
+        self.complete = False  # the peer has answered, and has nothing that we lack
 
     def connected(self) -> bytes:
         """Begin a connection; return the first report, to be written at once."""

@@ -75,7 +75,7 @@ class ReplicaSender:
         self._believes_requests = believes_requests
         self._input = bytearray()
         self._position: int | None = None  # what to send next; None: not asked, or not ours to send
-        self._announced = False  # the replica knows that it has everything
+        self._announced = False  # the replica has been informed that it has everything
         self.requested_offset: int | None = None
         self.acked_offset: int | None = None
 

@@ -1,4 +1,4 @@
-"""What the hardened system and 4.9.8 decide differently in replication. The values are in `policies`."""
+"""The decisions in which replication of the hardened system and of 4.9.8 differ. The values are in `policies`."""
 
 from __future__ import annotations
 

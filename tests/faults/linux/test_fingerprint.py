@@ -1,4 +1,4 @@
-"""What a power loss took, from what files held before and hold after."""
+"""The loss of a power cut, from the content of files before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made is written down first; what is left is removed in the right order, and nothing else."""
+"""Resources are listed before they are made; the rest is removed in the right order, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What faults ask of an environment: what they declare, and no more; and what is said where it is missing."""
+"""The capabilities that faults declare are those they use, and a missing one has a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who must not hear whom."""
+"""The pairs of nodes that a grudge separates."""
 
 from __future__ import annotations
 

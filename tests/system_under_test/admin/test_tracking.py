@@ -1,4 +1,4 @@
-"""What a group has done with a message, decided from its members and its offsets."""
+"""The fate of a message in a group, derived from its members and its offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker says while nothing of its metadata can be written."""
+"""The answers of a broker while none of its metadata can be written."""
 
 from __future__ import annotations
 

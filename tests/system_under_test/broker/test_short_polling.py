@@ -1,4 +1,4 @@
-"""How long a pull that finds nothing is held, in a running broker (RocketMQ, PullRequestHoldService)."""
+"""The time for which a running broker holds a pull that finds nothing (RocketMQ, PullRequestHoldService)."""
 
 from __future__ import annotations
 

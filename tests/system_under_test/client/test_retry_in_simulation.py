@@ -1,4 +1,4 @@
-"""What a listener fails for comes again from the retry topic, on real brokers in a simulated world."""
+"""A message that a listener fails comes again from the retry topic, on real brokers in a simulated world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which brokers may register: each option by itself, and over real loopback sockets."""
+"""Admission of brokers: each option by itself, and over real loopback sockets."""
 
 from __future__ import annotations
 

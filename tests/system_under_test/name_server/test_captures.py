@@ -1,4 +1,4 @@
-"""What a RocketMQ 4.9.8 name server answered to Java and C++ clients, asked again of ours: byte for byte."""
+"""Replays requests of Java and C++ clients: our name server answers like RocketMQ 4.9.8, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fastjson writes is read; what is neither that nor JSON is one kind of error."""
+"""The reader accepts what fastjson writes; all other text that is not JSON raises one kind of error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fastjson would have written."""
+"""The writer produces the text that fastjson would."""
 
 from __future__ import annotations
 

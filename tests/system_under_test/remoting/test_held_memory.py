@@ -1,4 +1,4 @@
-"""What connections hold for their peers: bounded together, and the one that lingers pays."""
+"""The memory that connections hold for their peers has one bound; the frame held longest is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Worker promises, whoever runs it; and that a thread of one's own begins late and ends."""
+"""The contract of a Worker, in every implementation; a thread of its own starts late and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recovery does with records that the disk has changed: kept where they were durable, cut where they are torn."""
+"""Recovery of records that the disk has changed: kept where they were durable, cut where they are torn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When delayed messages are due, and that queue entries say so after append, recovery and replication."""
+"""The due times of delayed messages, and their queue entries after append, recovery and replication."""
 
 from __future__ import annotations
 

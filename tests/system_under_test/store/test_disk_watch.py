@@ -1,4 +1,4 @@
-"""How full a disk is, by RocketMQ's count."""
+"""The fill level of a disk, by RocketMQ's count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a polled consumer reports to administrators (RocketMQ: DefaultLitePullConsumerImpl.consumerRunningInfo)."""
+"""Reports a polled consumer's state to administrators (RocketMQ: DefaultLitePullConsumerImpl.consumerRunningInfo)."""
 
 from __future__ import annotations
 

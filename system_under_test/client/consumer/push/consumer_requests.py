@@ -1,4 +1,4 @@
-"""What brokers ask of a consumer for an administrator: codes 220, 221, 307, 309 (RocketMQ: ClientRemotingProcessor)."""
+"""Answers brokers' requests for administrators: codes 220, 221, 307, 309 (RocketMQ: ClientRemotingProcessor)."""
 
 from __future__ import annotations
 

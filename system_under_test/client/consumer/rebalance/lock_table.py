@@ -1,4 +1,4 @@
-"""Which queues brokers have given to this client alone, and for how long it may believe so (RocketMQ: ProcessQueue)."""
+"""Tracks the queues that brokers have locked for this client, and when each lock expires (RocketMQ: ProcessQueue)."""
 
 from __future__ import annotations
 

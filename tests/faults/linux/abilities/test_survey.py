@@ -1,4 +1,4 @@
-"""What a machine can do, and the sentence for what it cannot."""
+"""The abilities of a machine, and the sentence for each that it lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which address stands for which, without a socket."""
+"""The mapping of addresses to their substitutes, without a socket."""
 
 from __future__ import annotations
 

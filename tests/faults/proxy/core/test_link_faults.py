@@ -1,4 +1,4 @@
-"""Which links a fault strikes, and what several do together."""
+"""The links that a fault strikes, and the combined effect of several faults."""
 
 from __future__ import annotations
 

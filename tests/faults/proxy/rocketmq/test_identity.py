@@ -1,4 +1,4 @@
-"""Who a client is, from what it asks brokers for."""
+"""The identity of a client, from the requests that it sends to brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers pass on to consumers: codes 222, 223, 307, 309."""
+"""Requests that brokers relay to consumers: codes 222, 223, 307, 309."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for nothing but the page cache is answered after the write of the turn, never before."""
+"""A send that needs only the page cache is answered after the write of the turn, never before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the broker cleans, and what a running cycle must not keep from being hidden."""
+"""The times at which the broker cleans, and the messages that a running cycle must still hide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where delayed, transactional and dead messages are stored, and what is written in them."""
+"""The topics that store delayed, transactional and dead messages, and the properties written into them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deleted topic held stays hidden when the topic is made again, also after a restart; nothing else does."""
+"""Messages of a deleted topic stay hidden when the topic is created again, also after a restart; no others do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a stored message is answered, and with which promise."""
+"""The time and the status of the answer to a stored message."""
 
 from __future__ import annotations
 

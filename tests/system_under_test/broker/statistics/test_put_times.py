@@ -1,4 +1,4 @@
-"""How long puts took, as code 28 tells it."""
+"""The durations of puts, as code 28 reports them."""
 
 from __future__ import annotations
 

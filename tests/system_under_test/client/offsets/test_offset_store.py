@@ -1,4 +1,4 @@
-"""Where a group starts: the table of RebalancePushImpl.computePullFromWhere, and what it does not know."""
+"""The starting offset of a group: the table of RebalancePushImpl.computePullFromWhere, and the cases it leaves out."""
 
 from __future__ import annotations
 

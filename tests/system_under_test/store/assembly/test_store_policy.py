@@ -1,4 +1,4 @@
-"""What a store does in each mode where the two differ."""
+"""The behaviour of a store in each mode where the two differ."""
 
 from __future__ import annotations
 

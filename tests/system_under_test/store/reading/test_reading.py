@@ -1,4 +1,4 @@
-"""What a pull gets: statuses, caps, tags (RocketMQ, DefaultMessageStore.getMessage)."""
+"""The results of a pull: statuses, caps, tags (RocketMQ, DefaultMessageStore.getMessage)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files go, in which order, and what is left of the queues."""
+"""The files that retention deletes, their order, and what is left of the queues."""
 
 from __future__ import annotations
 

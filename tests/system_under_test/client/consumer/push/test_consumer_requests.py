@@ -1,4 +1,4 @@
-"""What a consumer answers when brokers ask for an administrator."""
+"""The answers of a consumer to requests that brokers send for an administrator."""
 
 from __future__ import annotations
 

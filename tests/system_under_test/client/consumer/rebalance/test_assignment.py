@@ -1,4 +1,4 @@
-"""What becomes of the queues of a consumer in order when its group is sent back to other offsets."""
+"""The queues of an orderly consumer whose group is reset to other offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a member looks again at who the members of its group are."""
+"""The events that make a member fetch the members of its group again."""
 
 from __future__ import annotations
 
