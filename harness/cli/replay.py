@@ -39,7 +39,7 @@ def replay(run: Path) -> int:
         )
 
     from staticfire.harness.console.console import print_result
-    from staticfire.harness.runs.runner import run_simulated
+    from staticfire.harness.runs.simulated_runner import run_simulated
 
     result = run_simulated(campaign)
     print_result(result, folder.path, None)

@@ -13,9 +13,9 @@ from staticfire.harness.results.run_result import RunResult
 def runner_of(campaign: Campaign, provider: MachineOptions) -> Callable[..., RunResult]:
     """`run_simulated` or `run_for_real`, which take the same arguments: campaign, history, observations, progress."""
     if campaign.environment == "simulation":
-        from staticfire.harness.runs import runner
+        from staticfire.harness.runs import simulated_runner
 
-        return runner.run_simulated
+        return simulated_runner.run_simulated
     from staticfire.harness.runs import real_runner
 
     return partial(real_runner.run_for_real, machine_options=provider)

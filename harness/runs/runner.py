@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import Any
 
 from staticfire.faults.model.capabilities import Controls
-from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.environments.simulated.controls import simulated_controls
-from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.generators.interpreter import Interpreter
 from staticfire.harness.generators.think_times import ThinkTimes
 from staticfire.harness.observers.drain import Drain
@@ -24,12 +21,10 @@ from staticfire.harness.observers.resource_watch import ResourceWatch
 from staticfire.harness.observers.route_contents import RouteContents
 from staticfire.harness.observers.route_watch import RouteWatch
 from staticfire.harness.recording.nemesis import Nemesis
-from staticfire.harness.recording.recorder import Columns, Recorder
 from staticfire.harness.recording.verdict import judge
 from staticfire.harness.results.facts import run_facts, timings_of
 from staticfire.harness.results.run_result import RunResult
-from staticfire.harness.results.run_status import Progress, RunStatus, no_progress
-from staticfire.harness.simulation.hosts.world import World
+from staticfire.harness.results.run_status import Progress, RunStatus
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 SETUP_BOUND_S = 60.0
@@ -40,33 +35,6 @@ POLL_S = 0.25
 
 class RunError(Exception):
     """The run could not be carried out: the harness's fault, or the cluster never came up."""
-
-
-def run_simulated(
-    campaign: Campaign,
-    *,
-    history: BinaryIO | None = None,
-    observations: BinaryIO | None = None,
-    columns: Columns | None = None,
-    progress: Progress | None = None,
-    trace_level: int = 1,
-) -> RunResult:
-    """Run the campaign on virtual time and judge it.
-
-    Raises RunError if the cluster does not come up.
-    """
-    world = World(campaign.seed, trace_level=trace_level)
-    recorder = Recorder(
-        lambda: world.now_ns,
-        history=history,
-        observations=observations,
-        digest=world.trace.record_bytes,
-        columns=columns,
-    )
-    environment = SimulationEnvironment(campaign, world, recorder)
-    run = Run(environment, simulated_controls(environment), progress or no_progress)
-    world.run(run.main)
-    return run.result()
 
 
 class Run:

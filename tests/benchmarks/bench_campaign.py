@@ -21,7 +21,7 @@ from typing import Any
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.campaign.file import load_options
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 ROOT = Path(__file__).parents[2]
 ACKED = 2000

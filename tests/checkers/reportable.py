@@ -18,7 +18,7 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.intervals import Span, joined
 from staticfire.harness.cli.options import given_options
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 NEAR_NS = 30 * NS_PER_S
 

@@ -13,7 +13,7 @@ from staticfire.harness.campaign.campaign import CampaignError
 from staticfire.harness.campaign.file import typed_options
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.pages.faults import plans_table
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from tests.support.outside_checker import SLOW_ACKS
 from tests.support.outside_fault import Stutter

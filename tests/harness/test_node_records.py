@@ -12,7 +12,7 @@ from staticfire.harness.campaign.file import load_options
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.run_folder.run_folder import RunFolder
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 SHORT = {
     "time_s": 20.0,

@@ -18,7 +18,7 @@ import pytest
 from staticfire.faults.defects import DEFECTS
 from staticfire.harness.cli.options import given_options
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 ROOT = Path(__file__).parents[2]
 SEEDS = "0-19"  # the rarest defect shows in every third run

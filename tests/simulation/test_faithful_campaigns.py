@@ -6,7 +6,7 @@ import pytest
 
 from staticfire.harness.campaign.file import campaign_names, load_options
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 CHECKERS = {
     "faithful-early-reads": "loss",

@@ -8,7 +8,7 @@ import pytest
 
 from staticfire.harness.campaign.file import typed_options
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 GIVEN = {
     "slaves": (1,),

@@ -14,7 +14,7 @@ from staticfire.harness.clients.forwarding import Forwarder
 from staticfire.harness.diagnoses.catalogue import diagnose
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_result import RunResult
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from staticfire.harness.campaign.file import load_options
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.report.verdict_lines import diagnosis_lines
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 

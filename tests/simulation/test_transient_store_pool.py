@@ -7,7 +7,7 @@ from dataclasses import replace
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.campaign.file import load_options
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 SEEDS = range(3)
 

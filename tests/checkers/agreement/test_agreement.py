@@ -15,7 +15,7 @@ from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.model import Run
 from tests.checkers.mutations.score import kinds_named

@@ -12,7 +12,7 @@ from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_result import RunResult
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 # The checkers that read observations, by kind of what they read.
 OBSERVED = {

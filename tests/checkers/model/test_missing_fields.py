@@ -14,7 +14,7 @@ from staticfire.checkers.model.message_ranges import SENDS
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_result import RunResult
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 HISTORIES = int(os.environ.get("HISTORIES", "6"))  # of each workload
 WORKLOADS = ("queue", "ordered", "transactional", "request-reply", "delayed", "filtered")

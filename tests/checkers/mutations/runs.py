@@ -15,7 +15,7 @@ from staticfire.checkers.model.history import HistoryError, encode_op, read_hist
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS, check_columns
 from staticfire.harness.campaign.campaign import AVERAGELY
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 from tests.checkers.mutations.model import Run
 
 CLEAN = "clean"

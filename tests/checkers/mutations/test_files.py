@@ -15,7 +15,7 @@ from staticfire.harness.cli.check.command import judge
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.run_folder.run_folder import RunFolder
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 from tests.checkers.mutations.model import Run
 from tests.checkers.mutations.score import kinds_named
 

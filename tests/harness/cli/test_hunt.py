@@ -12,7 +12,8 @@ import pytest
 
 from staticfire.harness.cli.hunt import seeds
 from staticfire.harness.cli.hunt.seeds import SeedResult
-from staticfire.harness.runs import runner
+from staticfire.harness.runs import simulated_runner
+from staticfire.harness.runs.runner import RunError
 from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]
@@ -155,14 +156,14 @@ def test_a_file_that_cannot_be_written_is_said_before_the_work(
 def test_a_seed_that_cannot_be_carried_out_hides_no_other(
     staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    run_simulated = runner.run_simulated
+    run_simulated = simulated_runner.run_simulated
 
     def fail_for_seed_1(campaign: Any) -> Any:
         if campaign.seed == 1:
-            raise runner.RunError("the cluster did not come up")
+            raise RunError("the cluster did not come up")
         return run_simulated(campaign)
 
-    monkeypatch.setattr(runner, "run_simulated", fail_for_seed_1)
+    monkeypatch.setattr(simulated_runner, "run_simulated", fail_for_seed_1)
     out = tmp_path / "out.jsonl"
     said = staticfire("hunt", "--seeds", "0-1", "--jobs", 1, *SHORT, "--out", out)
     assert said.status == 255

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness.runs import runner
+from staticfire.harness.runs import simulated_runner
+from staticfire.harness.runs.runner import RunError
 from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]
@@ -49,9 +50,9 @@ def test_check_says_what_the_run_said(kept_run: Path, staticfire: Staticfire) ->
 
 def test_a_harness_error_is_255(staticfire: Staticfire, monkeypatch: Any, tmp_path: Path) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise runner.RunError("the cluster did not come up")
+        raise RunError("the cluster did not come up")
 
-    monkeypatch.setattr(runner, "run_simulated", fail)
+    monkeypatch.setattr(simulated_runner, "run_simulated", fail)
     said = staticfire("run", "--seed", 1, *SHORT, "--runs", tmp_path)
     assert said.status == 255
     assert "the cluster did not come up" in said.err

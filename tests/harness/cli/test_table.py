@@ -16,7 +16,8 @@ from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.cli.table import command
 from staticfire.harness.cli.table.markdown import markdown_lines
 from staticfire.harness.cli.table.rows import NOT_HERE, Row
-from staticfire.harness.runs import runner
+from staticfire.harness.runs import simulated_runner
+from staticfire.harness.runs.runner import RunError
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]
@@ -145,9 +146,9 @@ def test_a_run_without_a_verdict_has_no_row_and_is_tried_again(
     out: Path, staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise runner.RunError("the cluster did not come up")
+        raise RunError("the cluster did not come up")
 
-    monkeypatch.setattr(runner, "run_simulated", fail)
+    monkeypatch.setattr(simulated_runner, "run_simulated", fail)
     said = table(staticfire, out, "--campaigns", "default", "--seeds", "1-2")
     assert said.status == 255
     assert rows_of(out) == []

@@ -8,7 +8,7 @@ import pytest
 
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.runs.runner import run_simulated
+from staticfire.harness.runs.simulated_runner import run_simulated
 
 
 @pytest.mark.slow

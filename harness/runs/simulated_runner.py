@@ -1,0 +1,41 @@
+"""A run in the simulation: the phases of every run, on virtual time."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.environments.simulated.controls import simulated_controls
+from staticfire.harness.environments.simulated.environment import SimulationEnvironment
+from staticfire.harness.recording.recorder import Columns, Recorder
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.results.run_status import Progress, no_progress
+from staticfire.harness.runs.runner import Run
+from staticfire.harness.simulation.hosts.world import World
+
+
+def run_simulated(
+    campaign: Campaign,
+    *,
+    history: BinaryIO | None = None,
+    observations: BinaryIO | None = None,
+    columns: Columns | None = None,
+    progress: Progress | None = None,
+    trace_level: int = 1,
+) -> RunResult:
+    """Run the campaign on virtual time and judge it.
+
+    Raises RunError if the cluster does not come up.
+    """
+    world = World(campaign.seed, trace_level=trace_level)
+    recorder = Recorder(
+        lambda: world.now_ns,
+        history=history,
+        observations=observations,
+        digest=world.trace.record_bytes,
+        columns=columns,
+    )
+    environment = SimulationEnvironment(campaign, world, recorder)
+    run = Run(environment, simulated_controls(environment), progress or no_progress)
+    world.run(run.main)
+    return run.result()
