@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.environments.simulated.ack_observer import AckObserver
 from staticfire.harness.environments.simulated.controls import simulated_controls
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.recording.recorder import Columns, Recorder
@@ -12,6 +13,7 @@ from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.results.run_status import Progress, no_progress
 from staticfire.harness.runs.runner import Run
 from staticfire.harness.simulation.hosts.world import World
+from staticfire.harness.targets.own_simulated import OwnSimulated
 
 
 def run_simulated(
@@ -35,7 +37,10 @@ def run_simulated(
         digest=world.trace.record_bytes,
         columns=columns,
     )
-    environment = SimulationEnvironment(campaign, world, recorder)
+    environment = SimulationEnvironment(
+        campaign, world, recorder, lambda addresses: OwnSimulated(campaign, addresses)
+    )
+    recorder.on_stored_send = AckObserver(environment).acknowledged
     run = Run(environment, simulated_controls(environment), progress or no_progress)
     world.run(run.main)
     return run.result()

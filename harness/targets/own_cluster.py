@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.machines.machine import HealthCheck
 from staticfire.harness.targets.consumer_options import consumer_options
 from staticfire.harness.targets.node_properties import STORE_ROOT, in_store, with_properties
+from staticfire.harness.targets.target import Main
 from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.consumer_spec import ConsumerSpec
@@ -44,7 +45,6 @@ ACCOUNTS_NAME, CREDENTIALS_NAME = "plain_acl.yml", "tools.yml"
 INDEX_SLOTS, INDEX_NUMBERS = 500, 2000  # so do index files
 
 Config = TypeVar("Config", BrokerConfig, NameServerConfig)
-Main = Callable[[Env], Coroutine[Any, Any, None]]
 # What a node (the first argument) is told in place of an address of a server: something may stand between them.
 Reach = Callable[[str, str, ServerKind], str]
 

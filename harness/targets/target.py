@@ -1,16 +1,21 @@
-"""What is tested on real machines: how each node of it is started, and with which clients."""
+"""What is tested, on real machines or in the simulation: how each node of it is started, and with which clients."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
 from staticfire.harness.clients.configuration import Configuration
+from staticfire.harness.clients.consumer import ListenerControl
+from staticfire.harness.clients.port import ClientPort
 from staticfire.harness.machines.machine import LaunchSpec
+from staticfire.system_under_test.runtime.env import Env
+
+Main = Callable[[Env], Coroutine[Any, Any, None]]
 
 
 class Target(Protocol):
-    """One cluster, configured for one campaign."""
+    """One cluster on real machines, configured for one campaign."""
 
     def server_address(self, node: str) -> str:
         """`host:port` of a name server or broker."""
@@ -32,4 +37,38 @@ class Target(Protocol):
 
     def store_folder(self, node: str) -> str:
         """Where a server keeps its files, on its machine."""
+        ...
+
+
+class SimulatedTarget(Protocol):
+    """One cluster in the simulation, configured for one campaign."""
+
+    def server_address(self, node: str) -> str:
+        """`host:port` of a name server or broker."""
+        ...
+
+    def server_main(self, node: str, name_servers: Sequence[str]) -> Main:
+        """The coroutine of a name server or broker; a broker registers with these name servers (nodes)."""
+        ...
+
+    def client_main(
+        self,
+        node: str,
+        name_servers: Sequence[str],
+        port: ClientPort,
+        listener: ListenerControl,
+        process: int,
+    ) -> Main:
+        """The coroutine of a client, which answers the requests of `port`.
+
+        `listener` is how a consumer is to behave; `process` the number under which the client emits ops of its own.
+        """
+        ...
+
+    def ask_anew(self, node: str) -> None:
+        """The consumer is given at its next start what its workload calls `changed`."""
+        ...
+
+    def speaks_tls(self, node: str) -> bool:
+        """Whether the node speaks TLS where it connects."""
         ...

@@ -22,6 +22,7 @@ from staticfire.harness.environments.simulated.controls import simulated_control
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.simulation.hosts.world import World
+from staticfire.harness.targets.own_simulated import OwnSimulated
 from staticfire.system_under_test.runtime.env import Env
 
 TESTER = "tester"
@@ -72,7 +73,12 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
     """Make a world, try the case in it, end the world."""
     campaign = replace(campaign, **case.cluster)
     world = World(campaign.seed, trace_level=0)
-    environment = SimulationEnvironment(campaign, world, Recorder(lambda: world.now_ns))
+    environment = SimulationEnvironment(
+        campaign,
+        world,
+        Recorder(lambda: world.now_ns),
+        lambda addresses: OwnSimulated(campaign, addresses),
+    )
     tester = world.add_host(TESTER, TESTER_ADDRESS)
     controls = simulated_controls(environment)
     servers = {environment.server_address(name): name for name in environment.shape.servers}

@@ -56,7 +56,7 @@ class AckObserver:
     def _copy_on(self, node: SimulatedNode, op: Op) -> _Copy | None:
         """The record on a node, None if it is not there."""
         stored_at = _stored_at(op.value)
-        paths, position = self._environment.log_paths(stored_at)
+        paths, position = self._log_paths(stored_at)
         size = RECORD_HEADER_SIZE + op.value["size"]
         disk = node.host.disk
         path = next((path for path in paths[1:] if disk.has(path)), paths[0])
@@ -73,6 +73,15 @@ class AckObserver:
         whole_size = int.from_bytes(record[:4], "big")
         is_durable = disk.is_durable(path, position, whole_size)
         return _Copy(end_offset=stored_at + whole_size, is_durable=is_durable)
+
+    def _log_paths(self, physical_offset: int) -> tuple[list[str], int]:
+        """Where the commit-log file that holds a physical offset may be, and the position in it."""
+        campaign = self._environment.campaign
+        size = campaign.log_file_bytes
+        start = physical_offset // size * size
+        properties = dict(campaign.broker_properties)
+        folders = properties.get("storePathCommitLog", "/store/commitlog").split(",")
+        return [f"{folder}/{start:020d}" for folder in folders], physical_offset - start
 
 
 def _stored_at(value: dict[str, Any]) -> int:

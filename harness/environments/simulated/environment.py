@@ -12,17 +12,14 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import NEMESIS, OpType
-from staticfire.harness.accounts import ACCOUNTS, GuestRights
+from staticfire.harness.accounts import GuestRights
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.clients.admin import serve_admin
-from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
+from staticfire.harness.clients.consumer import ListenerControl
 from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.clients.port import ClientPort, Outcome, Request
-from staticfire.harness.clients.producer import serve_producer
 from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS, RESTART_DELAY_S
 from staticfire.harness.environments.resources import Resources, surplus
 from staticfire.harness.environments.side_topics import SideTopic
-from staticfire.harness.environments.simulated.ack_observer import AckObserver
 from staticfire.harness.log_line import LogLine
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.results.run_result import NodeRecord
@@ -31,7 +28,7 @@ from staticfire.harness.simulation.hosts.host import Host
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.simulation.network.tls import SimTls
-from staticfire.harness.targets.own_cluster import Main, OwnCluster
+from staticfire.harness.targets.target import Main, SimulatedTarget
 from staticfire.system_under_test.runtime.env import TlsMode
 
 DISK_BYTES = 256 << 20
@@ -62,9 +59,22 @@ class SimulatedNode:
 
 
 class SimulationEnvironment:
-    """Builds the world of a campaign and runs its nodes."""
+    """Builds the world of a campaign and runs its nodes.
 
-    def __init__(self, campaign: Campaign, world: World, recorder: Recorder) -> None:
+    Args:
+        campaign: which nodes there are, and what disks and network are like.
+        world: where the nodes are made.
+        recorder: takes what clients do of their own accord, and exits of nodes.
+        target_at: makes what is tested, given the IP address of every node.
+    """
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        world: World,
+        recorder: Recorder,
+        target_at: Callable[[Mapping[str, str]], SimulatedTarget],
+    ) -> None:
         self.campaign = campaign
         self.world = world
         self.recorder = recorder
@@ -81,10 +91,9 @@ class SimulationEnvironment:
             name: SimulatedNode(name, world.add_host(name, address, disk=disk))
             for name, address in addresses.items()
         }
-        self.target = OwnCluster(campaign, addresses)
+        self.target = target_at(addresses)
         for node in self.nodes.values():
             node.name_servers = self.shape.name_servers
-        recorder.on_stored_send = AckObserver(self).acknowledged
 
     def now_ns(self) -> int:
         return self.world.now_ns
@@ -111,7 +120,7 @@ class SimulationEnvironment:
     # --- nodes --------------------------------------------------------------------------------------
 
     def ask_anew(self, node: str) -> None:
-        self.target.asks_anew[node] = None
+        self.target.ask_anew(node)
 
     def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
         self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
@@ -150,18 +159,7 @@ class SimulationEnvironment:
         number = self._consumer_processes
         self._consumer_processes += 1
         port = node.port = ClientPort(self._emitter(node, number))
-        if node.name == ADMIN:
-            operator = self.target.operator
-            return lambda env: serve_admin(env, port, operator)
-        if node.name in self.shape.consumers:
-            consumer = self.target.consumer_config(node.name, node.name_servers)
-            told = self.target.told(node.name)
-            node.listener.condensed = told.condensed
-            node.listener.forward_to, node.listener.process = told.forward_to, number
-            node.listener.kind, node.listener.share = told.kind, told.share
-            return lambda env: serve_consumer(env, consumer, port, node.listener)
-        producer = self.target.producer_config(node.name, node.name_servers)
-        return lambda env: serve_producer(env, producer, port, ACCOUNTS)
+        return self.target.client_main(node.name, node.name_servers, port, node.listener, number)
 
     def _emitter(self, node: SimulatedNode, process: int) -> Callable[..., None]:
         def emit(type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
@@ -235,14 +233,6 @@ class SimulationEnvironment:
             self.nodes[name].host.disk.snapshot() if keeps_store and not self.is_lost(name) else {}
         )
         return NodeRecord(name=name, log=log, store=store)
-
-    def log_paths(self, physical_offset: int) -> tuple[list[str], int]:
-        """Where the commit-log file that holds a physical offset may be, and the position in it."""
-        size = self.campaign.log_file_bytes
-        start = physical_offset // size * size
-        properties = dict(self.campaign.broker_properties)
-        folders = properties.get("storePathCommitLog", "/store/commitlog").split(",")
-        return [f"{folder}/{start:020d}" for folder in folders], physical_offset - start
 
 
 def _addresses(names: tuple[str, ...]) -> dict[str, str]:
