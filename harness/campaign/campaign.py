@@ -27,6 +27,7 @@ TLS_MODES = ("disabled", "permissive", "enforcing")
 MODES = ("hardened", "faithful")
 PROPERTY_TABLES = ("broker_properties", "name_server_properties")
 SEED_MAX = 2**63 - 1
+DEFAULT_SYSTEM = "rocketmq"
 Properties = tuple[tuple[str, str], ...]  # names and values, sorted by name
 
 # Options that recorded runs of earlier versions lack: their defaults say what such a run did.
@@ -41,6 +42,7 @@ LATER_OPTIONS = frozenset(
         "acl",
         "tls",
         "consumer_kind",
+        "system",
     }
 )
 
@@ -120,6 +122,7 @@ class Campaign:
     auto_topic: bool = (
         False  # no operator creates the topic: the first message that a broker gets does
     )
+    system: str = DEFAULT_SYSTEM  # which message queue is tested
     token: str = ""  # what makes topic and group those of one run, in a cluster that is not ours
 
     @property

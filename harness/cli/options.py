@@ -14,6 +14,7 @@ from staticfire.faults.errors import FaultError
 from staticfire.faults.model.capabilities import OWN_BROKERS, OWN_NEED
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import (
+    DEFAULT_SYSTEM,
     ENVIRONMENTS,
     FLUSH_MODES,
     MODES,
@@ -36,6 +37,8 @@ from staticfire.harness.machines.options import (
     MachineOptions,
     check_hosts,
 )
+from staticfire.harness.systems.errors import SystemRefused
+from staticfire.harness.systems.registry import system_named, system_of
 
 ALL = "all"
 OWN_POLICIES = "only our own brokers can be given single behaviours of RocketMQ 4.9.8"
@@ -44,6 +47,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
     click.option(
         "--campaign", metavar="NAME|FILE", help="Options from a named campaign or a TOML file."
+    ),
+    click.option(
+        "--system",
+        metavar="NAME|MODULE:ATTRIBUTE",
+        help="Message queue to test: rocketmq (default), an installed one, or an object of a module (docs/systems.md).",
     ),
     click.option("--workload", help="Question to ask; see `staticfire workloads`."),
     click.option("--flush", help=f"When a send is on disk: {' or '.join(FLUSH_MODES)}."),
@@ -189,13 +197,15 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) -> dict[str, str]:
-    """Keep to the kinds that the environment can carry out; returns the others, each with the reason.
+    """Keep to the kinds that the system declares and the environment can carry out; returns what the latter lacks.
 
     They are left out where the seed draws the kinds and where `all` are asked for. Raises BadInput where one is named.
     Policies, which only our brokers have, are left out of a campaign for another target, and returned, too.
     """
     has_tls = given.get("tls", TLS_MODES[0]) != TLS_MODES[0]
     missing = missing_in(given.get("environment", "simulation"), provider, has_tls=has_tls)
+    outside = _kinds_outside(given.get("system", DEFAULT_SYSTEM))
+    missing = {**missing, **outside}
     if given.get("target", "own") != "own":
         missing = {**_kinds_that_need_our_brokers(), **missing}
     available = tuple(kind for kind in FAULTS if kind not in missing)
@@ -212,7 +222,8 @@ def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) ->
         given["plan"] = _available(
             given["plan"], lambda plan: [planned.kind for planned in plan], missing
         )
-    return {**missing, **_leave_out_policies(given)}
+    shown = {kind: reason for kind, reason in missing.items() if kind not in outside}
+    return {**shown, **_leave_out_policies(given)}
 
 
 def _leave_out_policies(given: dict[str, Any]) -> dict[str, str]:
@@ -220,6 +231,17 @@ def _leave_out_policies(given: dict[str, Any]) -> dict[str, str]:
     if given.get("target", "own") == "own" and given.get("environment") != "address":
         return {}
     return {f"policy {name}": OWN_POLICIES for name in given.pop("policies", ())}
+
+
+def _kinds_outside(system: str) -> dict[str, str]:
+    """The kinds that cannot strike the system, each with the reason. Raises BadInput if there is no such system."""
+    try:
+        possible = system_named(system).faults
+    except SystemRefused as error:
+        raise BadInput(str(error)) from error
+    return {
+        kind: f"the system {system} does not declare it" for kind in FAULTS if kind not in possible
+    }
 
 
 def _kinds_that_need_our_brokers() -> dict[str, str]:
@@ -307,17 +329,11 @@ def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
         except FleetOptionError as error:
             raise BadInput(str(error)) from error
     _check_client(campaign)
-    if campaign.target == "own":
-        from staticfire.harness.targets.own_cluster import check_properties
-
-        check_properties(campaign)
-        _check_certificate(campaign)
-        return
+    _check_certificate(campaign)
     from staticfire.harness.machines.errors import EnvironmentFailed
-    from staticfire.harness.runs.target_choice import check_target
 
     try:
-        check_target(campaign, provider)
+        system_of(campaign).check_machines(campaign, provider)
     except FleetOptionError as error:
         raise BadInput(str(error)) from error
     except EnvironmentFailed as error:

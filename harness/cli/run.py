@@ -108,7 +108,7 @@ def run_in(folder: RunFolder, campaign: Campaign, provider: MachineOptions) -> R
     """Run and keep; a run that never began leaves no folder. Raises HarnessError."""
     from staticfire.harness.machines.errors import EnvironmentFailed
     from staticfire.harness.runs.any_runner import runner_of
-    from staticfire.harness.runs.runner import RunError
+    from staticfire.harness.systems.errors import RunError
 
     is_simulated = campaign.environment == "simulation"  # its columns are written when it is over
     try:

@@ -15,6 +15,7 @@ from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.faults.plans.plan import draw_plan
 from staticfire.harness.campaign.campaign import (
     AVERAGELY,
+    DEFAULT_SYSTEM,
     STRATEGIES,
     TLS_MODES,
     Campaign,
@@ -27,7 +28,8 @@ from staticfire.harness.draws.limits import check_campaign
 from staticfire.harness.draws.properties import draw_broker_properties
 from staticfire.harness.generators.illegal_sends import NO_NEW_TOPICS
 from staticfire.harness.generators.keyed_sends import LARGE_BYTES
-from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.systems.errors import SystemRefused
+from staticfire.harness.systems.registry import system_named, system_of
 
 LONG_S = 30.0  # of a load in which there is room for more than one fault
 # In so many of the seeds one kind of fault strikes alone, and the load goes on for so long behind it: what a fault
@@ -184,7 +186,7 @@ def _draw_consumer_kind(random: Random, drawn: Mapping[str, Any]) -> str:
     share = random.random()
     if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn or share >= PULLING_SHARE:
         return PUSH
-    workload = WORKLOADS.get(drawn["workload"])
+    workload = system_named(drawn["system"]).workloads.get(drawn["workload"])
     asks = bool(drawn["expressions"])
     kinds = [
         kind
@@ -198,7 +200,7 @@ _Draw = Callable[[Random, Mapping[str, Any]], Any]
 
 # In this order: a later option may look at the earlier ones.
 _DRAWS: dict[str, _Draw] = {
-    "workload": lambda random, drawn: "queue",
+    "workload": lambda random, drawn: next(iter(system_named(drawn["system"]).workloads)),
     "time_s": lambda random, drawn: 60.0,
     "environment": lambda random, drawn: "simulation",
     "gap_max_s": lambda random, drawn: 0.0,
@@ -266,12 +268,18 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
         else value
         for option, value in given.items()
     }
+    drawn.setdefault("system", DEFAULT_SYSTEM)
+    try:
+        system = system_named(drawn["system"])
+    except SystemRefused as error:
+        raise CampaignError(str(error)) from error
+    drawn = {**system.options, **drawn}
     if "faults" not in drawn:
         own = drawn.get("target", "own") == "own" and drawn.get("environment") != "address"
         drawn["faults"] = draw_faults(
-            seed, [name for name in FAULTS if own or OWN_NEED not in FAULTS[name].needs]
+            seed, [name for name in system.faults if own or OWN_NEED not in FAULTS[name].needs]
         )
-    workload = WORKLOADS.get(drawn.get("workload", ""))
+    workload = system.workloads.get(drawn.get("workload", ""))
     if workload is not None:
         drawn = {**workload.options, **drawn}
     for option, draw in _DRAWS.items():
@@ -299,7 +307,7 @@ def _one_kind(campaign: Campaign) -> tuple[str, ...]:
 
 def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     random = Random(f"staticfire/{campaign.seed}/plan")
-    workload = WORKLOADS[campaign.workload]
+    workload = system_of(campaign).workloads[campaign.workload]
     more = tuple(
         kind
         for kind in (workload.faults if campaign.faults else ())

@@ -11,8 +11,8 @@ from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.environments.side_topics import POLL_S, TRIES, SideTopic, order
-from staticfire.harness.results.facts import groups_of
 from staticfire.harness.workloads.consumer_spec import BROADCASTING
+from staticfire.harness.workloads.groups import groups_of
 from staticfire.system_under_test.configuration.java_properties import parse_properties
 from staticfire.system_under_test.protocol.codes import RequestCode
 

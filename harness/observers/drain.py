@@ -16,9 +16,9 @@ from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.observers.dead_letters import DeadLetters
 from staticfire.harness.observers.probe import PROBE_PROCESS
-from staticfire.harness.results.facts import groups_of
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
+from staticfire.harness.workloads.groups import groups_of
 
 # For what was acknowledged to show in its queue. A slave believes for 20 s that a master whose power is gone is only
 # silent (haHousekeepingInterval), and asks the other slaves then.

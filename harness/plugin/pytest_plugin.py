@@ -144,7 +144,7 @@ def _run_campaign(item: pytest.Item, marker: pytest.Mark) -> RunResult:
     from staticfire.harness.machines.errors import EnvironmentFailed
     from staticfire.harness.plugin.marked_campaign import SOURCE, read_marker, run_marked
     from staticfire.harness.report.verdict_lines import verdict_lines
-    from staticfire.harness.runs.runner import RunError
+    from staticfire.harness.systems.errors import RunError
 
     refusal = None
     try:

@@ -9,8 +9,8 @@ from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.schema import FOLDER
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.harness.recording.nemesis import records_of
-from staticfire.harness.results.facts import run_facts
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder
+from staticfire.harness.systems.registry import system_of
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, VERDICT_FILE, read_facts
 
 
@@ -21,4 +21,5 @@ def facts_of_run(run: Path) -> RunFacts:
         return read_facts(run)
     campaign = RunFolder(run).read_campaign()
     events = ColumnarHistory(run / FOLDER).events()
-    return replace(run_facts(campaign, records_of(campaign.plan, events), events), unfinished=True)
+    facts = system_of(campaign).facts(campaign, records_of(campaign.plan, events), events)
+    return replace(facts, unfinished=True)

@@ -20,7 +20,7 @@ from staticfire.harness.recording.recorder import Columns, Recorder
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.results.run_status import Progress, no_progress
 from staticfire.harness.runs.runner import Run
-from staticfire.harness.runs.target_choice import make_target
+from staticfire.harness.systems.registry import system_of
 from staticfire.harness.targets.target import Target
 
 TICK_S = 0.5  # between two reports of progress
@@ -73,10 +73,11 @@ async def carry_out(
     machine_options: MachineOptions = DEFAULTS,
 ) -> RunResult:
     """`run_for_real` on a loop that is there, in the main thread: signals are handled."""
+    system = system_of(campaign)
     provider = make_fleet(campaign.environment, machine_options)
 
     def target_at(machines: Mapping[str, Machine]) -> Target:
-        return make_target(campaign, provider, machines, machine_options)
+        return system.real(campaign, provider, machines, machine_options)
 
     clock: list[Callable[[], int]] = []
     recorder = Recorder(
@@ -88,7 +89,8 @@ async def carry_out(
         async with environment:
             run = Run(
                 environment,
-                real_controls(environment, provider),
+                real_controls(environment, provider, system.cluster_control),
+                system,
                 progress or no_progress,
                 tick_s=TICK_S,
                 refusing_s=REFUSING_S,

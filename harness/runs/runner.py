@@ -3,53 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from dataclasses import replace
+from collections.abc import Coroutine
 from typing import Any
 
 from staticfire.faults.model.capabilities import Controls
-from staticfire.harness.clients.names import ADMIN, PROBE
-from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.generators.interpreter import Interpreter
 from staticfire.harness.generators.think_times import ThinkTimes
-from staticfire.harness.observers.drain import Drain
-from staticfire.harness.observers.inspector import Inspector
-from staticfire.harness.observers.key_lookup import LookUps
-from staticfire.harness.observers.probe import Prober
-from staticfire.harness.observers.resource_watch import ResourceWatch
-from staticfire.harness.observers.route_contents import RouteContents
-from staticfire.harness.observers.route_watch import RouteWatch
 from staticfire.harness.recording.nemesis import Nemesis
 from staticfire.harness.recording.verdict import judge
-from staticfire.harness.results.facts import run_facts, timings_of
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.results.run_status import Progress, RunStatus
-from staticfire.harness.workloads.catalogue import WORKLOADS
-
-SETUP_BOUND_S = 60.0
-PROBE_BOUND_S = 120.0  # after the last heal, for sends to work again on every broker that is left
-DRAIN_BOUND_S = 180.0  # after that, for the group to have consumed and committed everything
-POLL_S = 0.25
-
-
-class RunError(Exception):
-    """The run could not be carried out: the harness's fault, or the cluster never came up."""
+from staticfire.harness.systems.system import System
 
 
 class Run:
     """The phases of one run.
 
     Args:
+        environment: where the nodes are.
+        controls: what the nemesis breaks the nodes with.
+        system: what is tested.
+        progress: takes a report of progress every `tick_s`.
         tick_s: between two reports of progress.
-        refusing_s: a broker that has refused sends for so long after the last fault is not waited for, nor is a group
-            then that has not moved for so long; None: both are, until their bounds are over.
+        refusing_s: after the last fault, seconds after which a part of the cluster that still refuses is not waited
+            for; None: every wait lasts until its bound.
     """
 
     def __init__(
         self,
         environment: Environment,
         controls: Controls,
+        system: System,
         progress: Progress,
         *,
         tick_s: float = 5.0,
@@ -59,11 +44,8 @@ class Run:
         self._campaign = environment.campaign
         self._recorder = environment.recorder
         self._controls = controls
-        self._inspector = Inspector(environment)
-        self._prober = Prober(environment, refusing_s)
-        self._refusing_s = refusing_s
-        self._routes = RouteWatch(environment)
-        self._resources = ResourceWatch(environment)
+        self._system = system
+        self._operations = system.operations(environment, refusing_s)
         self._progress = progress
         self._tick_s = tick_s
         self._nemesis = Nemesis(
@@ -75,34 +57,25 @@ class Run:
         )
         self._interpreter: Interpreter | None = None
         self._is_cut_short = False
-        self._topics: list[str] = []  # of the workload
         self._up_ns = 0
         self._load_start_ns = 0
         self.healed = asyncio.Event()  # from then on it only asks
 
     async def main(self) -> None:
         await self._phase("set up", self._set_up())
-        watching = asyncio.get_running_loop().create_task(self._routes.run())
+        watching = asyncio.get_running_loop().create_task(self._operations.watch())
         try:
             await self._load_and_drain()
         finally:
             watching.cancel()
-        await self._routes.look(last=True)
-        routes = RouteContents(self._environment, timings_of(self._campaign).register_s)
-        await self._phase("compare routes", routes.run(self._topics))
-        await self._phase("look up", LookUps(self._environment).run())
-        await self._inspector.compare_replicas()
-        self._inspector.report_recoveries()
-        self._inspector.report_events()
-        await self._phase("settle", self._resources.end())
+        await self._operations.inspect(self._phase)
 
     async def _load_and_drain(self) -> None:
         await self._phase("load", self._load())
         await self._phase("heal", self._heal())
         self.healed.set()
-        await self._phase("probe", self._prober.probe_all(PROBE_BOUND_S))
-        still_s = self._refusing_s if self._prober.unserved else None
-        await self._phase("drain", Drain(self._environment, still_s).run(DRAIN_BOUND_S))
+        await self._phase("probe", self._operations.probe())
+        await self._phase("drain", self._operations.drain())
 
     def cut_short(self) -> None:
         """End the load early: heal, drain and judge what there is."""
@@ -142,68 +115,10 @@ class Run:
 
     async def _set_up(self) -> None:
         environment = self._environment
-        await self._start((*environment.shape.servers, ADMIN))
-        told = WORKLOADS[self._campaign.workload].members(self._campaign)
-        queues = self._campaign.queues
-        topics = {self._campaign.topic: queues}
-        topics |= {member.topic: member.queues or queues for member in told}
-        self._topics = sorted(topics)
-        if self._campaign.auto_topic:
-            topics = {self._campaign.probe_topic: queues}
-        for master in environment.shape.masters:
-            for topic, queues in topics.items():
-                await self._create_topic(master.node, topic, queues)
-        await self._start((PROBE,))  # a producer looks for a missing topic only every 30 s
-        for name in environment.shape.broker_names:
-            await self._wait_until_serving(name)
-        await self._resources.begin()
+        await self._operations.set_up()
         self._up_ns = environment.now_ns()
-        await self._start(environment.shape.clients)
+        await asyncio.gather(*map(environment.start, environment.shape.clients))
         self._load_start_ns = environment.now_ns()
-
-    async def _start(self, nodes: Sequence[str]) -> None:
-        await asyncio.gather(*map(self._environment.start, nodes))
-
-    async def _create_topic(self, node: str, topic: str, queues: int) -> None:
-        request = {
-            "f": "create_topic",
-            "topic": topic,
-            "queues": queues,
-            "address": self._environment.server_address(node),
-        }
-        outcome = await self._ask_until_ok(node, request, SETUP_BOUND_S)
-        if outcome.type != "ok":
-            raise RunError(f"{node} did not come up{self._why_not(node, outcome)}")
-
-    async def _wait_until_serving(self, broker_name: str) -> None:
-        """A synchronous master answers SEND_OK only once its slave has connected."""
-        outcome = await self._prober.send_until_served(broker_name, "warm-up", SETUP_BOUND_S)
-        if outcome.type != "ok":
-            [master] = [
-                b.node for b in self._environment.shape.masters if b.broker_name == broker_name
-            ]
-            raise RunError(f"{broker_name} did not serve{self._why_not(master, outcome)}")
-
-    def _why_not(self, node: str, outcome: Outcome) -> str:
-        """The end of a sentence: that of a node that ends by itself is its last exit."""
-        if self._environment.is_dead(node):
-            return self._last_exit()
-        return f" in {SETUP_BOUND_S:g} s: {outcome.error}{self._last_exit()}"
-
-    def _last_exit(self) -> str:
-        """Which node ended last by itself, and why; empty if none did."""
-        exits = [op for op in self._recorder.ops if op.f == "node_exit"]
-        return f"; {exits[-1].node} ended: {exits[-1].error}" if exits else ""
-
-    async def _ask_until_ok(self, node: str, request: Request, bound_s: float) -> Outcome:
-        """Have a server asked until it does what it is asked for, is dead, or the bound is over; its last answer."""
-        deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
-        while True:
-            outcome = await self._environment.request(ADMIN, request)
-            is_over = self._environment.now_ns() > deadline_ns
-            if outcome.type == "ok" or is_over or self._environment.is_dead(node):
-                return outcome
-            await asyncio.sleep(POLL_S)
 
     async def _load(self) -> None:
         if self._is_cut_short:
@@ -213,7 +128,9 @@ class Run:
         interpreter = self._interpreter = Interpreter(
             self._recorder,
             self._environment,
-            WORKLOADS[campaign.workload].generator(self._environment.stream("sizes"), campaign),
+            self._system.workloads[campaign.workload].generator(
+                self._environment.stream("sizes"), campaign
+            ),
             ThinkTimes(self._environment.stream("think"), campaign.think_ms),
             self._environment.now_ns,
             idle_ns=(idle_from_ns, idle_from_ns + int(campaign.idle[1] * 1e9)),
@@ -241,8 +158,7 @@ class Run:
     def result(self) -> RunResult:
         environment, recorder = self._environment, self._recorder
         recorder.end()
-        facts = run_facts(self._campaign, self._nemesis.records, recorder.ops)
-        facts = replace(facts, files_observed=facts.files_observed and self._inspector.reads_files)
+        facts = self._operations.facts(self._nemesis.records)
         verdict = judge(recorder, facts)
         return RunResult(
             campaign=self._campaign,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import BinaryIO
 
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.environments.simulated.ack_observer import AckObserver
 from staticfire.harness.environments.simulated.controls import simulated_controls
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.recording.recorder import Columns, Recorder
@@ -13,7 +13,7 @@ from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.results.run_status import Progress, no_progress
 from staticfire.harness.runs.runner import Run
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.harness.targets.own_simulated import OwnSimulated
+from staticfire.harness.systems.registry import system_of
 
 
 def run_simulated(
@@ -37,10 +37,12 @@ def run_simulated(
         digest=world.trace.record_bytes,
         columns=columns,
     )
+    system = system_of(campaign)
     environment = SimulationEnvironment(
-        campaign, world, recorder, lambda addresses: OwnSimulated(campaign, addresses)
+        campaign, world, recorder, partial(system.simulated, campaign)
     )
-    recorder.on_stored_send = AckObserver(environment).acknowledged
-    run = Run(environment, simulated_controls(environment), progress or no_progress)
+    system.observe_simulated(environment)
+    controls = simulated_controls(environment, system.cluster_control)
+    run = Run(environment, controls, system, progress or no_progress)
     world.run(run.main)
     return run.result()

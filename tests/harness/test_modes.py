@@ -6,7 +6,7 @@ import pytest
 
 from staticfire.harness.console.console import campaign_lines
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.results.facts import run_facts
+from staticfire.harness.rocketmq.facts import run_facts
 
 ADDRESS = {"environment": "address", "brokers": ("b:0",), "slaves": (0,), "faults": ()}
 TARGETS = [

@@ -18,8 +18,8 @@ from staticfire.harness.cli.status import BadInput, status_of_validity
 from staticfire.harness.recording.history import read_run_history
 from staticfire.harness.recording.nemesis import records_of
 from staticfire.harness.report.verdict_lines import verdict_lines
-from staticfire.harness.results.facts import run_facts
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
+from staticfire.harness.systems.registry import system_of
 
 COUNTED = ("acked", "weak", "unknown", "failed", "deliveries")  # in every recorded verdict
 
@@ -140,7 +140,7 @@ def _held_against(recorded: Any, verdict: RunVerdict) -> RunVerdict:
 
 def facts_so_far(campaign: Campaign, ops: Sequence[Op]) -> RunFacts:
     """The facts of a run that broke off before it could write them down."""
-    return run_facts(campaign, records_of(campaign.plan, ops), ops)
+    return system_of(campaign).facts(campaign, records_of(campaign.plan, ops), ops)
 
 
 def _facts(folder: RunFolder) -> RunFacts:

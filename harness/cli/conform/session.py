@@ -43,9 +43,9 @@ from staticfire.harness.conformance.outputs.markdown import in_words
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.site import Site
 from staticfire.harness.conformance.sites.suite import PROFILES, SuiteResult, choose, run_suite
-from staticfire.harness.draws.limits import PLACES
 from staticfire.harness.interrupts import deaf
 from staticfire.harness.machines.options import MachineOptions
+from staticfire.harness.rocketmq.limits import PLACES
 from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.remoting.address import parse_address
 

@@ -12,7 +12,7 @@ import click
 
 from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
-from staticfire.harness.campaign.campaign import Campaign, CampaignError
+from staticfire.harness.campaign.campaign import DEFAULT_SYSTEM, Campaign, CampaignError
 from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt.rows import Rows
 from staticfire.harness.cli.hunt.seed_range import seed_range
@@ -35,8 +35,9 @@ from staticfire.harness.cli.status import (
 )
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
+from staticfire.harness.systems.errors import SystemRefused
+from staticfire.harness.systems.registry import system_named
 from staticfire.harness.truncated_repr import printable
-from staticfire.harness.workloads.catalogue import WORKLOADS
 
 
 @click.command(short_help="Run many seeds of a campaign.")
@@ -89,7 +90,9 @@ def hunt(
     if not 1 <= jobs <= 256:
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
     judging = Judging(client_only, provider)
-    hunts = [{**options, "workload": name} for name in _workloads(options["workload"])]
+    hunts = [
+        {**options, "workload": name} for name in _workloads(options["workload"], options["system"])
+    ]
     prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]
     order = order[::-1] if reverse else order
     if seeds.isdigit():
@@ -126,10 +129,13 @@ def hunt(
     return _status(rows.results)
 
 
-def _workloads(text: str | None) -> list[str | None]:
-    """The names that --workload gives; None is that of the campaign."""
+def _workloads(text: str | None, system: str | None) -> list[str | None]:
+    """The names that --workload gives; None is that of the campaign. Raises BadInput."""
     if text == "all":
-        return [*WORKLOADS]
+        try:
+            return [*system_named(system or DEFAULT_SYSTEM).workloads]
+        except SystemRefused as error:
+            raise BadInput(str(error)) from error
     return [None] if text is None else [*dict.fromkeys(text.split(","))]
 
 

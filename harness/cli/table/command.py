@@ -36,9 +36,9 @@ from staticfire.harness.cli.status import (
 from staticfire.harness.cli.table.markdown import markdown_lines, outcome
 from staticfire.harness.cli.table.rows import NOT_HERE, SIMULATION_ONLY, Cell, Row, Table
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.draws.limits import PLACES
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.report.verdict_lines import WORDS
+from staticfire.harness.rocketmq.limits import PLACES
 
 TARGETS = ("own", "apache")
 
@@ -239,7 +239,7 @@ def _run_all(
 
 def _run(cell: Cell, campaign: Campaign, runs: Path, provider: MachineOptions) -> Row | None:
     """None if the user ended its load. Raises BadInput, HarnessError, KeyboardInterrupt."""
-    from staticfire.harness.runs.target_choice import version_of
+    from staticfire.harness.rocketmq.target_choice import version_of
     from staticfire.harness.version import versions
 
     found = versions()  # of what runs: a checkout may change meanwhile

@@ -18,6 +18,7 @@ from staticfire.harness.conformance.sites.site import OnResult
 from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.conformance.trying import try_case
 from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
 from staticfire.harness.environments.simulated.controls import simulated_controls
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.recording.recorder import Recorder
@@ -80,7 +81,7 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
         lambda addresses: OwnSimulated(campaign, addresses),
     )
     tester = world.add_host(TESTER, TESTER_ADDRESS)
-    controls = simulated_controls(environment)
+    controls = simulated_controls(environment, ClusterThroughAdmin)
     servers = {environment.server_address(name): name for name in environment.shape.servers}
     target = TargetFacts(
         name_servers=tuple(map(environment.server_address, environment.shape.name_servers)),

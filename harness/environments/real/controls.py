@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 
-from staticfire.faults.model.capabilities import Controls
-from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
+from staticfire.faults.model.capabilities import ClusterControl, Controls, ProcessControl
+from staticfire.harness.environments.environment import Environment
 from staticfire.harness.environments.real.environment import RealEnvironment
 from staticfire.harness.environments.real.machine_provider import MachineProvider
 
@@ -60,14 +61,21 @@ class RealClients:
         return {name: int(outcome.value.get(name, 0)) for name in ("delayed", "failed")}
 
 
-def real_controls(environment: RealEnvironment, provider: MachineProvider) -> Controls:
-    """For an environment whose machines are up."""
+def real_controls(
+    environment: RealEnvironment,
+    provider: MachineProvider,
+    cluster: Callable[[Environment, ProcessControl], ClusterControl | None],
+) -> Controls:
+    """The controls of an environment whose machines are up.
+
+    `cluster` makes the control through which faults reach the administration of the system.
+    """
     processes = RealProcesses(environment)
     machines = provider.controls(environment)
     return Controls(
         process=processes,
         client=RealClients(environment),
-        cluster=ClusterThroughAdmin(environment, processes),
+        cluster=cluster(environment, processes),
         network=machines.network,
         disk=machines.disk,
         clock=machines.clock,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from staticfire.faults.linux.on_node.bit_rot import stored_records
-from staticfire.faults.model.capabilities import Controls, Evidence
-from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
+from staticfire.faults.model.capabilities import ClusterControl, Controls, Evidence, ProcessControl
+from staticfire.harness.environments.environment import Environment
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.network.link import Link
@@ -241,7 +241,11 @@ class SimulatedClients:
         return {"delayed": listener.delayed, "failed": listener.failed}
 
 
-def simulated_controls(environment: SimulationEnvironment) -> Controls:
+def simulated_controls(
+    environment: SimulationEnvironment,
+    cluster: Callable[[Environment, ProcessControl], ClusterControl | None],
+) -> Controls:
+    """`cluster` makes the control through which faults reach the administration of the system."""
     processes = SimulatedProcesses(environment)
     return Controls(
         process=processes,
@@ -249,5 +253,5 @@ def simulated_controls(environment: SimulationEnvironment) -> Controls:
         disk=SimulatedDisks(environment),
         clock=SimulatedClocks(environment),
         client=SimulatedClients(environment),
-        cluster=ClusterThroughAdmin(environment, processes),
+        cluster=cluster(environment, processes),
     )

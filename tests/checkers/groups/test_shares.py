@@ -16,7 +16,7 @@ from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.results.facts import run_facts
+from staticfire.harness.rocketmq.facts import run_facts
 from tests.support.history_language import facts, fault, history
 from tests.support.reference_shares import uneven_shares
 

@@ -15,7 +15,7 @@ from staticfire.harness.campaign.file import campaign_names, load_options, read_
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, LITE_PULL_ASSIGN, PUSH
 from staticfire.harness.draws.campaign import GROUP_RESTART, draw_campaign, draw_faults
 from staticfire.harness.generators.illegal_sends import NO_NEW_TOPICS
-from staticfire.harness.results.facts import run_facts
+from staticfire.harness.rocketmq.facts import run_facts
 from staticfire.harness.targets.consumer_options import consumer_options
 from staticfire.harness.targets.own_cluster import OwnCluster, check_properties
 from staticfire.harness.workloads.catalogue import WORKLOADS

@@ -13,7 +13,7 @@ import pytest
 from staticfire.harness.cli.hunt import seeds
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.runs import simulated_runner
-from staticfire.harness.runs.runner import RunError
+from staticfire.harness.systems.errors import RunError
 from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from staticfire.harness.runs import simulated_runner
-from staticfire.harness.runs.runner import RunError
+from staticfire.harness.systems.errors import RunError
 from tests.harness.cli.conftest import SHORT, Said
 
 Staticfire = Callable[..., Said]

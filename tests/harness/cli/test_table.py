@@ -17,7 +17,7 @@ from staticfire.harness.cli.table import command
 from staticfire.harness.cli.table.markdown import markdown_lines
 from staticfire.harness.cli.table.rows import NOT_HERE, Row
 from staticfire.harness.runs import simulated_runner
-from staticfire.harness.runs.runner import RunError
+from staticfire.harness.systems.errors import RunError
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]

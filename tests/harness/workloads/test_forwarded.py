@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staticfire.harness.campaign.file import read_options
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.results.facts import run_facts
+from staticfire.harness.rocketmq.facts import run_facts
 from staticfire.harness.workloads.bulk import BULK, FORWARDED
 
 WIDE = "StaticfireTopic-forwarded"

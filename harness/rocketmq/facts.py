@@ -8,29 +8,31 @@ from functools import reduce
 from typing import Any, cast
 
 from staticfire.checkers.guarantees.facts import (
-    FaultFacts,
     Flush,
     MinimumEvidence,
     Mode,
-    NodeExit,
     Replication,
-    RottenRecord,
     RunFacts,
-    Struck,
     Timings,
 )
 from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
 from staticfire.faults.kinds.options_change import OptionsChange, option_of
-from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
 from staticfire.harness.clients.consumer_kinds import CHOOSING
 from staticfire.harness.generators.illegal_sends import refused_topics
 from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.results.fault_facts import (
+    clock_uncertainty,
+    exits_of,
+    fault_facts,
+    is_permanent,
+)
 from staticfire.harness.simulation.scheduling.clock import EPOCH_MS
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
 from staticfire.harness.workloads.delay_levels import delay_levels_ms
+from staticfire.harness.workloads.groups import groups_of
 
 SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
 METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
@@ -45,7 +47,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
     lost = {
         target
         for record in records
-        if _is_permanent(record) and record.fired_ns is not None
+        if is_permanent(record) and record.fired_ns is not None
         for target in record.planned.targets
     }
     brokers = {
@@ -90,13 +92,13 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
             node for node, member in zip(shape.consumers, told, strict=True) if member.forward_to
         ),
         gap_max_s=campaign.gap_max_s or None,
-        faults=tuple(_fault_facts(record) for record in records),
-        exits=tuple(_exits(ops)),
+        faults=tuple(fault_facts(record) for record in records),
+        exits=tuple(exits_of(ops)),
         due=tuple(_due(campaign, bool(living), ops)),
         gone=next((str(op.error) for op in ops if op.f == CLUSTER_GONE), ""),
         late_groups=tuple(_side_groups(ops, made_anew=True)),
         reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
-        clock_uncertainty_ns=_clock_uncertainty(ops),
+        clock_uncertainty_ns=clock_uncertainty(ops),
         wall_epoch_ms=EPOCH_MS if campaign.environment == "simulation" else None,
         floors=MinimumEvidence(acked_min=campaign.acks_min),
     )
@@ -141,14 +143,6 @@ def _has_contents(op: Op) -> bool:
 
 def _delivered(ops: Sequence[Op]) -> Iterator[str]:
     return (row[0] for op in ops if op.f == "consume" for row in op.value["messages"])
-
-
-def groups_of(campaign: Campaign) -> dict[str, list[ConsumerSpec]]:
-    """What the members of each group are told; groups in the order of their first members."""
-    groups: dict[str, list[ConsumerSpec]] = {}
-    for told in WORKLOADS[campaign.workload].members(campaign):
-        groups.setdefault(told.group, []).append(told)
-    return groups
 
 
 def _side_groups(ops: Sequence[Op], *, made_anew: bool = False) -> dict[str, tuple[str, ...]]:
@@ -271,56 +265,3 @@ def _timings_under(properties: Mapping[str, str]) -> Timings:
 
 def _seconds(properties: Mapping[str, str], name: str, usual_s: float) -> float:
     return int(properties[name]) / 1000 if name in properties else usual_s
-
-
-def _exits(ops: Sequence[Op]) -> Iterator[NodeExit]:
-    for op in ops:
-        if op.process == NEMESIS and op.f == "node_exit":
-            yield NodeExit(node=str(op.node), time_ns=op.time_ns, error=str(op.error))
-
-
-def _clock_uncertainty(ops: Sequence[Op]) -> dict[str, int]:
-    """Of each client node the most that a stamp of its events may be off."""
-    found: dict[str, int] = {}
-    for op in ops:
-        if op.stamp is not None and op.node is not None:
-            found[op.node] = max(found.get(op.node, 0), op.stamp.within_ns)
-    return found
-
-
-def _is_permanent(record: FaultRecord) -> bool:
-    return fault_named(record.planned.kind).permanent
-
-
-def _fault_facts(record: FaultRecord) -> FaultFacts:
-    kind = record.planned.kind
-    fault = fault_named(kind)
-    return FaultFacts(
-        fault_id=str(record.planned.fault_id),
-        kind=kind.replace("-", "_"),
-        targets=record.planned.targets,
-        fired_ns=record.fired_ns,
-        bitten_ns=record.struck_ns if record.bitten else None,
-        healed_ns=record.healed_ns,
-        permanent=_is_permanent(record),
-        error=record.error,
-        affects=fault.affects,
-        destroys=fault.destroys,
-        strikes=fault.strikes,
-        links=fault.links(record.planned),
-        records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
-        struck=tuple(_struck(record)),
-    )
-
-
-def _struck(record: FaultRecord) -> Iterator[Struck]:
-    """When each target was struck, of a fault that says how long before its last strike, or its heal, that was."""
-    for name, at_ns in (("struck", record.struck_ns), ("struck_at_heal", record.healed_ns)):
-        for found in record.evidence.get(name, ()) if at_ns is not None else ():
-            ended_ago_ns, affects = found.get("ended_ago_ns"), found.get("affects")
-            yield Struck(
-                node=found["node"],
-                start_ns=at_ns - found["began_ago_ns"],
-                end_ns=None if ended_ago_ns is None else at_ns - ended_ago_ns,
-                affects=None if affects is None else tuple(affects),
-            )

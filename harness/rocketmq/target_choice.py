@@ -31,9 +31,17 @@ from staticfire.harness.targets.apache_machine import (
 )
 from staticfire.harness.targets.external_cluster import ExternalCluster
 from staticfire.harness.targets.interpreter import Interpreter
-from staticfire.harness.targets.own_cluster import directly
+from staticfire.harness.targets.own_cluster import check_properties, directly
 from staticfire.harness.targets.own_processes import OwnProcesses
 from staticfire.harness.targets.target import Target
+
+
+def check_machines(campaign: Campaign, options: MachineOptions) -> None:
+    """What `System.check_machines` says, for every target of RocketMQ."""
+    if campaign.target == "own":
+        check_properties(campaign)
+    else:
+        check_target(campaign, options)
 
 
 def check_target(campaign: Campaign, options: MachineOptions) -> None:

@@ -1,0 +1,79 @@
+"""RocketMQ as a system: our own brokers and name servers, Apache's distribution, or an external cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import Op
+from staticfire.faults.model.capabilities import ClusterControl, ProcessControl
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.environments.real.machine_provider import MachineProvider
+from staticfire.harness.environments.simulated.ack_observer import AckObserver
+from staticfire.harness.environments.simulated.environment import SimulationEnvironment
+from staticfire.harness.machines.machine import Machine
+from staticfire.harness.machines.options import MachineOptions
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.rocketmq import limits, target_choice
+from staticfire.harness.rocketmq.facts import run_facts
+from staticfire.harness.rocketmq.operations import RocketMQOperations
+from staticfire.harness.systems.system import Operations
+from staticfire.harness.targets.own_simulated import OwnSimulated
+from staticfire.harness.targets.target import SimulatedTarget, Target
+from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.workloads.workload import Workload
+
+
+class RocketMQ:
+    """Implements `staticfire.harness.systems.system.System`."""
+
+    name = "rocketmq"
+    workloads: Mapping[str, Workload] = WORKLOADS
+    targets: Mapping[str, Sequence[str]] = limits.PLACES
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def faults(self) -> Sequence[str]:
+        return tuple(FAULTS)
+
+    def check(self, campaign: Campaign) -> None:
+        limits.check_rocketmq(campaign)
+
+    def check_machines(self, campaign: Campaign, options: MachineOptions) -> None:
+        target_choice.check_machines(campaign, options)
+
+    def simulated(self, campaign: Campaign, addresses: Mapping[str, str]) -> SimulatedTarget:
+        return OwnSimulated(campaign, addresses)
+
+    def real(
+        self,
+        campaign: Campaign,
+        provider: MachineProvider,
+        machines: Mapping[str, Machine],
+        options: MachineOptions,
+    ) -> Target:
+        return target_choice.make_target(campaign, provider, machines, options)
+
+    def cluster_control(
+        self, environment: Environment, processes: ProcessControl
+    ) -> ClusterControl | None:
+        return ClusterThroughAdmin(environment, processes)
+
+    def observe_simulated(self, environment: SimulationEnvironment) -> None:
+        environment.recorder.on_stored_send = AckObserver(environment).acknowledged
+
+    def operations(self, environment: Environment, refusing_s: int | None) -> Operations:
+        return RocketMQOperations(environment, refusing_s)
+
+    def facts(
+        self, campaign: Campaign, faults: Sequence[FaultRecord], ops: Sequence[Op]
+    ) -> RunFacts:
+        return run_facts(campaign, faults, ops)
+
+
+ROCKETMQ = RocketMQ()

@@ -1,0 +1,92 @@
+"""Finds a system by name: built in, by entry point, or as `module:attribute`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.campaign.campaign import ENVIRONMENTS, Campaign
+from staticfire.harness.systems.errors import SystemRefused
+from staticfire.harness.systems.system import System
+from staticfire.harness.truncated_repr import truncated_repr
+from staticfire.harness.workloads.workload import Workload
+
+BUILT_IN: Mapping[str, str] = {"rocketmq": "staticfire.harness.rocketmq.system:ROCKETMQ"}
+ENTRY_POINTS = "staticfire.systems"
+METHODS = tuple(name for name, value in vars(System).items() if callable(value) and name[0] != "_")
+
+
+def system_of(campaign: Campaign) -> System:
+    """The system that the campaign tests. Raises SystemRefused."""
+    return system_named(campaign.system)
+
+
+@cache
+def system_named(name: str) -> System:
+    """Raises SystemRefused if there is no such system, or if it declares itself wrongly."""
+    given = BUILT_IN.get(name) or (name if ":" in name else _entry_point(name))
+    module, _, attribute = given.partition(":")
+    if name not in BUILT_IN and os.curdir not in sys.path:
+        sys.path.append(os.curdir)  # a system that lies beside the user's campaigns
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SystemRefused(f"system is {truncated_repr(name)}: {error}") from error
+    check_declaration(found, name)
+    return cast(System, found)
+
+
+def _entry_point(name: str) -> str:
+    """The `module:attribute` of an installed system."""
+    installed = entry_points(group=ENTRY_POINTS)
+    values = sorted({point.value for point in installed if point.name == name})
+    if len(values) > 1:
+        raise SystemRefused(
+            f"system is {truncated_repr(name)}, which {len(values)} packages install: "
+            f"{', '.join(values)}; allowed: one of a name"
+        )
+    if not values:
+        names = sorted({*BUILT_IN, *(point.name for point in installed)})
+        raise SystemRefused(
+            f"system is {truncated_repr(name)}; allowed: {', '.join(names)}, or module:attribute"
+        )
+    return values[0]
+
+
+def check_declaration(system: Any, name: str) -> None:
+    """Raises SystemRefused with the first thing that is wrong with a declaration."""
+
+    def require(condition: bool, what: str) -> None:
+        if not condition:
+            raise SystemRefused(f"system {truncated_repr(name)} {what}")
+
+    for attribute in ("name", "workloads", "faults", "targets", "options"):
+        require(hasattr(system, attribute), f"has no {attribute}")
+    for method in METHODS:
+        require(callable(getattr(system, method, None)), f"has no method {method}")
+    require(":" in name or system.name == name, f"calls itself {truncated_repr(system.name)}")
+    require(bool(system.workloads), "has no workload; allowed: one or more")
+    for key, workload in system.workloads.items():
+        require(
+            isinstance(workload, Workload) and workload.name == key,
+            f"has under {truncated_repr(key)} no workload of that name",
+        )
+    for kind in system.faults:
+        require(
+            kind in FAULTS,
+            f"names the fault {truncated_repr(kind)}; allowed: {', '.join(FAULTS)}",
+        )
+    require(bool(system.targets), "has no target; allowed: one or more")
+    for target, places in system.targets.items():
+        unknown = [place for place in places if place not in ENVIRONMENTS]
+        require(
+            bool(places) and not unknown,
+            f"runs its target {truncated_repr(target)} in {truncated_repr(list(places))}; "
+            f"allowed: {', '.join(ENVIRONMENTS)}",
+        )

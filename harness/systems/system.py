@@ -1,0 +1,140 @@
+"""The face of a system under test: everything that the harness asks of one.
+
+RocketMQ (`staticfire.harness.rocketmq`) is the first system. Simulation, faults, nemesis, recorder, generators,
+columns, checkers and reports do not depend on which system a campaign names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
+
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import Op
+from staticfire.faults.model.capabilities import ClusterControl, ProcessControl
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.environments.environment import Environment
+from staticfire.harness.environments.real.machine_provider import MachineProvider
+from staticfire.harness.environments.simulated.environment import SimulationEnvironment
+from staticfire.harness.machines.machine import Machine
+from staticfire.harness.machines.options import MachineOptions
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.targets.target import SimulatedTarget, Target
+from staticfire.harness.workloads.workload import Workload
+
+Phase = Callable[[str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
+
+
+class Operations(Protocol):
+    """What a system does in one run beside load and faults, through clients that no fault touches."""
+
+    async def set_up(self) -> None:
+        """Start the servers and the harness's own clients; return once every partition takes messages.
+
+        Raises RunError if the cluster does not come up.
+        """
+        ...
+
+    async def watch(self) -> None:
+        """Observe the cluster until cancelled: from the end of the set-up to the end of the drain."""
+        ...
+
+    async def probe(self) -> None:
+        """After the last heal: record for each part of the cluster whether it takes messages again (`probe`)."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait, within a bound, until every group has consumed what is left.
+
+        Records how far behind each group is (`drain`).
+        """
+        ...
+
+    async def inspect(self, phase: Phase) -> None:
+        """Record what the cluster and its files show after the drain; `phase` reports the progress of a step."""
+        ...
+
+    def facts(self, faults: Sequence[FaultRecord]) -> RunFacts:
+        """What the checkers must know of this run."""
+        ...
+
+
+class System(Protocol):
+    """A message queue that campaigns can test.
+
+    Attributes:
+        name: as campaigns and `--system` give it.
+        workloads: its workloads by name; the first one is the default.
+        faults: the kinds of fault that can strike it.
+        targets: its variants by name, the default first, each with the environments in which it runs.
+        options: campaign options that are fixed where a user says nothing, instead of drawn.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def workloads(self) -> Mapping[str, Workload]: ...
+
+    @property
+    def faults(self) -> Sequence[str]: ...
+
+    @property
+    def targets(self) -> Mapping[str, Sequence[str]]: ...
+
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+
+    def check(self, campaign: Campaign) -> None:
+        """Raises CampaignError for the first option that the system does not allow."""
+        ...
+
+    def check_machines(self, campaign: Campaign, options: MachineOptions) -> None:
+        """Ask the machines for what the system needs there, before anything is made.
+
+        Raises:
+            CampaignError: nodes cannot have what the campaign gives them.
+            FleetOptionError: the user has to say more, or something else.
+            EnvironmentFailed: a machine cannot run the system, or cannot be asked.
+        """
+        ...
+
+    def simulated(self, campaign: Campaign, addresses: Mapping[str, str]) -> SimulatedTarget:
+        """The coroutines of servers and clients, given the IP address of every node."""
+        ...
+
+    def real(
+        self,
+        campaign: Campaign,
+        provider: MachineProvider,
+        machines: Mapping[str, Machine],
+        options: MachineOptions,
+    ) -> Target:
+        """How servers and clients are started on machines that are up."""
+        ...
+
+    def cluster_control(
+        self, environment: Environment, processes: ProcessControl
+    ) -> ClusterControl | None:
+        """What faults may change through the system's own administration; None: nothing."""
+        ...
+
+    def observe_simulated(self, environment: SimulationEnvironment) -> None:
+        """Attach the observers that only a simulation can have, such as one that reads every disk at once."""
+        ...
+
+    def operations(self, environment: Environment, refusing_s: int | None) -> Operations:
+        """The operations of one run.
+
+        Args:
+            environment: where the nodes are.
+            refusing_s: after the last fault, seconds after which a part that still refuses is not waited for; None:
+                every wait lasts until its bound.
+        """
+        ...
+
+    def facts(
+        self, campaign: Campaign, faults: Sequence[FaultRecord], ops: Sequence[Op]
+    ) -> RunFacts:
+        """The facts of a run of which only the history is left."""
+        ...

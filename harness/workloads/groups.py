@@ -1,0 +1,15 @@
+"""The consumer groups of a campaign."""
+
+from __future__ import annotations
+
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.workloads.consumer_spec import ConsumerSpec
+
+
+def groups_of(campaign: Campaign) -> dict[str, list[ConsumerSpec]]:
+    """What the members of each group are told; groups in the order of their first members."""
+    groups: dict[str, list[ConsumerSpec]] = {}
+    for told in WORKLOADS[campaign.workload].members(campaign):
+        groups.setdefault(told.group, []).append(told)
+    return groups

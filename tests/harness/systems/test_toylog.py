@@ -1,0 +1,68 @@
+"""A second system behind the face: its runs are judged, its planted bug is found, and the core does not know it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.runs.real_runner import run_for_real
+from staticfire.harness.runs.simulated_runner import run_simulated
+
+ROOT = Path(__file__).parents[3]
+SOUND = "tests.support.toylog.system:TOYLOG"
+FORGETFUL = "tests.support.toylog.system:FORGETFUL"
+LINES_MAX = 600
+REAL = {"environment": "processes", "time_s": 8.0, "faults": ("kill",), "acks_min": 50}
+
+
+def simulated(system: str, seed: int) -> RunResult:
+    return run_simulated(draw_campaign(seed, {"system": system, "time_s": 30.0, "acks_min": 50}))
+
+
+def anomalies(result: RunResult) -> set[str]:
+    return set(result.verdict.violations())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_the_sound_server_is_valid_in_the_simulation(seed: int) -> None:
+    result = simulated(SOUND, seed)
+    assert result.verdict.valid is True, result.verdict
+    assert any(fault.bitten for fault in result.faults)
+
+
+@pytest.mark.slow
+def test_the_bug_is_found_in_the_simulation() -> None:
+    result = simulated(FORGETFUL, 0)
+    assert result.verdict.valid is False
+    assert "lost" in anomalies(result)
+
+
+@pytest.mark.slow
+def test_a_seed_repeats_itself() -> None:
+    assert simulated(SOUND, 5).digest == simulated(SOUND, 5).digest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("system", "valid"), [(SOUND, True), (FORGETFUL, False)])
+def test_both_in_processes(system: str, valid: bool) -> None:
+    result = run_for_real(draw_campaign(2, {"system": system, **REAL}))
+    assert result.verdict.valid is valid, result.verdict
+    if not valid:
+        assert "lost" in anomalies(result)
+
+
+def test_it_is_small_and_no_other_file_names_it() -> None:
+    own = sorted((ROOT / "tests/support/toylog").glob("*.py"))
+    assert sum(len(path.read_text().splitlines()) for path in own) <= LINES_MAX
+    folders = ("staticfire", "harness", "faults", "checkers", "spark_analysis", "system_under_test")
+    named = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if "toylog" in path.read_text(encoding="utf-8").lower()
+    ]
+    assert named == []
