@@ -14,6 +14,7 @@ MODULES_MAX = 20  # directly in a folder, beside its __init__.py
 # Folder -> its rooms, lowest first. A room imports itself, the modules of the folder's root, and rooms before it.
 ROOMS: dict[str, tuple[str, ...]] = {
     "checkers": (
+        "op_kinds",
         "model",
         "guarantees",
         "engine",

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 import orjson
 
 from staticfire.checkers.model.gc_pause import collector_paused
+from staticfire.checkers.op_kinds.catalogue import RECORDED
 
 OpType = Literal["invoke", "ok", "fail", "info"]
 NEMESIS = -1
@@ -23,30 +24,6 @@ NEMESIS = -1
 INT64_MAX = 2**63 - 1  # columns hold 64-bit integers
 
 OP_TYPES = frozenset(get_args(OpType))
-CLIENT_FUNCTIONS = frozenset(
-    {
-        "send",
-        "send_many",
-        "consume",
-        "consume_many",
-        "assign",
-        "begin",
-        "commit",
-        "commit_to",
-        "probe",
-        "drain",
-        "open",
-        "look_up",
-        "check_back",
-        "send_back",
-        "try_read",
-        "forward",
-        "reply",
-        "answer",
-        "refused",
-        "txn",
-    }
-)
 CLUSTER_GONE = "cluster_gone"
 OBSERVED_BYTES_MAX = 256 << 20  # of observations: about 1.1 million acknowledgements
 NEMESIS_PREFIXES = ("start_", "stop_", "node_exit", CLUSTER_GONE)
@@ -213,8 +190,8 @@ def check_function(f: str, process: int) -> None:
     if process == NEMESIS:
         if not f.startswith(NEMESIS_PREFIXES):
             raise HistoryError(f"f is {f!r}; the nemesis has only start_<fault> and stop_<fault>")
-    elif f not in CLIENT_FUNCTIONS:
-        raise HistoryError(f"f is {f!r}; known are {', '.join(sorted(CLIENT_FUNCTIONS))}")
+    elif f not in RECORDED:
+        raise HistoryError(f"f is {f!r}; known are {', '.join(sorted(RECORDED))}")
 
 
 def _decode_lines(data: bytes, name: str, decode: Callable[[Any], T]) -> tuple[list[T], bool]:

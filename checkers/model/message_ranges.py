@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
 
 if TYPE_CHECKING:  # a client process starts sooner without
     from staticfire.checkers.model.history import Op
 
-SEND_MANY: Final = "send_many"
-CONSUME_MANY: Final = "consume_many"
-CONDENSED: Final = frozenset({SEND_MANY, CONSUME_MANY})
-SENDS: Final = frozenset({"send", SEND_MANY})
-DELIVERIES: Final = frozenset({"consume", CONSUME_MANY})
-MANY_MAX: Final = 1 << 20  # messages of one op: a history that claims more is refused, not believed
 SEND_WIDTH, DELIVERY_WIDTH = 5, 7
 # p<process>-<n>, so small that n messages behind it have ids of this form, too (checkers/model/message_ids.py)
 _PLAIN = re.compile(r"(p(?:0|[1-9][0-9]{0,5})-)(0|[1-9][0-9]{0,11})", re.ASCII)

@@ -7,19 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from staticfire.checkers.op_kinds.fields import FLAG, LIST, NUMBER, OBJECT, TEXT, WHOLE, Kind
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
-from staticfire.harness.clients.lines import (
-    FLAG,
-    LIST,
-    NUMBER,
-    OBJECT,
-    TEXT,
-    WHOLE,
-    Kind,
-    LineError,
-    check_fields,
-    check_value,
-)
+from staticfire.harness.clients.lines import LineError, check_fields, check_value
 from staticfire.system_under_test.acl.signature import Credentials
 from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
 from staticfire.system_under_test.client.consumer.queue_puller import FlowLimits

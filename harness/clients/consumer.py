@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from staticfire.checkers.model.message_ranges import CONSUME_MANY, condensed
+from staticfire.checkers.model.message_ranges import condensed
+from staticfire.checkers.op_kinds.consumer import CONSUME_MANY, GO_ON
 from staticfire.harness.clients.consumer_kinds import PUSH
 from staticfire.harness.clients.contents import contents_of
 from staticfire.harness.clients.forwarding import Forwarder, forwarder_config
 from staticfire.harness.clients.payload import delivered_message, key_of, make_body
 from staticfire.harness.clients.polling import polled_member
-from staticfire.harness.clients.port import GO_ON, ClientSide, Outcome, Request
+from staticfire.harness.clients.port import ClientSide, Outcome, Request
 from staticfire.system_under_test.client.consumer.push.push_consumer import (
     ConsumerConfig,
     PushConsumer,

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from staticfire.checkers.model.message_ranges import SEND_MANY
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.clients.port import ClientSide, Request
 from staticfire.harness.clients.producer import invoke_many
 from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig

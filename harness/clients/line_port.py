@@ -14,17 +14,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from staticfire.checkers.op_kinds.fields import TEXT, WHOLE
+from staticfire.checkers.op_kinds.harness import CLOCK
 from staticfire.harness.clients.lines import (
     LINE_BYTES_MAX,
-    TEXT,
-    WHOLE,
     LineError,
     LineSplitter,
     check_fields,
     decode_line,
     encode_line,
 )
-from staticfire.harness.clients.port import CLOCK, Outcome, PortClosed, Reply, Request
+from staticfire.harness.clients.port import Outcome, PortClosed, Reply, Request
 
 if TYPE_CHECKING:
     from staticfire.checkers.model.history import OpType

@@ -3,62 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
-from staticfire.checkers.model.message_ranges import MANY_MAX, SEND_MANY, is_plain
+from staticfire.checkers.model.message_ranges import is_plain
+from staticfire.checkers.op_kinds.catalogue import requests_of
+from staticfire.checkers.op_kinds.fields import TEXT, Fields
+from staticfire.checkers.op_kinds.message_fields import TRANSACTION_STATES
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.accounts import PLAIN
 from staticfire.harness.clients.line_port import Check
 from staticfire.harness.clients.lines import (
-    FLAG,
-    LIST,
-    NUMBER,
-    OBJECT,
-    TEXT,
-    WHOLE,
-    Kind,
     LineError,
-    check_fields,
+    check_declared,
+    check_items,
+    check_range,
     check_value,
 )
-from staticfire.harness.clients.port import GO_ON, Request
+from staticfire.harness.clients.port import Request
 
-Fields = Mapping[str, Kind]
-
-MESSAGE: Fields = {"key": TEXT, "size": WHOLE}
-PRODUCER: Mapping[str, Fields] = {
-    "open": {},
-    "send": {"topic": TEXT, **MESSAGE},
-    "send_batch": {"topic": TEXT, "messages": LIST},
-    SEND_MANY: {"topic": TEXT, "count": WHOLE, **MESSAGE},
-    "transact": {"topic": TEXT, **MESSAGE, "state": TEXT},
-    "request": {"topic": TEXT, **MESSAGE},
-}
-CONSUMER: Mapping[str, Fields] = {
-    "open": {},
-    "slow_listener": {"delay_s": NUMBER},
-    "failing_listener": {"share": NUMBER},
-    "listener_counters": {},
-    GO_ON: {"key": TEXT},
-}
-MESSAGE_OPTIONAL: Fields = {"tag": TEXT, "delay_level": WHOLE, "properties": OBJECT}
-OPTIONAL: Mapping[str, Fields] = {
-    "send": {
-        "one_way": FLAG,
-        "async": FLAG,
-        "broker": TEXT,
-        "queue": WHOLE,
-        "sharding_key": TEXT,
-        "padding": WHOLE,
-        "account": TEXT,
-        **MESSAGE_OPTIONAL,
-    },
-    "transact": {"answers": LIST, "check_after_s": WHOLE, **MESSAGE_OPTIONAL},
-    "request": {"timeout_s": NUMBER, **MESSAGE_OPTIONAL},
-    "failing_listener": {"tries": WHOLE, "delay_level": WHOLE},
-}
-TRANSACTION_STATES = ("commit", "rollback", "unknown")
-SIZE_MAX = 64 << 20  # of a body; brokers take 4 MiB
-PADDING_MAX = 1 << 20
-DELAY_LEVELS = range(1, 19)
+PRODUCER: Final = requests_of("producer")
+CONSUMER: Final = requests_of("consumer")
 
 
 def checker(role: str, known: Mapping[str, Fields], accounts: Collection[str] = ()) -> Check:
@@ -71,18 +35,18 @@ def checker(role: str, known: Mapping[str, Fields], accounts: Collection[str] = 
         f = request["f"]
         if f not in known:
             raise LineError(f"{f!r:.80} is no request; the {role} knows {', '.join(known)}")
-        check_fields(f, request, known[f], OPTIONAL.get(f))
-        for message in request["messages"] if f == "send_batch" else ():
-            check_value("a message of send_batch", message, (dict,))
-            optional = {**MESSAGE_OPTIONAL, "topic": TEXT}
-            check_fields("a message of send_batch", message, MESSAGE, optional)
-            _check_size("a message of send_batch", message["size"])
-            _check_message(message)
-        if "size" in known[f]:
-            _check_size(f, request["size"])
-        if f == SEND_MANY:
-            _check_many(request)
-        elif f == "send":
+        check_declared(f, request, known[f])
+        _check_message(f, request, known[f])
+        objects = known[f]["messages"].objects if f == "send_batch" else None
+        if objects is not None:
+            check_items("a message of send_batch", request["messages"], known[f]["messages"])
+            for message in request["messages"]:
+                _check_message("a message of send_batch", message, objects)
+        if f == SEND_MANY and not is_plain(request["key"]):
+            raise LineError(
+                f"'key' of send_many is {request['key']!r:.80}; allowed is p<process>-<n>, such as p3-98"
+            )
+        if f == "send":
             _check_send(request)
             if "account" in request and request["account"] not in (*accounts, PLAIN):
                 allowed = ", ".join((*accounts, PLAIN))
@@ -93,18 +57,14 @@ def checker(role: str, known: Mapping[str, Fields], accounts: Collection[str] = 
     return check
 
 
-def _check_size(what: str, size: int) -> None:
-    if not 0 <= size <= SIZE_MAX:
-        raise LineError(f"'size' of {what} is {size}; allowed are 0 to {SIZE_MAX}")
-
-
-def _check_many(request: Request) -> None:
-    if not 1 <= request["count"] <= MANY_MAX:
-        raise LineError(f"'count' is {request['count']}; allowed are 1 to {MANY_MAX}")
-    if not is_plain(request["key"]):
-        raise LineError(
-            f"'key' of send_many is {request['key']!r:.80}; allowed is p<process>-<n>, such as p3-98"
-        )
+def _check_message(what: str, fields: Request, declared: Fields) -> None:
+    """Numbers and properties of a request, or of one message of a batch. Raises LineError."""
+    for name, field in declared.items():
+        if field.is_bounded and name in fields:
+            whose = f"{name!r} of {what}" if name == "size" else repr(name)
+            check_range(whose, fields[name], field)
+    for name, value in fields.get("properties", {}).items() if "properties" in declared else ():
+        check_value(f"the property {name!r:.40}", value, TEXT)
 
 
 def _check_send(request: Request) -> None:
@@ -116,9 +76,6 @@ def _check_send(request: Request) -> None:
         raise LineError(
             "send has 'async' with 'queue', 'sharding_key' or 'one_way'; give one of them"
         )
-    if not 0 <= request.get("padding", 0) <= PADDING_MAX:
-        raise LineError(f"'padding' is {request['padding']}; allowed are 0 to {PADDING_MAX}")
-    _check_message(request)
 
 
 def _check_transaction(request: Request) -> None:
@@ -126,12 +83,3 @@ def _check_transaction(request: Request) -> None:
         if state not in TRANSACTION_STATES:
             allowed = ", ".join(TRANSACTION_STATES)
             raise LineError(f"a state of transact is {state!r:.80}; allowed are {allowed}")
-    _check_message(request)
-
-
-def _check_message(message: Request) -> None:
-    level = message.get("delay_level", DELAY_LEVELS[0])
-    if level not in DELAY_LEVELS:
-        raise LineError(f"'delay_level' is {level}; allowed are 1 to {DELAY_LEVELS[-1]}")
-    for name, value in message.get("properties", {}).items():
-        check_value(f"the property {name!r:.40}", value, TEXT)

@@ -5,36 +5,25 @@ Both sides use this, and `docs/client-protocol.md` says what the objects hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from staticfire.checkers.op_kinds.fields import (
+    KIND_NAMES,
+    OBJECT,
+    WHOLE_MAX,
+    Field,
+    Fields,
+    Kind,
+)
+
 LINE_BYTES_MAX = 16 << 20
-WHOLE_LIMIT = 1 << 63
 # Levels of lists and objects that are always taken; a deeper value is refused if a history cannot hold it.
 DEPTH_MAX = 200
 LEVELS_OF_HISTORY = 8  # around a value that is kept
 SHOWN_MAX = 120  # characters of a line in a complaint about it
-
-Kind = tuple[type, ...]
-TEXT: Kind = (str,)
-WHOLE: Kind = (int,)
-NUMBER: Kind = (int, float)
-FLAG: Kind = (bool,)
-LIST: Kind = (list,)
-OBJECT: Kind = (dict,)
-TEXT_OR_NULL: Kind = (str, type(None))
-WHOLE_OR_NULL: Kind = (int, type(None))
-_NAMES = {
-    str: "text",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    list: "a list",
-    dict: "an object",
-    type(None): "null",
-}
 
 
 class LineError(ValueError):
@@ -120,7 +109,64 @@ def check_fields(
 def check_value(what: str, value: Any, kind: Kind) -> None:
     """Raises LineError. Types are exact: true is no number. Whole numbers have to fit columns."""
     if type(value) not in kind:
-        allowed = " or ".join(_NAMES[one] for one in kind)
+        allowed = " or ".join(KIND_NAMES[one] for one in kind)
         raise LineError(f"{what} is {value!r:.{SHOWN_MAX}}; expected {allowed}")
-    if type(value) is int and abs(value) >= WHOLE_LIMIT:
+    if type(value) is int and abs(value) > WHOLE_MAX:
         raise LineError(f"{what} is {value}; allowed are whole numbers from -2^63 + 1 to 2^63 - 1")
+
+
+def check_declared(what: str, fields: Mapping[str, Any], declared: Fields) -> None:
+    """`check_fields` for fields that are declared. It looks into no list; see `check_items`."""
+    for name, field in declared.items():
+        if name in fields:
+            check_kind(fields[name], field.kind, name, what)
+        elif not field.is_optional:
+            raise LineError(f"{what} lacks {name!r}")
+
+
+def check_kind(value: Any, kind: Kind, name: str, what: str) -> None:
+    """Raises LineError. Most values are right, so what is said of a wrong one is made only then."""
+    if type(value) not in kind or (type(value) is int and abs(value) > WHOLE_MAX):
+        check_value(f"{name!r} of {what}", value, kind)
+
+
+def check_items(what: str, items: Sequence[Any], field: Field) -> None:
+    """Raises LineError unless each item of a list is what the field declares; `what` names one.
+
+    The contents that a row may end with are not looked at.
+    """
+    for item in items:
+        if field.objects is not None:
+            check_value(what, item, OBJECT)
+            check_declared(what, item, field.objects)
+        elif field.row is not None:
+            _check_row(what, item, field)
+        elif field.item is not None:
+            check_value(what, item, field.item.kind)
+
+
+def _check_row(what: str, row: Any, field: Field) -> None:
+    columns = field.row or {}
+    if type(row) is list and field.contents is not None and len(row) == len(columns) + 1:
+        row = row[:-1]
+    if type(row) is not list or len(row) != len(columns):
+        raise LineError(f"{what} is {row!r:.80}; expected a list of {len(columns)}")
+    for number, (item, column) in enumerate(zip(row, columns.values(), strict=True)):
+        if type(item) not in column.kind or (type(item) is int and abs(item) > WHOLE_MAX):
+            check_value(f"item {number} of {what}", item, column.kind)
+
+
+def check_bounds(what: str, fields: Mapping[str, Any], declared: Fields) -> None:
+    """Raises LineError for a number beyond its bounds. The types of the fields are right."""
+    for name, field in declared.items():
+        if field.is_bounded and name in fields:
+            check_range(f"{name!r} of {what}", fields[name], field)
+
+
+def check_range(what: str, value: int, field: Field) -> None:
+    """Raises LineError for a number beyond the bounds of its field."""
+    low, high = field.least, field.most
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise LineError(
+            f"{what} is {value}; allowed are {low} {'and more' if high is None else f'to {high}'}"
+        )

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from staticfire.checkers.model.message_ranges import SEND_MANY
+from staticfire.checkers.op_kinds.consumer import GO_ON
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 if TYPE_CHECKING:  # a client process starts sooner without
     from staticfire.checkers.model.history import OpType, Stamp
@@ -31,16 +32,14 @@ TO_BE_ASKED = "undecided: the broker has to ask"  # the same of a transaction
 Request = dict[str, Any]  # {"f": "send", ...}
 Reply = Callable[[Outcome], None]
 Emit = Callable[["OpType", str, dict[str, Any], str | None], None]  # type, f, value, error
-CLOCK = "clock"  # asks for the client's clock, which every answer carries; it is answered at once
-
-
-# What the harness tells a client when it has written down that a send of the client's own begins. The client waits for
-# it: histories must not know of a send only after it has taken its place in a queue.
-GO_ON = "go_on"
 
 
 def answer_to_emitted(type: OpType, f: str, value: dict[str, Any]) -> Request | None:
-    """The request that an op which was written down is answered with; None for nearly all."""
+    """The request that answers an op which was written down; None for nearly all.
+
+    A client waits for it before a send of its own: histories must not know of a send only after it has taken its place
+    in a queue.
+    """
     return {"f": GO_ON, "key": value["key"]} if f == SEND_MANY and type == "invoke" else None
 
 

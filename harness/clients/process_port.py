@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from staticfire.checkers.model.history import OpType, Stamp
+from staticfire.checkers.op_kinds.fields import OBJECT, TEXT, TEXT_OR_NULL, WHOLE
+from staticfire.checkers.op_kinds.harness import CLOCK
 from staticfire.harness.clients.client_clock import ClientClock
 from staticfire.harness.clients.line_values import check_emitted, check_result
 from staticfire.harness.clients.lines import (
-    OBJECT,
-    TEXT,
-    TEXT_OR_NULL,
-    WHOLE,
     LineError,
     LineSplitter,
     check_fields,
@@ -25,7 +23,7 @@ from staticfire.harness.clients.lines import (
     encode_line,
     show,
 )
-from staticfire.harness.clients.port import CLOCK, Outcome, Request, answer_to_emitted
+from staticfire.harness.clients.port import Outcome, Request, answer_to_emitted
 
 READ_BYTES = 1 << 16
 OUTCOME = {"type": TEXT, "value": OBJECT}

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from staticfire.checkers.model.message_contents import digest_of_text
-from staticfire.checkers.model.message_ranges import SEND_MANY, condensed, nth_key
+from staticfire.checkers.model.message_ranges import condensed, nth_key
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.accounts import PLAIN
 from staticfire.harness.clients.contents import ANSWERS
 from staticfire.harness.clients.payload import key_of, make_body

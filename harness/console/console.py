@@ -10,7 +10,8 @@ from pathlib import Path
 from textwrap import wrap
 
 from staticfire.checkers.guarantees.verdict import seconds
-from staticfire.checkers.model.message_ranges import DELIVERIES, SENDS, messages_in
+from staticfire.checkers.model.message_ranges import messages_in
+from staticfire.checkers.op_kinds.catalogue import DELIVERIES, SENDS
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.console.external_lines import external_lines

@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.model.message_ranges import (
-    CONSUME_MANY,
-    DELIVERIES,
-    SEND_MANY,
-    SENDS,
-    messages_in,
-)
+from staticfire.checkers.model.message_ranges import messages_in
+from staticfire.checkers.op_kinds.catalogue import DELIVERIES, SENDS
+from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.faults.kinds.client_faults import SlowConsumer
 from staticfire.harness.diagnoses.forwarding import Way, forwardings, sentences, way_of
 from staticfire.harness.diagnoses.new_deliveries import NewDeliveries

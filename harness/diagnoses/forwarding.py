@@ -13,12 +13,10 @@ from typing import NamedTuple
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.model.message_ranges import (
-    CONSUME_MANY,
-    DELIVERIES,
-    SEND_MANY,
-    messages_in,
-)
+from staticfire.checkers.model.message_ranges import messages_in
+from staticfire.checkers.op_kinds.catalogue import DELIVERIES
+from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.diagnoses.new_deliveries import NewDeliveries
 
 KEPT_UP_SHARE = (

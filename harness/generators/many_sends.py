@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from staticfire.checkers.model.message_ranges import SEND_MANY
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.campaign.campaign import Campaign
 
 

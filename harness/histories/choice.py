@@ -8,7 +8,8 @@ from typing import Any
 
 from staticfire.checkers.model.columns import QueueKey
 from staticfire.checkers.model.history import HistoryError, Op
-from staticfire.checkers.model.message_ranges import CONSUME_MANY, SEND_MANY
+from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 Wanted = Callable[[Op], bool]
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.model.message_ranges import SEND_MANY, SENDS, messages_in
+from staticfire.checkers.model.message_ranges import messages_in
+from staticfire.checkers.op_kinds.catalogue import SENDS
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.accounts import GUEST
 from staticfire.harness.clients.port import ONE_WAY
 from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS

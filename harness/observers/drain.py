@@ -11,7 +11,9 @@ from itertools import islice
 from typing import Any
 
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.model.message_ranges import DELIVERIES, SEND_MANY, delivered_keys, of_send
+from staticfire.checkers.model.message_ranges import delivered_keys, of_send
+from staticfire.checkers.op_kinds.catalogue import DELIVERIES
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.observers.dead_letters import DeadLetters

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from staticfire.checkers.model.message_ranges import DELIVERIES
+from staticfire.checkers.op_kinds.catalogue import DELIVERIES
 from staticfire.harness.clients.consumer_kinds import CHOOSING, LITE_PULLS
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.observers.coverage_counters import count_log, count_sends

@@ -10,7 +10,9 @@ from typing import Any
 
 from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.model.message_ranges import SEND_MANY, SENDS, of_send
+from staticfire.checkers.model.message_ranges import of_send
+from staticfire.checkers.op_kinds.catalogue import SENDS
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import Environment

@@ -13,13 +13,9 @@ from typing import Any, BinaryIO, Protocol
 import orjson
 
 from staticfire.checkers.model.history import Op, OpType, Stamp, encode_op
-from staticfire.checkers.model.message_ranges import (
-    DELIVERIES,
-    SEND_MANY,
-    SENDS,
-    messages_in,
-    sends_of,
-)
+from staticfire.checkers.model.message_ranges import messages_in, sends_of
+from staticfire.checkers.op_kinds.catalogue import DELIVERIES, SENDS
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 Digest = Callable[[bytes], None]
 STORED = frozenset({"physical_offset", "stored_at", "stretches"})  # one of them says where

@@ -8,7 +8,8 @@ from typing import Any
 
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.model.message_ranges import SENDS, messages_in
+from staticfire.checkers.model.message_ranges import messages_in
+from staticfire.checkers.op_kinds.catalogue import SENDS
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.recording.nemesis import FaultRecord

@@ -20,7 +20,8 @@ from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import Ints
 from staticfire.checkers.model.histogram import BUCKETS, buckets_of, percentile_us
-from staticfire.checkers.model.message_ranges import CONSUME_MANY, SEND_MANY
+from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 SLICES_MAX = 2000
 FUNCTIONS = ("send", "consume")

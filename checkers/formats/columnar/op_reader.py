@@ -29,7 +29,7 @@ from staticfire.checkers.formats.columnar.rows import from_table
 from staticfire.checkers.formats.columnar.schema import TOUCHES
 from staticfire.checkers.model.columns import UNKNOWN, Ints, MessageEvents, Names
 from staticfire.checkers.model.history import HistoryError, Op, Stamp
-from staticfire.checkers.model.message_ranges import CONDENSED
+from staticfire.checkers.op_kinds.catalogue import CONDENSED
 
 WINDOW = 1 << 15  # ops
 FAR = 1 << 16  # indices

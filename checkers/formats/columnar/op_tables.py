@@ -19,7 +19,9 @@ from staticfire.checkers.formats.columnar.schema import OPS
 from staticfire.checkers.model.building.column_builder import ColumnBuilder
 from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.history import NEMESIS, Op, Stamp, encode_op
-from staticfire.checkers.model.message_ranges import CONDENSED, CONSUME_MANY, SEND_MANY
+from staticfire.checkers.op_kinds.catalogue import CONDENSED
+from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 _NO_STAMP = Stamp(UNKNOWN, UNKNOWN)
 

@@ -15,7 +15,9 @@ from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.schema import Kind
 from staticfire.checkers.model.columns import UNKNOWN, QueueKey
 from staticfire.checkers.model.history import NEMESIS, Op
-from staticfire.checkers.model.message_ranges import CONDENSED, SEND_MANY, messages_in
+from staticfire.checkers.model.message_ranges import messages_in
+from staticfire.checkers.op_kinds.catalogue import CONDENSED
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 NOWHERE = QueueKey("-", "-", UNKNOWN)  # sends that no broker placed
 

@@ -44,8 +44,9 @@ from staticfire.checkers.model.gc_pause import collector_paused
 from staticfire.checkers.model.history import NEMESIS, HistoryError, Op, check_function
 from staticfire.checkers.model.message_contents import NO_PROPERTIES, digest_of_properties, split
 from staticfire.checkers.model.message_ids import MessageIds
-from staticfire.checkers.model.message_ranges import CONSUME_MANY, SEND_MANY
 from staticfire.checkers.model.timeline import Timeline
+from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 WEAK_STATUSES = frozenset({"FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
 

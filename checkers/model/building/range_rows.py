@@ -13,13 +13,8 @@ from staticfire.checkers.model.columns import UNKNOWN, Ints, MessageEvents
 from staticfire.checkers.model.history import INT64_MAX, Op
 from staticfire.checkers.model.message_contents import NO_PROPERTIES
 from staticfire.checkers.model.message_ids import NUMBER_MASK, OTHER, MessageIds
-from staticfire.checkers.model.message_ranges import (
-    MANY_MAX,
-    MessageRange,
-    nth_key,
-    of_delivery,
-    of_send,
-)
+from staticfire.checkers.model.message_ranges import MessageRange, nth_key, of_delivery, of_send
+from staticfire.checkers.op_kinds.message_fields import MANY_MAX
 
 _PLACED = (
     "message",

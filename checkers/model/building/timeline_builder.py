@@ -9,7 +9,6 @@ from staticfire.checkers.model.building.column_values import BAD_VALUE, bad_op, 
 from staticfire.checkers.model.columns import QueueKey
 from staticfire.checkers.model.history import INT64_MAX, NEMESIS, Op, OpType
 from staticfire.checkers.model.message_ids import OTHER, MessageIds
-from staticfire.checkers.model.message_ranges import MANY_MAX
 from staticfire.checkers.model.timeline import (
     Begun,
     CheckBack,
@@ -37,6 +36,7 @@ from staticfire.checkers.model.timeline import (
     TriedRead,
     Txn,
 )
+from staticfire.checkers.op_kinds.message_fields import MANY_MAX
 
 
 class TimelineBuilder:

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from staticfire.checkers.op_kinds.fields import NUMBER, TEXT, WHOLE, Kind
 from staticfire.faults.errors import FaultError
 from staticfire.faults.proxy import LinkFaultKind, Proxy
-from staticfire.harness.clients.lines import (
-    NUMBER,
-    TEXT,
-    WHOLE,
-    Kind,
-    LineError,
-    check_fields,
-    decode_line,
-)
+from staticfire.harness.clients.lines import LineError, check_fields, decode_line
 
 __all__ = ["answer"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
+from staticfire.checkers.op_kinds.fields import TEXT
 from staticfire.harness.clients import configuration
 from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.clients.consumer import ListenerControl
@@ -20,7 +21,7 @@ from staticfire.harness.clients.cpp.producer import serve_cpp_producer
 from staticfire.harness.clients.line_client import MakeClient, Serve, run
 from staticfire.harness.clients.line_port import Check
 from staticfire.harness.clients.line_requests import CONSUMER, PRODUCER, checker
-from staticfire.harness.clients.lines import TEXT, check_value
+from staticfire.harness.clients.lines import check_value
 from staticfire.harness.temporary import TemporaryFolder
 
 LOG_FOLDER = "log_folder"

@@ -18,7 +18,6 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.model.history import HistoryError, Op, OpType
 from staticfire.checkers.model.message_ranges import (
-    MANY_MAX,
     MessageRange,
     condensed,
     delivered_keys,
@@ -28,6 +27,7 @@ from staticfire.checkers.model.message_ranges import (
     of_delivery,
     sends_of,
 )
+from staticfire.checkers.op_kinds.message_fields import MANY_MAX
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import GROUP, TOPIC, facts
 

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from staticfire.checkers.model.history import Op, decode_history, encode_op
-from staticfire.checkers.model.message_ranges import SENDS
+from staticfire.checkers.op_kinds.catalogue import SENDS
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_result import RunResult

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from staticfire.checkers.op_kinds.fields import NUMBER, WHOLE
 from staticfire.harness.clients import lines
 from staticfire.harness.clients.lines import (
     LineError,
@@ -75,8 +76,8 @@ def test_what_is_no_object_is_shown(line: bytes, complaint: str) -> None:
 )
 def test_fields_have_types(fields: dict[str, object], complaint: str) -> None:
     with pytest.raises(LineError, match=complaint):
-        check_fields("a request", fields, {"id": lines.WHOLE}, {"share": lines.NUMBER})
+        check_fields("a request", fields, {"id": WHOLE}, {"share": NUMBER})
 
 
 def test_other_fields_may_be_there() -> None:
-    check_fields("a request", {"id": 1, "later": []}, {"id": lines.WHOLE})
+    check_fields("a request", {"id": 1, "later": []}, {"id": WHOLE})

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.model.history import Stamp
+from staticfire.checkers.op_kinds.harness import CLOCK
 from staticfire.harness.clients import lines
 from staticfire.harness.clients.client_clock import ClientClock
-from staticfire.harness.clients.port import CLOCK, Outcome, Request
+from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.clients.process_port import ClientBroken, ProcessPort
 from staticfire.harness.simulation.hosts.world import World
 

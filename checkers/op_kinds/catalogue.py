@@ -1,0 +1,44 @@
+"""Every kind of op by name. Harness and checkers, docs/client-protocol.md and its JSON Schema read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from staticfire.checkers.op_kinds.consumer import CONSUME_MANY, CONSUMER
+from staticfire.checkers.op_kinds.fields import Fields
+from staticfire.checkers.op_kinds.harness import HARNESS, OPEN
+from staticfire.checkers.op_kinds.kind import CLIENTS, Form, OpKind, Role, check_kinds
+from staticfire.checkers.op_kinds.producer import PRODUCER, SEND_MANY
+
+_ALL: Final = (OPEN, *CONSUMER, *PRODUCER, *HARNESS)
+check_kinds(_ALL)
+
+OP_KINDS: Final[Mapping[str, OpKind]] = {kind.name: kind for kind in _ALL}
+
+
+def requests_of(role: Role) -> Mapping[str, Fields]:
+    """What a client of this role is asked for, and the fields of each request."""
+    return {
+        kind.name: kind.request
+        for kind in OP_KINDS.values()
+        if kind.request is not None and role in kind.asked_of
+    }
+
+
+def recorded(*forms: Form) -> frozenset[str]:
+    """The kinds that a history holds in one of these forms, by the names that they have there."""
+    return frozenset(kind.recorded_name for kind in OP_KINDS.values() if kind.form in forms)
+
+
+# What a client reports without being asked.
+REPORTED: Final[Mapping[str, Fields]] = {
+    kind.name: kind.report
+    for kind in OP_KINDS.values()
+    if kind.report is not None and any(role in CLIENTS for role in kind.reported_by)
+}
+RECORDED: Final = recorded("send", "delivery", "commit", "event")
+SENDS: Final = recorded("send")
+DELIVERIES: Final = recorded("delivery")
+# One op for many messages, so that a history may have millions of them.
+CONDENSED: Final = frozenset({SEND_MANY, CONSUME_MANY})

@@ -1,0 +1,66 @@
+"""Types of the values of ops. The line protocol checks them; its pages and its JSON Schema are made of them.
+
+Client processes import this: it needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+Kind = tuple[type, ...]  # exact: true is no whole number
+TEXT: Final[Kind] = (str,)
+WHOLE: Final[Kind] = (int,)
+NUMBER: Final[Kind] = (int, float)
+FLAG: Final[Kind] = (bool,)
+LIST: Final[Kind] = (list,)
+OBJECT: Final[Kind] = (dict,)
+TEXT_OR_NULL: Final[Kind] = (str, type(None))
+WHOLE_OR_NULL: Final[Kind] = (int, type(None))
+FLAG_OR_NULL: Final[Kind] = (bool, type(None))
+ANYTHING: Final[Kind] = ()
+WHOLE_MAX: Final = (
+    2**63 - 1
+)  # of any whole number, and -WHOLE_MAX is the least: columns have 64 bits
+KIND_NAMES: Final[Mapping[type, str]] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value by name.
+
+    A list says what its items are in one of three ways: `row` (each is a list with one item for each name), `objects`
+    (each has these fields), `item` (each is this). For an object `item` is what each of its values is.
+    """
+
+    kind: Kind
+    about: str
+    is_optional: bool = False
+    least: int | None = None
+    most: int | None = None
+    allowed: tuple[str, ...] = ()  # texts; any if empty
+    row: Mapping[str, Field] | None = None
+    contents: Mapping[str, Field] | None = None  # a row may end with a list of these
+    objects: Mapping[str, Field] | None = None
+    item: Field | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.least is not None or self.most is not None
+
+
+Fields = Mapping[str, Field]
+
+
+def optional(fields: Fields) -> Fields:
+    """The same fields, none of them needed."""
+    return {name: replace(field, is_optional=True) for name, field in fields.items()}

@@ -1,0 +1,177 @@
+"""Ops that the harness reports, and the one request that it has for every client."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from staticfire.checkers.op_kinds.fields import (
+    ANYTHING,
+    FLAG,
+    FLAG_OR_NULL,
+    LIST,
+    TEXT,
+    TEXT_OR_NULL,
+    WHOLE,
+    WHOLE_OR_NULL,
+    Field,
+    Fields,
+)
+from staticfire.checkers.op_kinds.kind import CLIENTS, OpKind
+from staticfire.checkers.op_kinds.message_fields import (
+    BROKER,
+    KEY,
+    PLACE,
+    QUEUE,
+    QUEUE_OFFSET,
+    SCOPE,
+    TOPIC,
+)
+
+CLOCK: Final = "clock"
+OFFSET = Field(WHOLE, "an offset of the queue")
+FOUND: Fields = {"key": KEY, "queue": QUEUE, "queue_offset": QUEUE_OFFSET}
+REFUSED_READS: Fields = {**FOUND, "error": Field(TEXT, "what the broker said")}
+
+OPEN: Final = OpKind(
+    name="open",
+    about="begin anew after an `info`: a new producer, if that makes a difference",
+    report_about="the client has started; of a consumer with what it was configured to do",
+    form="event",
+    asked_of=CLIENTS,
+    request={},
+    result={},
+    reported_by=CLIENTS,
+    report={
+        "group": Field(TEXT, "the consumer group", True),
+        "topic": Field(TEXT, "what it subscribes to", True),
+        "expression": Field(TEXT, "the tags or the SQL92 expression", True),
+        "model": Field(TEXT, "clustering or broadcasting", True),
+        "orderly": Field(FLAG, "whether it consumes in order", True),
+    },
+)
+
+HARNESS: Final = (
+    OpKind(
+        name=CLOCK,
+        about="the client's monotonic clock, which the answer carries as `at_ns`; answered at once",
+        form="unrecorded",
+        asked_of=CLIENTS,
+        request={},
+        result={},
+    ),
+    OpKind(
+        name="probe",
+        about="whether a broker takes sends after the faults; with a key it is a send",
+        form="event",
+        reported_by=("harness",),
+        report={"broker": BROKER},
+    ),
+    OpKind(
+        name="drain",
+        about="how far a group has come at the end of the run",
+        form="event",
+        reported_by=("harness",),
+        report={
+            **SCOPE,
+            "queues": Field(
+                LIST,
+                "where the group is in each queue",
+                row={
+                    "broker": BROKER,
+                    "queue": QUEUE,
+                    "min": replace(OFFSET, about="the queue's first offset"),
+                    "max": replace(OFFSET, about="the queue's end"),
+                    "committed": replace(OFFSET, about="the next offset that the group wants"),
+                },
+            ),
+            "lag": Field(WHOLE, "how many messages are left"),
+            "still_s": Field(WHOLE, "the wait ended when nothing had moved for so long", True),
+        },
+    ),
+    OpKind(
+        name="look_up",
+        about="whether a node of a broker still finds acknowledged messages",
+        form="event",
+        rows="messages",
+        reported_by=("harness",),
+        report={
+            "topic": TOPIC,
+            "broker": BROKER,
+            "indexed": Field(FLAG, "whether brokers keep an index of keys"),
+            "messages": Field(
+                LIST,
+                "what was found",
+                row={
+                    **FOUND,
+                    "by_key": Field(FLAG, "found by its key"),
+                    "by_id": Field(FLAG_OR_NULL, "found by its id; null: no id is known"),
+                    "in_queue": Field(FLAG, "found in its queue"),
+                },
+            ),
+            "node": Field(TEXT, "the node that was asked", True),
+            "asked": Field(WHOLE, "how many messages it was asked for", True),
+            "first_offsets": Field(
+                LIST,
+                "where queues that lack some begin",
+                True,
+                row={"queue": QUEUE, "offset": OFFSET},
+            ),
+            "torn": Field(LIST, "messages that cannot be read", True, row=REFUSED_READS),
+            "refused": Field(
+                LIST, "messages at which the broker failed (SYSTEM_ERROR)", True, row=REFUSED_READS
+            ),
+            "searched": Field(
+                LIST,
+                "answers to searches by store time",
+                True,
+                row={
+                    **FOUND,
+                    "stored_ms": Field(WHOLE, "the message's store time"),
+                    "answer": OFFSET,
+                    "answer_stored_ms": Field(WHOLE_OR_NULL, "the store time there"),
+                    "before_stored_ms": Field(WHOLE_OR_NULL, "that of the message before"),
+                },
+            ),
+            "search_error": Field(TEXT_OR_NULL, "why there was no answer to them", True),
+        },
+    ),
+    OpKind(
+        name="try_read",
+        about="whether a retry or dead-letter topic can be read at the end of the run",
+        form="event",
+        reported_by=("harness",),
+        report={**SCOPE, **PLACE},
+    ),
+    OpKind(
+        name="answer",
+        about="the reply to a request reached the producer that waited for it",
+        form="event",
+        reported_by=("harness",),
+        report={
+            "topic": TOPIC,
+            "key": replace(KEY, about="the key of the request"),
+            "reply": Field(TEXT, "the key that the reply begins with"),
+        },
+    ),
+    OpKind(
+        name="refused",
+        about="the code with which a broker refused an illegal send",
+        form="event",
+        reported_by=("harness",),
+        report={
+            "topic": TOPIC,
+            "key": KEY,
+            "illegal": Field(TEXT, "what is wrong with the send"),
+            "code": Field(WHOLE, "the response code"),
+            "broker": Field(TEXT_OR_NULL, "the broker, if it is known", True),
+        },
+    ),
+    OpKind(
+        name="txn",
+        about="sends and polls that happen all or not at all, as Jepsen writes them",
+        form="event",
+        reported_by=("harness",),
+        report={"mops": Field(LIST, "sends and polls", item=Field(ANYTHING, "one of them"))},
+    ),
+)

@@ -1,0 +1,89 @@
+"""Fields that several kinds of op have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from staticfire.checkers.op_kinds.fields import (
+    FLAG,
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    WHOLE,
+    WHOLE_OR_NULL,
+    Field,
+    Fields,
+)
+
+SIZE_MAX: Final = 64 << 20  # bytes of a body; brokers take 4 MiB
+PADDING_MAX: Final = 1 << 20
+DELAY_LEVELS: Final = range(1, 19)
+OFFSET_MAX: Final = 1 << 62
+MANY_MAX: Final = 1 << 20  # messages of one op: a history that claims more is refused, not believed
+TRANSACTION_STATES: Final = ("commit", "rollback", "unknown")
+
+TOPIC = Field(TEXT, "the topic")
+GROUP = Field(TEXT, "the consumer group")
+KEY = Field(TEXT, "the message's key, unique in a history")
+BROKER = Field(TEXT, "the name of the broker")
+QUEUE = Field(WHOLE, "the number of the queue at that broker", least=0)
+SCOPE: Fields = {"group": GROUP, "topic": TOPIC}
+PLACE: Fields = {"broker": BROKER, "queue": QUEUE}
+
+SIZE = Field(WHOLE, "bytes of the body", least=0, most=SIZE_MAX)
+DELAY_LEVEL = Field(
+    WHOLE, "the level by which the message is delayed", True, DELAY_LEVELS[0], DELAY_LEVELS[-1]
+)
+MESSAGE: Fields = {"key": KEY, "size": SIZE}
+MESSAGE_OPTIONAL: Fields = {
+    "tag": Field(TEXT, "the message's one tag", True),
+    "delay_level": DELAY_LEVEL,
+    "properties": Field(
+        OBJECT, "user properties by name", True, item=Field(TEXT, "a property's value")
+    ),
+}
+
+QUEUE_OFFSET = Field(
+    WHOLE, "the message's offset in the queue; -1 for one that lies elsewhere at first", least=-1
+)
+PHYSICAL_OFFSET = Field(
+    WHOLE, "the record's offset in the commit log; -1 if the library does not say it", least=-1
+)
+STORED: Fields = {
+    "physical_offset": replace(PHYSICAL_OFFSET, is_optional=True),
+    "status": Field(TEXT, "the broker's status, such as SEND_OK", True),
+    "attempts": Field(WHOLE, "how many sends went out", True, least=0),
+    "id": Field(WHOLE, "the digest of the unique message id (docs/history.md)", True, least=0),
+}
+SENT: Fields = {**PLACE, "queue_offset": QUEUE_OFFSET, **STORED}
+
+_DIGEST_OR_NULL = Field(WHOLE_OR_NULL, "a digest", least=0)
+CONTENTS: Mapping[str, Field] = {
+    "message_id": replace(_DIGEST_OR_NULL, about="the digest of the unique message id"),
+    "tag": Field(TEXT_OR_NULL, "the tag, empty for a message without one"),
+    "properties": replace(_DIGEST_OR_NULL, about="the digest of the user's properties, 0 for none"),
+    "born_ms": replace(_DIGEST_OR_NULL, about="the born timestamp, ms since 1970"),
+    "stored_ms": replace(_DIGEST_OR_NULL, about="the store timestamp, ms since 1970"),
+    "size": replace(_DIGEST_OR_NULL, about="bytes of the body"),
+    "origin": replace(_DIGEST_OR_NULL, about="the physical offset in ORIGIN_MESSAGE_ID"),
+}
+INTACT = Field(FLAG, "whether the body is what it has to be")
+TRIED = Field(WHOLE, "how often the message was tried before", least=0)
+DELIVERED: Mapping[str, Field] = {
+    "key": KEY,
+    "queue_offset": QUEUE_OFFSET,
+    "physical_offset": PHYSICAL_OFFSET,
+    "intact": INTACT,
+    "tried": TRIED,
+}
+RANGE_START: Mapping[str, Field] = {
+    "key": Field(TEXT, "the first key"),
+    "queue_offset": Field(WHOLE, "the first queue offset", least=0, most=OFFSET_MAX - 1),
+    "physical_offset": Field(WHOLE, "the first physical offset"),
+}
+RANGE_LENGTH: Mapping[str, Field] = {
+    "count": Field(WHOLE, "how many messages", least=1, most=MANY_MAX),
+    "stride": Field(WHOLE, "bytes from one record to the next"),
+}
