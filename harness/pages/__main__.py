@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.pages import client_protocol
 from staticfire.harness.pages.faults import effects_table, kinds_table, plans_table
 from staticfire.harness.pages.generated import with_part
+from staticfire.harness.pages.schema import protocol_schema
 
 # Page -> its generated parts by name.
 PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
@@ -16,11 +18,23 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "plans": lambda: plans_table(FAULTS.values()),
         "effects": effects_table,
     },
+    "docs/client-protocol.md": {
+        "requests": client_protocol.requests_table,
+        "fields of requests": client_protocol.request_fields_table,
+        "fields of answers": client_protocol.result_fields_table,
+        "reports": client_protocol.reports_table,
+        "fields of reports": client_protocol.report_fields_table,
+        "items of lists": client_protocol.items_table,
+    },
 }
+# Files that are generated as a whole.
+FILES: Mapping[str, Callable[[], str]] = {"docs/client-protocol.schema.json": protocol_schema}
 
 
 def made_page(name: str, page: str) -> str:
     """Return the page with all of its generated parts made anew. Raises PageError."""
+    if name in FILES:
+        return FILES[name]()
     for part, make in PAGES[name].items():
         page = with_part(page, part, make())
     return page
@@ -28,9 +42,9 @@ def made_page(name: str, page: str) -> str:
 
 def main() -> None:
     """Write every page that is stale."""
-    for name in PAGES:
+    for name in (*PAGES, *FILES):
         path = Path(name)
-        page = path.read_text(encoding="utf-8")
+        page = path.read_text(encoding="utf-8") if path.exists() else ""
         made = made_page(name, page)
         if made != page:
             path.write_text(made, encoding="utf-8")
