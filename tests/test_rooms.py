@@ -108,6 +108,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "harness/machines": ("docker", "ssh"),
     "harness/clients": ("cpp",),
     "harness/environments": ("simulated", "real"),
+    "harness/rocketmq": ("administration", "observers", "assembly"),
     "harness/environments/real": ("ssh", "external"),
     "harness/cli": ("admin", "conform", "history", "check", "hunt", "proxy", "table"),
     "harness/cli/admin": ("commands",),

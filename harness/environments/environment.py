@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from staticfire.faults.model.shape import ClusterShape
-from staticfire.harness.accounts import GuestRights
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.environments.resources import Resources
 from staticfire.harness.log_line import LogLine
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.results.run_result import NodeRecord
-
-if TYPE_CHECKING:
-    from staticfire.harness.environments.side_topics import SideTopic
 
 FIRST_CONSUMER_PROCESS = (
     100_000  # the number under which the first client process emits ops of its own
@@ -33,9 +29,6 @@ class Environment(Protocol):
     campaign: Campaign
     recorder: Recorder
     shape: ClusterShape
-    queues_max: int  # of the topic on each broker; grows with the fault topic-change
-    guest_rights: GuestRights
-    side_topics: list[SideTopic]  # beside the load; grows with what administrators do
 
     def now_ns(self) -> int:
         """The run's clock: nanoseconds from its beginning."""

@@ -146,7 +146,7 @@ def _delivered(ops: Sequence[Op]) -> Iterator[str]:
 
 
 def _side_groups(ops: Sequence[Op], *, made_anew: bool = False) -> dict[str, tuple[str, ...]]:
-    """The groups that administrators made beside the load (`harness/environments/side_topics.py`), and their topics.
+    """The groups that administrators made beside the load, and their topics (`administration/side_topics.py`).
 
     `made_anew`: only the group of each topic that was made once the first one had consumed.
     """

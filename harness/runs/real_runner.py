@@ -87,13 +87,13 @@ async def carry_out(
     clock.append(environment.now_ns)
     with Interrupts() as interrupts:
         async with environment:
+            operations = system.operations(environment, REFUSING_S)
             run = Run(
                 environment,
-                real_controls(environment, provider, system.cluster_control),
-                system,
+                real_controls(environment, provider, operations.cluster_control),
+                operations,
                 progress or no_progress,
                 tick_s=TICK_S,
-                refusing_s=REFUSING_S,
             )
             interrupts.run = run
             try:

@@ -14,7 +14,8 @@ from staticfire.harness.recording.nemesis import Nemesis
 from staticfire.harness.recording.verdict import judge
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.results.run_status import Progress, RunStatus
-from staticfire.harness.systems.system import System
+from staticfire.harness.systems.registry import system_of
+from staticfire.harness.systems.system import Operations
 
 
 class Run:
@@ -23,29 +24,25 @@ class Run:
     Args:
         environment: where the nodes are.
         controls: what the nemesis breaks the nodes with.
-        system: what is tested.
+        operations: what the system does beside load and faults.
         progress: takes a report of progress every `tick_s`.
         tick_s: between two reports of progress.
-        refusing_s: after the last fault, seconds after which a part of the cluster that still refuses is not waited
-            for; None: every wait lasts until its bound.
     """
 
     def __init__(
         self,
         environment: Environment,
         controls: Controls,
-        system: System,
+        operations: Operations,
         progress: Progress,
         *,
         tick_s: float = 5.0,
-        refusing_s: int | None = None,
     ) -> None:
         self._environment = environment
         self._campaign = environment.campaign
         self._recorder = environment.recorder
         self._controls = controls
-        self._system = system
-        self._operations = system.operations(environment, refusing_s)
+        self._operations = operations
         self._progress = progress
         self._tick_s = tick_s
         self._nemesis = Nemesis(
@@ -128,13 +125,13 @@ class Run:
         interpreter = self._interpreter = Interpreter(
             self._recorder,
             self._environment,
-            self._system.workloads[campaign.workload].generator(
-                self._environment.stream("sizes"), campaign
-            ),
+            system_of(campaign)
+            .workloads[campaign.workload]
+            .generator(self._environment.stream("sizes"), campaign),
             ThinkTimes(self._environment.stream("think"), campaign.think_ms),
             self._environment.now_ns,
             idle_ns=(idle_from_ns, idle_from_ns + int(campaign.idle[1] * 1e9)),
-            rights=self._environment.guest_rights,
+            rights=self._operations.guest_rights,
             late_ns=self._nemesis.late_ns,
         )
         until_ns = self._load_start_ns + int(campaign.load_s * 1e9)

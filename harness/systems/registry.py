@@ -17,7 +17,7 @@ from staticfire.harness.systems.system import System
 from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.harness.workloads.workload import Workload
 
-BUILT_IN: Mapping[str, str] = {"rocketmq": "staticfire.harness.rocketmq.system:ROCKETMQ"}
+BUILT_IN: Mapping[str, str] = {"rocketmq": "staticfire.harness.rocketmq.assembly.system:ROCKETMQ"}
 ENTRY_POINTS = "staticfire.systems"
 METHODS = tuple(name for name, value in vars(System).items() if callable(value) and name[0] != "_")
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.history import Op
 from staticfire.faults.model.capabilities import ClusterControl, ProcessControl
+from staticfire.harness.accounts import GuestRights
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.environments.real.machine_provider import MachineProvider
@@ -27,6 +28,15 @@ Phase = Callable[[str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 class Operations(Protocol):
     """What a system does in one run beside load and faults, through clients that no fault touches."""
+
+    def cluster_control(self, processes: ProcessControl) -> ClusterControl | None:
+        """What faults may change through the system's own administration; None: nothing."""
+        ...
+
+    @property
+    def guest_rights(self) -> GuestRights | None:
+        """Whether a second account may send, which faults change; None: the load has one account."""
+        ...
 
     async def set_up(self) -> None:
         """Start the servers and the harness's own clients; return once every partition takes messages.
@@ -111,12 +121,6 @@ class System(Protocol):
         options: MachineOptions,
     ) -> Target:
         """How servers and clients are started on machines that are up."""
-        ...
-
-    def cluster_control(
-        self, environment: Environment, processes: ProcessControl
-    ) -> ClusterControl | None:
-        """What faults may change through the system's own administration; None: nothing."""
         ...
 
     def observe_simulated(self, environment: SimulationEnvironment) -> None:

@@ -239,7 +239,7 @@ def _run_all(
 
 def _run(cell: Cell, campaign: Campaign, runs: Path, provider: MachineOptions) -> Row | None:
     """None if the user ended its load. Raises BadInput, HarnessError, KeyboardInterrupt."""
-    from staticfire.harness.rocketmq.target_choice import version_of
+    from staticfire.harness.rocketmq.assembly.target_choice import version_of
     from staticfire.harness.version import versions
 
     found = versions()  # of what runs: a checkout may change meanwhile

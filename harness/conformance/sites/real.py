@@ -17,7 +17,6 @@ from staticfire.harness.conformance.sites.simulated import SHAPE
 from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
 from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
 from staticfire.harness.environments.real.catalogue import DEFAULTS, make_fleet
 from staticfire.harness.environments.real.controls import real_controls
 from staticfire.harness.environments.real.environment import RealEnvironment
@@ -25,7 +24,8 @@ from staticfire.harness.interrupts import left_whole, run_interruptibly
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.recording.recorder import Recorder
-from staticfire.harness.rocketmq.target_choice import make_target
+from staticfire.harness.rocketmq.assembly.system import ROCKETMQ
+from staticfire.harness.rocketmq.assembly.target_choice import make_target
 from staticfire.system_under_test.runtime.real_env import RealStorage
 
 POWER_NEEDS = ("disk", "disk.power_cut", "disk.slow", "disk.wipe")
@@ -94,7 +94,9 @@ class RealSite:
             lambda machines: make_target(campaign, provider, machines, self._fleet_options),
         )
         async with left_whole(environment):
-            controls = real_controls(environment, provider, ClusterThroughAdmin)
+            controls = real_controls(
+                environment, provider, ROCKETMQ.operations(environment, None).cluster_control
+            )
             target = _facts(environment, controls)
             brokers = len(environment.shape.brokers)
             await asyncio.gather(*map(environment.start, environment.shape.servers))

@@ -18,10 +18,10 @@ from staticfire.harness.conformance.sites.site import OnResult
 from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.conformance.trying import try_case
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
 from staticfire.harness.environments.simulated.controls import simulated_controls
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.rocketmq.assembly.system import ROCKETMQ
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.targets.own_simulated import OwnSimulated
 from staticfire.system_under_test.runtime.env import Env
@@ -81,7 +81,9 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
         lambda addresses: OwnSimulated(campaign, addresses),
     )
     tester = world.add_host(TESTER, TESTER_ADDRESS)
-    controls = simulated_controls(environment, ClusterThroughAdmin)
+    controls = simulated_controls(
+        environment, ROCKETMQ.operations(environment, None).cluster_control
+    )
     servers = {environment.server_address(name): name for name in environment.shape.servers}
     target = TargetFacts(
         name_servers=tuple(map(environment.server_address, environment.shape.name_servers)),

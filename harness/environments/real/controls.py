@@ -6,7 +6,6 @@ import signal
 from collections.abc import Callable
 
 from staticfire.faults.model.capabilities import ClusterControl, Controls, ProcessControl
-from staticfire.harness.environments.environment import Environment
 from staticfire.harness.environments.real.environment import RealEnvironment
 from staticfire.harness.environments.real.machine_provider import MachineProvider
 
@@ -64,7 +63,7 @@ class RealClients:
 def real_controls(
     environment: RealEnvironment,
     provider: MachineProvider,
-    cluster: Callable[[Environment, ProcessControl], ClusterControl | None],
+    cluster: Callable[[ProcessControl], ClusterControl | None],
 ) -> Controls:
     """The controls of an environment whose machines are up.
 
@@ -75,7 +74,7 @@ def real_controls(
     return Controls(
         process=processes,
         client=RealClients(environment),
-        cluster=cluster(environment, processes),
+        cluster=cluster(processes),
         network=machines.network,
         disk=machines.disk,
         clock=machines.clock,

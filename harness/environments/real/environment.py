@@ -17,7 +17,6 @@ from typing import Any
 
 from staticfire.checkers.model.history import NEMESIS, OpType, Stamp
 from staticfire.faults.plans.catalogue import fault_named
-from staticfire.harness.accounts import GuestRights
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.client_clock import ClientClock
 from staticfire.harness.clients.names import ADMIN, PROBE
@@ -29,7 +28,6 @@ from staticfire.harness.environments.real.bounded_log import BoundedLog
 from staticfire.harness.environments.real.machine_provider import MachineProvider
 from staticfire.harness.environments.real.node_log import last_error, read_log
 from staticfire.harness.environments.resources import Resources, of_process
-from staticfire.harness.environments.side_topics import SideTopic
 from staticfire.harness.log_line import LogLine
 from staticfire.harness.machines import cpp_library
 from staticfire.harness.machines.errors import EnvironmentFailed
@@ -96,9 +94,6 @@ class RealEnvironment:
         self.campaign = campaign
         self.recorder = recorder
         self.shape = campaign.shape()
-        self.queues_max = campaign.queues
-        self.guest_rights = GuestRights()
-        self.side_topics: list[SideTopic] = []
         self.nodes: dict[str, RealNode] = {}
         self.on_start: Callable[[str, int], Awaitable[None]] | None = None  # node and pid
         self.foreign_states: Callable[[], Mapping[str, str]] = dict  # of servers that are not ours

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from staticfire.faults.linux.on_node.bit_rot import stored_records
 from staticfire.faults.model.capabilities import ClusterControl, Controls, Evidence, ProcessControl
-from staticfire.harness.environments.environment import Environment
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.network.link import Link
@@ -243,7 +242,7 @@ class SimulatedClients:
 
 def simulated_controls(
     environment: SimulationEnvironment,
-    cluster: Callable[[Environment, ProcessControl], ClusterControl | None],
+    cluster: Callable[[ProcessControl], ClusterControl | None],
 ) -> Controls:
     """`cluster` makes the control through which faults reach the administration of the system."""
     processes = SimulatedProcesses(environment)
@@ -253,5 +252,5 @@ def simulated_controls(
         disk=SimulatedDisks(environment),
         clock=SimulatedClocks(environment),
         client=SimulatedClients(environment),
-        cluster=cluster(environment, processes),
+        cluster=cluster(processes),
     )

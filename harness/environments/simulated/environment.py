@@ -12,14 +12,12 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import NEMESIS, OpType
-from staticfire.harness.accounts import GuestRights
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.consumer import ListenerControl
 from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.clients.port import ClientPort, Outcome, Request
 from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS, RESTART_DELAY_S
 from staticfire.harness.environments.resources import Resources, surplus
-from staticfire.harness.environments.side_topics import SideTopic
 from staticfire.harness.log_line import LogLine
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.results.run_result import NodeRecord
@@ -79,9 +77,6 @@ class SimulationEnvironment:
         self.world = world
         self.recorder = recorder
         self.shape = campaign.shape()
-        self.queues_max = campaign.queues  # grows with the fault topic-change
-        self.guest_rights = GuestRights()
-        self.side_topics: list[SideTopic] = []
         self._consumer_processes = FIRST_CONSUMER_PROCESS
         low_ms, high_ms = campaign.latency_ms
         world.network.latency_ns = (int(low_ms * 1e6), int(high_ms * 1e6))

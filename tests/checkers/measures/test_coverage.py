@@ -10,7 +10,7 @@ from staticfire.checkers.measures.coverage import missed
 from staticfire.checkers.measures.coverage_marks import MARKS, Source
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS, RunVerdict, check_run
 from staticfire.harness.campaign.file import campaign_names
-from staticfire.harness.observers.coverage_counters import DETAILS
+from staticfire.harness.rocketmq.observers.coverage_counters import DETAILS
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from tests.support.history_language import facts, history
 

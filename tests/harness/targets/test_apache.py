@@ -12,7 +12,7 @@ from staticfire.harness.campaign.campaign import CampaignError
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.machines.options import FleetOptionError, MachineOptions
-from staticfire.harness.rocketmq.target_choice import check_target
+from staticfire.harness.rocketmq.assembly.target_choice import check_target
 from staticfire.harness.targets.apache import ApacheDistribution
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.java import JAVA

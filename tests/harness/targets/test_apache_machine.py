@@ -10,7 +10,7 @@ import pytest
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import FleetOptionError, MachineOptions
-from staticfire.harness.rocketmq.target_choice import check_target, version_of
+from staticfire.harness.rocketmq.assembly.target_choice import check_target, version_of
 from staticfire.harness.targets.apache_machine import (
     DistributionError,
     MachineFacts,

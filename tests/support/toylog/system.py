@@ -133,6 +133,10 @@ class ToyOperations:
         self._environment = environment
         self._prober = Prober(environment, refusing_s)
         [self._server] = environment.shape.servers
+        self.guest_rights = None
+
+    def cluster_control(self, processes: ProcessControl) -> ClusterControl | None:
+        return None
 
     async def set_up(self) -> None:
         for name in (self._server, ADMIN, PROBE):
@@ -238,11 +242,6 @@ class ToyLog:
             machines=machines,
             provider=provider,
         )
-
-    def cluster_control(
-        self, environment: Environment, processes: ProcessControl
-    ) -> ClusterControl | None:
-        return None
 
     def observe_simulated(self, environment: SimulationEnvironment) -> None:
         return None

@@ -26,7 +26,6 @@ from staticfire.harness.environments.real.external.external_cluster import (
 )
 from staticfire.harness.environments.real.machine_provider import MachineControls
 from staticfire.harness.environments.real.run_files import check_room, make_run_folder
-from staticfire.harness.environments.side_topics import side_scopes
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.local import LocalMachine
 from staticfire.harness.machines.machine import Machine
@@ -34,6 +33,7 @@ from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.state import state_folder
 from staticfire.harness.targets.interpreter import OurInterpreter
 from staticfire.harness.workloads.catalogue import WORKLOADS
+from staticfire.harness.workloads.side_names import side_scopes
 
 HOST = "127.0.0.1"
 SERVERS = (

@@ -10,16 +10,14 @@ import pytest
 from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.observers.drain import RETRY_BOUND_S, Drain
+from staticfire.harness.rocketmq.administration.changes import ClusterChanges
+from staticfire.harness.rocketmq.observers.drain import RETRY_BOUND_S, Drain
 from staticfire.harness.simulation.hosts.world import World
 from tests.harness.one_broker import OneBroker
 
 
 class Idle(OneBroker):
     """The group has committed whatever its queue holds."""
-
-    queues_max = 1
-    side_topics: tuple[()] = ()
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -56,7 +54,7 @@ def drained_at_s(*consumed: tuple[float, OpType, str, str]) -> float:
         for at_s, type, topic, key in consumed:
             asyncio.get_running_loop().call_later(at_s, idle.consume, type, topic, key)
         await asyncio.sleep(0.01)
-        await Drain(cast(Environment, idle)).run(180.0)
+        await Drain(cast(Environment, idle), ClusterChanges(1)).run(180.0)
 
     world.run(main)
     [drain] = [op for op in idle.recorder.ops if op.f == "drain"]
@@ -82,7 +80,7 @@ def test_a_broker_that_ends_again_and_again_is_not_waited_for() -> None:
     idle.dead = {"broker-a-0"}
     stored = {"key": "k", "topic": OneBroker.campaign.topic, "broker": "broker-a", "queue": 0}
     idle.recorder.record(1, "ok", "send", {**stored, "queue_offset": 9})
-    world.run(lambda: Drain(cast(Environment, idle)).run(180.0))
+    world.run(lambda: Drain(cast(Environment, idle), ClusterChanges(1)).run(180.0))
     drains = [op for op in idle.recorder.ops if op.f == "drain"]
     assert {(op.type, op.error) for op in drains} == {
         ("info", "lag is 0; broker-a-0 ends again and again")
@@ -115,7 +113,7 @@ def test_what_does_not_move_is_not_waited_for_where_a_broker_refuses(
 ) -> None:
     world = World(1)
     stuck = Stuck(world, *moves_s)
-    world.run(lambda: Drain(cast(Environment, stuck), still_s).run(180.0))
+    world.run(lambda: Drain(cast(Environment, stuck), ClusterChanges(1), still_s).run(180.0))
     [drain] = [op for op in stuck.recorder.ops if op.f == "drain"]
     assert drain.time_ns / 1e9 == pytest.approx(until_s, abs=2.0)
     assert drain.type == "info"

@@ -11,8 +11,8 @@ from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.environments.side_topics import MESSAGES, QUEUES, SideTopic
 from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.rocketmq.administration.side_topics import MESSAGES, QUEUES, SideTopic
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.protocol.codes import RequestCode
 
@@ -27,10 +27,8 @@ class Cluster:
 
     campaign = CAMPAIGN
     shape = CAMPAIGN.shape()
-    queues_max = 1
 
     def __init__(self, world: World, refused: tuple[str, str] | None) -> None:
-        self.side_topics: list[SideTopic] = []
         self.launch_specs: list[tuple[str, str]] = []
         self.committed = 3
         self._refused = refused
@@ -68,7 +66,7 @@ def made_anew(
     found: list[dict[str, Any]] = []
 
     async def main() -> None:
-        side = SideTopic(cast(Environment, cluster), 4)
+        side = SideTopic(cast(Environment, cluster), 4, 0)
         found.append(await act(side))
 
     world.run(main)

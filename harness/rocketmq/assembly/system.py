@@ -8,20 +8,19 @@ from typing import Any
 
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.history import Op
-from staticfire.faults.model.capabilities import ClusterControl, ProcessControl
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.environments.real.machine_provider import MachineProvider
-from staticfire.harness.environments.simulated.ack_observer import AckObserver
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.machines.machine import Machine
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.recording.nemesis import FaultRecord
-from staticfire.harness.rocketmq import limits, target_choice
+from staticfire.harness.rocketmq import limits
+from staticfire.harness.rocketmq.assembly import target_choice
+from staticfire.harness.rocketmq.assembly.operations import RocketMQOperations
 from staticfire.harness.rocketmq.facts import run_facts
-from staticfire.harness.rocketmq.operations import RocketMQOperations
+from staticfire.harness.rocketmq.observers.ack_observer import AckObserver
 from staticfire.harness.systems.system import Operations
 from staticfire.harness.targets.own_simulated import OwnSimulated
 from staticfire.harness.targets.target import SimulatedTarget, Target
@@ -58,11 +57,6 @@ class RocketMQ:
         options: MachineOptions,
     ) -> Target:
         return target_choice.make_target(campaign, provider, machines, options)
-
-    def cluster_control(
-        self, environment: Environment, processes: ProcessControl
-    ) -> ClusterControl | None:
-        return ClusterThroughAdmin(environment, processes)
 
     def observe_simulated(self, environment: SimulationEnvironment) -> None:
         environment.recorder.on_stored_send = AckObserver(environment).acknowledged

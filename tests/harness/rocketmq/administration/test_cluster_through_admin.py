@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from staticfire.faults.model.capabilities import QueueCountAnswers
-from staticfire.harness.accounts import GuestRights
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.environments.cluster_through_admin import ClusterThroughAdmin
-from staticfire.harness.environments.side_topics import TRIES
+from staticfire.harness.rocketmq.administration.changes import ClusterChanges
+from staticfire.harness.rocketmq.administration.cluster_through_admin import ClusterThroughAdmin
+from staticfire.harness.rocketmq.administration.side_topics import TRIES
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.protocol.codes import RequestCode
 
@@ -30,8 +30,7 @@ class Cluster:
     shape = CAMPAIGN.shape()
 
     def __init__(self, *silent: str) -> None:
-        self.guest_rights = GuestRights()
-        self.queues_max = 2
+        self.changes = ClusterChanges(2)
         self.asked: list[tuple[str, str]] = []
         self.counts: list[int] = []
         self.rights: list[str] = []
@@ -65,7 +64,9 @@ def carried_out(cluster: Cluster, act: Callable[[ClusterThroughAdmin], Any]) -> 
     found: list[Any] = []
 
     async def main() -> None:
-        found.append(await act(ClusterThroughAdmin(cast(Any, cluster), cast(Any, None))))
+        found.append(
+            await act(ClusterThroughAdmin(cast(Any, cluster), cast(Any, None), cluster.changes))
+        )
 
     World(1).run(main)
     return found[0]
@@ -77,14 +78,14 @@ def test_queues_are_never_taken_away() -> None:
     assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 6)) == all_accept
     assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 5)) == all_accept
     assert cluster.counts == [6, 6, 6, 6]
-    assert cluster.queues_max == 6
+    assert cluster.changes.queues_max == 6
 
 
 def test_a_master_that_does_not_answer_may_have_made_the_queues() -> None:
     cluster = Cluster(*BROKERS)
     answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6))
     assert answers == QueueCountAnswers(accepted=0, unheard=("broker-a-0", "broker-b-0"))
-    assert cluster.queues_max == 6
+    assert cluster.changes.queues_max == 6
 
 
 def test_only_the_masters_named_are_asked() -> None:
@@ -134,13 +135,13 @@ def test_all_brokers_clean_up(silent: tuple[str, ...], accepted: int) -> None:
 def test_a_right_is_known_to_be_withdrawn_once_every_master_has_said_so() -> None:
     cluster = Cluster()
     assert carried_out(cluster, lambda admin: admin.withdraw_right()) == BROKERS[::2]
-    assert cluster.guest_rights.are_withdrawn
+    assert cluster.changes.guest_rights.are_withdrawn
     assert carried_out(cluster, lambda admin: admin.give_right_back()) == 2
-    assert not cluster.guest_rights.are_withdrawn
+    assert not cluster.changes.guest_rights.are_withdrawn
     assert cluster.rights == ["DENY", "DENY", "PUB", "PUB"]
 
 
 def test_a_master_that_does_not_answer_may_still_let_the_guest_send() -> None:
     cluster = Cluster("broker-b-0")
     assert carried_out(cluster, lambda admin: admin.withdraw_right()) == ["broker-a-0"]
-    assert not cluster.guest_rights.are_withdrawn
+    assert not cluster.changes.guest_rights.are_withdrawn

@@ -16,8 +16,9 @@ from staticfire.checkers.op_kinds.catalogue import DELIVERIES
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.observers.dead_letters import DeadLetters
 from staticfire.harness.observers.probe import PROBE_PROCESS
+from staticfire.harness.rocketmq.administration.changes import ClusterChanges
+from staticfire.harness.rocketmq.observers.dead_letters import DeadLetters
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
 from staticfire.harness.workloads.groups import groups_of
@@ -41,8 +42,11 @@ class Drain:
         still_s: once no offset has moved for so long, what is left is not waited for; None: it is, until the bound.
     """
 
-    def __init__(self, environment: Environment, still_s: int | None = None) -> None:
+    def __init__(
+        self, environment: Environment, changes: ClusterChanges, still_s: int | None = None
+    ) -> None:
         self._environment = environment
+        self._changes = changes
         self._still_s = still_s
         self._recorder = environment.recorder
         self._workload = WORKLOADS[environment.campaign.workload]
@@ -143,12 +147,12 @@ class Drain:
         rows: dict[Scope, list[QueueRow]] = {}
         complete = True
         self._silent.clear()
-        for side in self._environment.side_topics:
+        for side in self._changes.side_topics:
             found_beside, answered = await side.drain()
             rows |= found_beside
             complete = complete and answered
         for told in self._members:
-            scopes = [(told.topic, max(told.queues, self._environment.queues_max))]
+            scopes = [(told.topic, max(told.queues, self._changes.queues_max))]
             if told.sends_back:
                 scopes.append((told.retry_topic, 1))
             for topic, queues in scopes:

@@ -7,18 +7,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.faults.model.capabilities import ClusterControl, ProcessControl
+from staticfire.harness.accounts import GuestRights
 from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.observers.drain import Drain
-from staticfire.harness.observers.inspector import Inspector
-from staticfire.harness.observers.key_lookup import LookUps
 from staticfire.harness.observers.probe import Prober
 from staticfire.harness.observers.resource_watch import ResourceWatch
-from staticfire.harness.observers.route_contents import RouteContents
-from staticfire.harness.observers.route_watch import RouteWatch
 from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.rocketmq.administration.changes import ClusterChanges
+from staticfire.harness.rocketmq.administration.cluster_through_admin import ClusterThroughAdmin
 from staticfire.harness.rocketmq.facts import run_facts, timings_of
+from staticfire.harness.rocketmq.observers.drain import Drain
+from staticfire.harness.rocketmq.observers.inspector import Inspector
+from staticfire.harness.rocketmq.observers.key_lookup import LookUps
+from staticfire.harness.rocketmq.observers.route_contents import RouteContents
+from staticfire.harness.rocketmq.observers.route_watch import RouteWatch
 from staticfire.harness.systems.errors import RunError
 from staticfire.harness.systems.system import Phase
 from staticfire.harness.workloads.catalogue import WORKLOADS
@@ -41,7 +45,15 @@ class RocketMQOperations:
         self._refusing_s = refusing_s
         self._routes = RouteWatch(environment)
         self._resources = ResourceWatch(environment)
+        self._changes = ClusterChanges(self._campaign.queues)
         self._topics: list[str] = []  # of the workload
+
+    def cluster_control(self, processes: ProcessControl) -> ClusterControl | None:
+        return ClusterThroughAdmin(self._environment, processes, self._changes)
+
+    @property
+    def guest_rights(self) -> GuestRights | None:
+        return self._changes.guest_rights
 
     async def set_up(self) -> None:
         environment = self._environment
@@ -69,7 +81,7 @@ class RocketMQOperations:
 
     async def drain(self) -> None:
         still_s = self._refusing_s if self._prober.unserved else None
-        await Drain(self._environment, still_s).run(DRAIN_BOUND_S)
+        await Drain(self._environment, self._changes, still_s).run(DRAIN_BOUND_S)
 
     async def inspect(self, phase: Phase) -> None:
         await self._routes.look(last=True)

@@ -10,7 +10,8 @@ from staticfire.harness.accounts import GUEST_KEY
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.environments.side_topics import POLL_S, TRIES, SideTopic, order
+from staticfire.harness.rocketmq.administration.changes import ClusterChanges
+from staticfire.harness.rocketmq.administration.side_topics import POLL_S, TRIES, SideTopic, order
 from staticfire.harness.workloads.consumer_spec import BROADCASTING
 from staticfire.harness.workloads.groups import groups_of
 from staticfire.system_under_test.configuration.java_properties import parse_properties
@@ -20,9 +21,12 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 class ClusterThroughAdmin:
     """Implements `staticfire.faults.model.capabilities.ClusterControl`."""
 
-    def __init__(self, environment: Environment, processes: ProcessControl) -> None:
+    def __init__(
+        self, environment: Environment, processes: ProcessControl, changes: ClusterChanges
+    ) -> None:
         self._environment = environment
         self._processes = processes
+        self._changes = changes
 
     async def routes_known(self, name_server: str) -> int:
         request = {"f": "topics_known", "address": self._environment.server_address(name_server)}
@@ -51,7 +55,7 @@ class ClusterThroughAdmin:
         self, topic: str, count: int, masters: Sequence[str] | None = None
     ) -> QueueCountAnswers:
         environment = self._environment
-        count = max(count, environment.queues_max)
+        count = max(count, self._changes.queues_max)
         nodes = masters or [master.node for master in environment.shape.masters]
         types: dict[str, str] = {}
         for node in nodes:
@@ -66,7 +70,7 @@ class ClusterThroughAdmin:
         unheard = tuple(node for node, type_ in types.items() if type_ not in ("ok", "fail"))
         # A master that did not answer in time may carry it out later.
         if accepted or unheard:
-            environment.queues_max = count
+            self._changes.queues_max = count
         return QueueCountAnswers(accepted=len(accepted), unheard=unheard)
 
     async def reset_offsets(self, topic: str) -> int:
@@ -128,11 +132,11 @@ class ClusterThroughAdmin:
         masters = self._living_masters()
         accepted = [node for node in masters if await self._set_guests_right(node, "DENY")]
         if accepted == masters:
-            self._environment.guest_rights.withdrawn()
+            self._changes.guest_rights.withdrawn()
         return accepted
 
     async def give_right_back(self) -> int:
-        self._environment.guest_rights.give_back()
+        self._changes.guest_rights.give_back()
         return sum([await self._set_guests_right(node, "PUB") for node in self._living_masters()])
 
     def _living_masters(self) -> list[str]:
@@ -165,11 +169,11 @@ class ClusterThroughAdmin:
         return await self._side_topic(number).clone_offsets()
 
     def _side_topic(self, number: int) -> SideTopic:
-        side = SideTopic(self._environment, number)
-        self._environment.side_topics.append(side)
+        side = SideTopic(self._environment, number, len(self._changes.side_topics))
+        self._changes.side_topics.append(side)
         return side
 
     async def go_on_beside(self, number: int) -> None:
-        for side in self._environment.side_topics:
+        for side in self._changes.side_topics:
             if side.number == number:
                 await side.go_on()

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from staticfire.checkers.model.history import NEMESIS, Op, OpType
 from staticfire.harness.log_line import LogLine
-from staticfire.harness.observers.coverage_counters import count_log, count_sends
 from staticfire.harness.observers.probe import PROBE_PROCESS
+from staticfire.harness.rocketmq.observers.coverage_counters import count_log, count_sends
 
 NS = 1_000_000_000
 

@@ -11,8 +11,8 @@ from staticfire.checkers.model.history import Op
 from staticfire.harness.campaign.campaign import cluster_shape
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.observers.dead_letters import TRIES, DeadLetters
 from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.rocketmq.observers.dead_letters import TRIES, DeadLetters
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.workloads.consumer_spec import ConsumerSpec
 

@@ -12,14 +12,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from staticfire.faults.kinds.offsets_cloned import OffsetsCloned
-from staticfire.faults.kinds.topic_anew import TopicAnew
 from staticfire.faults.model.capabilities import Evidence
-from staticfire.faults.model.fault import PlannedFault
-from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import Environment
+from staticfire.harness.workloads.side_names import CLONE, side_names
 from staticfire.system_under_test.protocol.codes import RequestCode
 
 FIRST_PROCESS = 98_000  # a side topic is one process of the history
@@ -27,7 +24,6 @@ QUEUES = 2
 MESSAGES = 6  # sent to each broker at a time
 MESSAGE_BYTES = 64
 TRIES, POLL_S = 16, 0.5
-CLONE = "-clone"  # the end of the name of a group that gets the offsets of another one
 FORMER_OFFSET = 1  # where the group of the former topic stood
 
 Row = list[Any]  # broker, queue, min, max and position of a reader
@@ -43,27 +39,21 @@ class Reader:
     positions: dict[Machine, int] = field(default_factory=dict)
 
 
-def side_scopes(campaign: Campaign, planned: PlannedFault) -> list[tuple[str, str]]:
-    """Topics and groups that a fault of a plan makes on brokers; none for most kinds."""
-    if planned.kind not in (TopicAnew.name, OffsetsCloned.name):
-        return []
-    topic, group = _side_names(campaign, planned.fault_id)
-    return [(topic, group), (topic, group + CLONE)]
-
-
-def _side_names(campaign: Campaign, number: int) -> tuple[str, str]:
-    return f"{campaign.topic}-side-{number}", f"{campaign.group}-side-{number}"
-
-
 class SideTopic:
-    """A topic of its own on every broker that answers, and its group."""
+    """A topic of its own on every broker that answers, and its group.
 
-    def __init__(self, environment: Environment, number: int) -> None:
+    Args:
+        environment: where the brokers are.
+        number: of the fault, part of the names.
+        index: how many topics were made beside the load before; decides the number of its process in the history.
+    """
+
+    def __init__(self, environment: Environment, number: int, index: int) -> None:
         campaign = environment.campaign
         self.number = number
-        self.topic, self.group = _side_names(campaign, number)
+        self.topic, self.group = side_names(campaign, number)
         self._environment = environment
-        self._process = FIRST_PROCESS + len(environment.side_topics)
+        self._process = FIRST_PROCESS + index
         self._sent = 0
         self._begins: dict[Machine, int] = {}  # of the new topic, on the brokers that take part
         self._first = Reader(group=self.group)

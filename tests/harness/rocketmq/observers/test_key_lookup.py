@@ -10,9 +10,9 @@ import pytest
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.observers import key_lookup as looking_up
-from staticfire.harness.observers.key_lookup import LookUps
 from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.rocketmq.observers import key_lookup as looking_up
+from staticfire.harness.rocketmq.observers.key_lookup import LookUps
 
 CAMPAIGN = draw_campaign(1, {"slaves": (2,), "queues": 1, "replication": "sync"})
 NODES = ("broker-a-0", "broker-a-1", "broker-a-2")

@@ -9,8 +9,8 @@ from staticfire.faults.model.shape import ClusterShape
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.observers.route_watch import RouteWatch
 from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.rocketmq.observers.route_watch import RouteWatch
 
 
 class Cluster:

@@ -8,9 +8,14 @@ from typing import Any, cast
 import pytest
 
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.observers.inspector import DIFFERENCES_MAX, Inspector, LogBytes, differences
+from staticfire.harness.rocketmq.observers.inspector import (
+    DIFFERENCES_MAX,
+    Inspector,
+    LogBytes,
+    differences,
+)
 from staticfire.harness.simulation.hosts.world import World
-from tests.harness.observers.test_queue_files import BASE, entry, log
+from tests.harness.rocketmq.observers.test_queue_files import BASE, entry, log
 
 
 @pytest.mark.parametrize(

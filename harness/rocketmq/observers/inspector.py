@@ -12,8 +12,8 @@ import numpy as np
 from staticfire.checkers.op_kinds.catalogue import DELIVERIES
 from staticfire.harness.clients.consumer_kinds import CHOOSING, LITE_PULLS
 from staticfire.harness.environments.environment import Environment
-from staticfire.harness.observers.coverage_counters import count_log, count_sends
-from staticfire.harness.observers.queue_files import inspect_queues
+from staticfire.harness.rocketmq.observers.coverage_counters import count_log, count_sends
+from staticfire.harness.rocketmq.observers.queue_files import inspect_queues
 from staticfire.system_under_test.protocol.message import RecordError, scan_header
 
 READ_MAX = 1_000_000  # acknowledged messages: larger stores are not read into memory

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from staticfire.harness.observers.queue_files import inspect_queues
+from staticfire.harness.rocketmq.observers.queue_files import inspect_queues
 from staticfire.system_under_test.protocol.message import Message, encode_record
 
 BASE = "/store/consumequeue/orders/1/00000000000000000000"

@@ -1,0 +1,1 @@
+"""Changes of a RocketMQ cluster through its own administration: topics, options, rights, offsets."""

@@ -1,0 +1,22 @@
+"""Names of the topics and groups that faults make beside the load."""
+
+from __future__ import annotations
+
+from staticfire.faults.kinds.offsets_cloned import OffsetsCloned
+from staticfire.faults.kinds.topic_anew import TopicAnew
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.harness.campaign.campaign import Campaign
+
+CLONE = "-clone"  # the end of the name of a group that gets the offsets of another one
+
+
+def side_scopes(campaign: Campaign, planned: PlannedFault) -> list[tuple[str, str]]:
+    """Topics and groups that a fault of a plan makes on brokers; none for most kinds."""
+    if planned.kind not in (TopicAnew.name, OffsetsCloned.name):
+        return []
+    topic, group = side_names(campaign, planned.fault_id)
+    return [(topic, group), (topic, group + CLONE)]
+
+
+def side_names(campaign: Campaign, number: int) -> tuple[str, str]:
+    return f"{campaign.topic}-side-{number}", f"{campaign.group}-side-{number}"
