@@ -7,21 +7,22 @@ columns, checkers and reports do not depend on which system a campaign names.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from staticfire.checkers.guarantees.facts import RunFacts
-from staticfire.checkers.model.history import Op
-from staticfire.faults.model.capabilities import ClusterControl, ProcessControl
-from staticfire.harness.accounts import GuestRights
-from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.environments.environment import Environment
-from staticfire.harness.environments.real.machine_provider import MachineProvider
-from staticfire.harness.environments.simulated.environment import SimulationEnvironment
-from staticfire.harness.machines.machine import Machine
-from staticfire.harness.machines.options import MachineOptions
-from staticfire.harness.recording.nemesis import FaultRecord
-from staticfire.harness.targets.target import SimulatedTarget, Target
-from staticfire.harness.workloads.workload import Workload
+if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
+    from staticfire.checkers.guarantees.facts import RunFacts
+    from staticfire.checkers.model.history import Op
+    from staticfire.faults.model.capabilities import ClusterControl, ProcessControl
+    from staticfire.harness.accounts import GuestRights
+    from staticfire.harness.campaign.campaign import Campaign
+    from staticfire.harness.environments.environment import Environment
+    from staticfire.harness.environments.real.machine_provider import MachineProvider
+    from staticfire.harness.environments.simulated.environment import SimulationEnvironment
+    from staticfire.harness.machines.machine import Machine
+    from staticfire.harness.machines.options import MachineOptions
+    from staticfire.harness.recording.nemesis import FaultRecord
+    from staticfire.harness.targets.target import SimulatedTarget, Target
+    from staticfire.harness.workloads.workload import Workload
 
 Phase = Callable[[str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
