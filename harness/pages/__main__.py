@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.conformance.outputs.contract_page import contract_page
 from staticfire.harness.pages import client_protocol
+from staticfire.harness.pages.campaigns import options_table
 from staticfire.harness.pages.faults import effects_table, kinds_table, plans_table
 from staticfire.harness.pages.generated import with_part
 from staticfire.harness.pages.schema import protocol_schema
 
 # Page -> its generated parts by name.
 PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "docs/campaigns.md": {"options": options_table},
     "docs/faults.md": {
         "kinds": lambda: kinds_table(FAULTS.values()),
         "plans": lambda: plans_table(FAULTS.values()),
@@ -28,7 +31,10 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     },
 }
 # Files that are generated as a whole.
-FILES: Mapping[str, Callable[[], str]] = {"docs/client-protocol.schema.json": protocol_schema}
+FILES: Mapping[str, Callable[[], str]] = {
+    "docs/client-protocol.schema.json": protocol_schema,
+    "docs/contract.md": contract_page,
+}
 
 
 def made_page(name: str, page: str) -> str:

@@ -13,6 +13,7 @@ from staticfire.harness.campaign.campaign import (
     Campaign,
     CampaignError,
 )
+from staticfire.harness.campaign.options import OPTIONS
 from staticfire.harness.campaign.require import require
 from staticfire.harness.clients.client_command import ALLOWED as CLIENTS_ALLOWED
 from staticfire.harness.clients.client_command import CLIENTS, is_command, split_command
@@ -39,18 +40,20 @@ PLACES = {
 def check_rocketmq(campaign: Campaign) -> None:
     """Raises CampaignError with one sentence for the first option that is not allowed."""
     c = campaign
-    require(c.flush in FLUSH_MODES, "flush", c.flush, ", ".join(FLUSH_MODES))
+    require(c.flush in FLUSH_MODES, "flush", c.flush, OPTIONS["flush"].allowed)
     require(
         c.replication in REPLICATION_MODES,
         "replication",
         c.replication,
-        ", ".join(REPLICATION_MODES),
+        OPTIONS["replication"].allowed,
     )
-    require(c.mode in MODES, "mode", c.mode, ", ".join(MODES))
-    require(c.tls in TLS_MODES, "tls", c.tls, ", ".join(TLS_MODES))
+    require(c.mode in MODES, "mode", c.mode, OPTIONS["mode"].allowed)
+    require(c.tls in TLS_MODES, "tls", c.tls, OPTIONS["tls"].allowed)
     _check_target(c)
     _check_client(c)
-    require(1 <= c.name_servers <= 9, "name-servers", c.name_servers, "1 to 9")
+    require(
+        1 <= c.name_servers <= 9, "name-servers", c.name_servers, OPTIONS["name_servers"].allowed
+    )
     _check_replication(c)
     _check_forwarding(c)
     _check_consumer_kind(c)
@@ -79,7 +82,7 @@ def _check_target(c: Campaign) -> None:
 def _check_client(c: Campaign) -> None:
     if is_command(c.client):
         _check_command(c)
-    require(c.strategy in STRATEGIES, "strategy", c.strategy, ", ".join(STRATEGIES))
+    require(c.strategy in STRATEGIES, "strategy", c.strategy, OPTIONS["strategy"].allowed)
     if c.client == "cpp":
         require(c.strategy == AVERAGELY, "strategy", c.strategy, f"{AVERAGELY} for C++")
         require(c.environment != "simulation", "environment", c.environment, f"{REAL} for C++")
@@ -126,7 +129,7 @@ def _check_consumer_kind(c: Campaign) -> None:
         c.consumer_kind in CONSUMER_KINDS,
         "consumer_kind",
         c.consumer_kind,
-        ", ".join(CONSUMER_KINDS),
+        OPTIONS["consumer_kind"].allowed,
     )
     if c.client == "cpp":
         require(c.consumer_kind == PUSH, "consumer_kind", c.consumer_kind, f"{PUSH} for C++")
