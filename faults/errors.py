@@ -1,4 +1,4 @@
-"""What can go wrong with a fault."""
+"""Errors of faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run notes what it makes on machines, so that `staticfire clean` finds it."""
+"""The folder in which runs note what they make on machines, so that `staticfire clean` finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Staticfire this is: its version, the commit of its checkout, and the Python that it runs on."""
+"""The version of this Staticfire: its number, the commit of its checkout, its Python."""
 
 from __future__ import annotations
 

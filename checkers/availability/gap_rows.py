@@ -1,4 +1,4 @@
-"""Which rows tell the gaps of a history of any size: so few that `availability_gaps` says of them what it says of all.
+"""Selects the few rows that decide the gaps of a history of any size.
 
 Whole queues at a time, twice. The first time (`first_rows`): every send of a producer that was not acknowledged, the
 last send that began (the end of the load), and deliveries in other queues than those where their message was

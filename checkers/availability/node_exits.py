@@ -1,6 +1,6 @@
 """Nodes that ended by themselves: a broker may only do so when its disk failed under it.
 
-**node_died**: a process of the cluster ended without being told to, and no fault of its disk explains it.
+**node_died**: a process of the cluster ended without a stop request, and no fault of its disk explains it.
 A broker ends itself after a failed write or fsync, on purpose (fail-stop); whatever else ends a node is
 a bug of the system, even if it is started again and nothing is lost.
 """

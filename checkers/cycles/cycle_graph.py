@@ -1,4 +1,4 @@
-"""Who must come before whom: the edges between transactions, and the few of them that may lie on a cycle.
+"""The order between transactions as a graph, cut down to the edges that may lie on a cycle.
 
 Transactions are numbered in the order of their completions. An edge between data is *ww* (sent to neighbouring places
 of a log), *wr* (sent what the other polled) or *rw* (polled up to a place, and not what the other sent to the next

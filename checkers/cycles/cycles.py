@@ -7,7 +7,7 @@ transaction had ended before another began. `cycle_graph.py` defines the edges.
 
 Logs do not isolate writers from each other, so G0, and what needs a ww edge, is allowed. A G1c of wr edges alone (with
 or without process and real time) is a violation. A poll may stop anywhere, so an rw edge only says what was not polled:
-G-single and G2 are informational. One cycle a component and anomaly is told, step by step.
+G-single and G2 are informational. One cycle of each component and anomaly is reported, step by step.
 
 The search runs in one process, on Spark in the driver, since what can be on a cycle is little. What bounds its memory:
 about 1 kB a transaction, 570 bytes a message sent or polled (each makes at most three edges), and 1.8 kB for each edge

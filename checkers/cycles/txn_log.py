@@ -1,4 +1,4 @@
-"""What a transactional history says of its logs: who sent what, where it lies, who polled it.
+"""The logs of a transactional history: who sent what, where it lies, who polled it.
 
 Jepsen's inferences: an unclear transaction has committed if any of its sends was polled by a successful one (all or
 nothing). Where a message lies is known from sends of committed transactions and from every poll, however it ended. Of

@@ -1,4 +1,4 @@
-"""What a transaction must not poll: aborted, half-finished, its own and made-up messages, or messages out of order.
+"""Rules for polls in transactions: no aborted, unfinished, own, phantom or disordered message.
 
 **G1a**: a successful transaction polled a message whose transaction has failed for certain. **G1b**: it polled a
 part of what another transaction had sent to a key: a message of that one, but not another which lies between the first

@@ -1,4 +1,4 @@
-"""What became of the sends of transactions: none is lost, each is at one place, in the order of its transaction.
+"""Rules for sends in transactions: none is lost, each has one place, in the order of its transaction.
 
 **lost_write**: a transaction has committed, and one of its messages was skipped: an `ok` transaction polled something
 at or above its offset, and none ever polled it. One whose offset is not known is lost when every group has read

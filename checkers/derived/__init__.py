@@ -1,1 +1,1 @@
-"""What several rules derive from a history: times at rest, rebalances, settled messages, copies."""
+"""Facts that several rules derive from a history: times at rest, rebalances, settled messages, copies."""

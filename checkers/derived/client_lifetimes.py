@@ -1,4 +1,4 @@
-"""Who was under load, and when: for questions about how long a client had to do without."""
+"""Intervals in which each client was under load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a group had surely committed when a member took a queue: the member must not begin below it.
+"""The offset that a group had certainly committed when a member took a queue.
 
 A committed offset is a register, and where a member begins is a read of it. A client may say what it read and which
 broker answered (`begin`), which broker it sends commits to, and whether earlier ones have arrived there (`commit_to`).
@@ -121,7 +121,7 @@ def reader_of(context: Context, group: str, process: int) -> str | None:
 
 
 def answer_to(context: Context, pair: tuple[str, QueueKey], gain: Ownership) -> Begun | None:
-    """What a broker told a member when it had gained a queue; None: not known."""
+    """The offset that a broker gave a member that had gained a queue; None: not known."""
     begins = context.timeline.begins.get(pair, ())
     first = bisect_right(begins, gain.op_index, key=lambda begun: begun.op_index)
     changes = context.timeline.ownership_between(*pair, gain.op_index, FOREVER_NS)
@@ -135,7 +135,7 @@ def answer_to(context: Context, pair: tuple[str, QueueKey], gain: Ownership) -> 
 
 
 def names_brokers(context: Context, group: str) -> bool:
-    """Whether members of the group say which broker told them where to begin."""
+    """Whether members of the group report which broker gave them their first offset."""
     return any(
         begun.broker_id is not None
         for (name, _), begins in context.timeline.begins.items()
@@ -147,8 +147,9 @@ def names_brokers(context: Context, group: str) -> bool:
 def forgotten_spans(context: Context, group: str, broker: str, node: str | None) -> list[Span]:
     """When a member on a node committed what may not be known later.
 
-    It is asked of the master, if members of the group say which broker told them where to begin, and of any replica
-    where members do not say so or committed to a slave. Of each moment asked is the commit that the member sent next.
+    It is asked of the master, if members of the group report which broker gave them their first offset, and of any
+    replica where members do not say so or committed to a slave. Of each moment asked is the commit that the member sent
+    next.
     """
     by_any = _by_any_spans(context, broker, (node,))
     if not names_brokers(context, group):
@@ -311,7 +312,7 @@ class _Known(NamedTuple):
 def _known_destinations(told: Sequence[CommitTo], op_index: Ints, until_index: int) -> _Known:
     """Where one process's commits were surely sent, and which have arrived at the master by an op.
 
-    `told`: what the process said of these commits and their broker name.
+    `told`: the report of the process about these commits and their broker name.
     """
     told = [one for one in told if one.op_index < until_index]
     arrived = [

@@ -1,4 +1,4 @@
-"""When a group was first given what was sent: a join by place; and when it first consumed it: by message."""
+"""The first time that a group was given each message, joined by position, and consumed it, by message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which message was seen at which place: (message queue, queue offset) -> message.
+"""Maps each position (message queue, queue offset) to the message that was seen there.
 
 A place is known from an acknowledgement (SEND_OK or a weaker one) and from every delivery, however it
 ended. Cost grows with the number of touches, never with the size of offsets.

@@ -1,4 +1,4 @@
-"""When the process of a client had ended, as far as starts, exits and faults of its node tell."""
+"""The ends of client processes, from starts, exits and faults of their nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a group shares its queues out anew, and for how long faults may keep its members from agreeing.
+"""Times at which a group shares out its queues, and how long faults may delay agreement.
 
 A window of the table of excuses (`excuse_table.py`) lasts as long as its fault. Members that agree go on agreeing
 whatever is cut: so a window of a row that says `since` counts only from an event of that kind on, and not at all

@@ -1,4 +1,4 @@
-"""When a cluster was at rest: no fault was on, and none had been for long enough that everything is known again."""
+"""Intervals in which a cluster is at rest: no fault is active, and effects of earlier ones are over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far slaves may have been behind when a broker stored a message: SLAVE_NOT_AVAILABLE may be true because of it.
+"""Bounds how far slaves lagged when a broker stored a message; explains SLAVE_NOT_AVAILABLE.
 
 A broker does not wait for slaves that lack haSlaveFallbehindMax bytes of its log or more. What they had at that moment
 no observer saw. But they had, and the broker knew it, what it had acknowledged with SEND_OK before the send began, as

@@ -1,4 +1,4 @@
-"""What a checker is: a kernel over columns, or a rule over the run's few other facts.
+"""The two forms of a checker: a kernel over columns, and a rule over the other facts of a run.
 
 A kernel maps columns that hold whole partitions (of its own partition key) to a Tally; tallies merge;
 `finish` makes the verdict. So the same kernel runs over everything at once, over one queue at a time,

@@ -1,4 +1,4 @@
-"""Where everything lies: an index of touches by place (queue, offset) and by call, made once, shared by the kernels.
+"""Indexes message events by position (queue, offset) and by call; made once, shared by all kernels.
 
 A *place* gets a small number, so that a table replaces a search; equal places have equal numbers, and numbers ascend
 with queue and offset. Memory grows with the touches, never with the size of offsets: offsets that are far apart are

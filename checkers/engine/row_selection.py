@@ -1,4 +1,4 @@
-"""What checkers read that are no kernels: rows of each partition (`Checker.rows`), some twice (`Checker.rows_again`).
+"""Selects the rows that checkers without a kernel read (`Checker.rows`, `Checker.rows_again`).
 
 One that raises on the way is unknown, with the reason, and hides no other checker's answer.
 """

@@ -11,7 +11,7 @@ every acknowledged message is: what becomes of them there is a matter of `loss`,
 `provenance`. What is sent on again is no anomaly: at least once.
 
 Cannot see: that a copy holds what its original held (copies have keys of their own, and bodies made of them); and a
-message that was left out at a place where another one had been lost, of which a copy was told.
+message that was left out at a place where another one had been lost, of which a copy was reported.
 
 Source: at-least-once forwarding, the remedy for a backlog in RocketMQ that lies in too few queues.
 """
@@ -41,7 +41,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 def tally_forwarding(columns: Columns, context: Context) -> Tally:
-    """Hold what forwarders were given against the copies that they told of (partition key: queue)."""
+    """Compare what forwarders were given with the copies that they reported (partition key: queue)."""
     findings: list[Finding] = []
     consumed = originals = 0
     for given, forwards in _by_queue(columns, context):
@@ -55,7 +55,7 @@ def tally_forwarding(columns: Columns, context: Context) -> Tally:
 
 
 def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[MessageEvents, list[Forward]]]:
-    """What forwarders were given of each queue that is here, and what they told of that."""
+    """Deliveries of each queue to forwarders, and the copies that they reported."""
     told: dict[QueueKey, list[Forward]] = {}
     for forward in context.timeline.forwards:
         told.setdefault(forward.queue, []).append(forward)
@@ -81,7 +81,7 @@ def _queues_here(columns: Columns) -> list[int]:
 
 
 class _Told:
-    """What was told of one queue: the offset of each original, and which `forward` tells of it."""
+    """Reports about one queue: the offset of each original, and the `forward` that names it."""
 
     def __init__(self, columns: Columns, given: MessageEvents, forwards: Sequence[Forward]) -> None:
         self._given, self._forwards = given, forwards
@@ -175,7 +175,7 @@ def _made_up(context: Context, forward: Forward, offset: int) -> Finding:
 
 
 def finish_forwarding(tally: Tally, context: Context) -> Verdict:
-    """What whole queues tell, and whether all that was told of is somewhere."""
+    """Whether everything that whole queues report is somewhere."""
     told = sum(forward.messages for forward in context.timeline.forwards)
     gone = told - tally.counts.get("copies", 0)
     strange = told - tally.counts.get("originals", 0)

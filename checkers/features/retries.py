@@ -170,7 +170,7 @@ def _may_be_sent_back(
 
 
 def _untold(columns: Columns, context: Context, group: str, story: _Story) -> int:
-    """How many copies a member must have told of, where members were to tell what they send back and none does."""
+    """Copies that a member must have reported where members report what they send back and none does."""
     if SEND_BACK not in context.facts.due or group in _heard(context).groups:
         return 0
     deliveries, lived, count = columns.deliveries, [*story.first, *story.retried], 0

@@ -391,7 +391,7 @@ def _may_have_doubled(context: Context, broker: str, first_ns: int, again: _Agai
 
 
 def _many_halves(halves: MessageEvents, row: int) -> str | None:
-    """Why there may be more halves than producers have told of."""
+    """The reason for which there may be more halves than producers report."""
     if halves.tries[row] == 0:
         return "the number of attempts is not known, and each may have stored a half of its own"
     return None

@@ -1,4 +1,4 @@
-"""Who is given messages: a member of the group that runs, and that has the queue.
+"""Judges deliveries against ownership: only a running member that has the queue is given its messages.
 
 **unknown_consumer**: a listener was called that belongs to no known member: its group is not one of the run's and no
 member of it ever opened, its process never opened, or it opened as a member of other groups. **delivery_after_exit**: a

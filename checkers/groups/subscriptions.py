@@ -5,7 +5,7 @@ kinds of listener. In a group whose filter was changed the last subscriptions of
 asks for what, what became of the messages, and why. Those that were passed over are `lost` or `unseen` besides, and
 queues that no member takes are `queue_unowned`.
 
-Cannot see: members that join a group from outside of the run, and clients that do not say what they were told.
+Cannot see: members that join a group from outside of the run, and clients that do not report their configuration.
 
 Source: "subscription consistency" in the documentation of Apache RocketMQ; ConsumerGroupInfo keeps one subscription a
 group, RebalanceImpl shares the queues of a topic among all members of the group, whether they want it or not.
@@ -26,7 +26,7 @@ from staticfire.checkers.model.timeline import Subscribed
 
 
 def check_subscriptions(columns: Columns, context: Context) -> Verdict:
-    """Compare what the members of each group were told."""
+    """Compare the configurations of the members of each group."""
     told = sorted(context.timeline.subscriptions, key=lambda one: (one.group, one.op_index))
     findings: list[Finding] = []
     for group, of_group in groupby(told, key=lambda one: one.group):

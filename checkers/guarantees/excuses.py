@@ -1,4 +1,4 @@
-"""Which faults excuse an anomaly of a certain witness: the rows of the excuse table, applied to the faults of a run.
+"""Applies the rows of the excuse table to the faults of a run.
 
 A fault that did not bite excuses nothing. A partition counts only where it cut a link between the roles that the row
 names. A node that ended by itself counts as a fault of that node, for as long as a supervised restart takes.

@@ -1,4 +1,4 @@
-"""What a campaign knows about its own run, and no history tells: profile, nodes, faults, floors."""
+"""Facts of a run that its history does not hold: profile, nodes, faults, minimum evidence."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeExit:
-    """A node that ended without being told to."""
+    """A node that ended without a stop request."""
 
     node: str
     time_ns: int

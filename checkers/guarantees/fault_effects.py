@@ -1,4 +1,4 @@
-"""What each kind of fault does to its targets, destroys, and when it strikes, where the facts of a run do not say.
+"""Default effects, damage and timing of each kind of fault, for facts that do not record them.
 
 A fault declares all three (`affects`, `destroys`, `strikes` of its class in `faults/`), and the harness writes them
 into the facts of a run. The tables here are for facts that lack them: runs recorded earlier, and histories from

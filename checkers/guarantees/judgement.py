@@ -1,4 +1,4 @@
-"""What an anomaly means: a violation, allowed, or a documented hazard."""
+"""Judges an anomaly: a violation, allowed, or a documented hazard."""
 
 from __future__ import annotations
 

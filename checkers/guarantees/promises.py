@@ -1,4 +1,4 @@
-"""What is promised: profile x damage -> what an acknowledged message may suffer. Data first.
+"""Promises as data: for a profile and a damage, what an acknowledged message may suffer.
 
 SEND_OK is a promise, and how much of one depends on the profile (flush, replication) and on what was
 done to the nodes that hold the message. The tables below say what each node keeps and who must hold a

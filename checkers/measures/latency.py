@@ -1,4 +1,4 @@
-"""How long sends and deliveries took, second by second: measured, not judged.
+"""Measures how long sends and deliveries took, second by second. It does not judge.
 
 **send**: from the invocation of a send to its acknowledgement with SEND_OK, under the second in which it began. **lag**
 of a group: from the acknowledgement to the first time that the group's listener was called with the message (0 if that

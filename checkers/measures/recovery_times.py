@@ -1,4 +1,4 @@
-"""How long a cluster needed to recover from each fault: measured, not judged (the bound is `availability_gaps`).
+"""Measures how long a cluster needed to recover from each fault; `availability_gaps` has the bound.
 
 **sends after**: from the heal of a fault to the first acknowledgement with SEND_OK of a send that had not been
 acknowledged by then; where the fault struck brokers, of one that such a broker took. **caught up after**: from the

@@ -1,4 +1,4 @@
-"""When events happened, as closely as the run could measure it.
+"""The time of each event, as exactly as the run could measure it.
 
 `time_ns` of an op is when the harness wrote it down, so it is the latest time at which the event can have happened. A
 client that stamps its events says more (`Op.stamp`): the harness measured the offset of the client's clock, and the

@@ -1,4 +1,4 @@
-"""What an op is, and how a history is written and read (one JSON object a line, Jepsen's keys).
+"""The op, and histories as files of one JSON object a line, with Jepsen's keys.
 
 A history is written as it happens, so a crash of the harness may tear its last line. Such a file is
 read up to the tear and says so (`History.torn`). Everything else that is wrong with a file is one

@@ -33,7 +33,7 @@ class Ownership(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A broker told a member where its group is in a queue."""
+    """A broker gave a member the offset of its group in a queue."""
 
     op_index: int
     time_ns: int
@@ -184,7 +184,7 @@ class Opened(NamedTuple):
 
 
 class CheckBack(NamedTuple):
-    """A broker asked a producer what became of a transaction, and was told."""
+    """A broker asked a producer for the end of a transaction, and got an answer."""
 
     op_index: int
     time_ns: int
@@ -206,7 +206,7 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribed:
-    """What a consumer was told when it started."""
+    """The configuration that a consumer started with."""
 
     op_index: int
     time_ns: int
@@ -314,7 +314,7 @@ class Timeline:
         return self.drains.get((group, topic))
 
     def heard_ns(self) -> dict[int, int]:
-        """When each consumer last told of offsets, queues or messages that it had sent back."""
+        """The last report of each consumer about offsets, queues or messages sent back."""
         found: dict[int, int] = {}
         told: Iterable[Iterable[Commit | Ownership | Begun | SentBack]] = chain(
             self.commits.values(),

@@ -1,1 +1,1 @@
-"""What there is to say of each kind of op, said once: requests, answers, reports, its form in a history."""
+"""Declarations of the kinds of op: requests, answers, reports, form in the history."""

@@ -1,4 +1,4 @@
-"""What a kind of op declares, and the check that it did."""
+"""The declaration of one kind of op, and the check that it is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server sends comes late, not at all, or only so much of it a second."""
+"""Latency, packet loss and limited bandwidth for what a server sends."""
 
 from __future__ import annotations
 

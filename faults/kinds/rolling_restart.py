@@ -1,4 +1,4 @@
-"""What operators do to a healthy cluster: every broker is restarted, one after the other."""
+"""Restarts every broker of a healthy cluster, one after the other, as operators do."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every fault is: capabilities, the nodes by role, seeded draws, grudges."""
+"""The model of a fault: capabilities, nodes by role, seeded draws, grudges."""

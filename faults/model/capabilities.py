@@ -1,4 +1,4 @@
-"""What a fault may ask of the place where the nodes run.
+"""Capabilities: what a fault may ask of the environment in which the nodes run.
 
 An environment implements these, the simulator all of them. What a fault needs is a capability (`process`), one thing
 that a capability does (`disk.fill`), or to whom it does it (NEEDS_OF_NODES); an environment that lacks it says so, and

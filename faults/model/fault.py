@@ -1,4 +1,4 @@
-"""What every fault is: a name, the capabilities it needs, a seeded choice of targets, fire and heal."""
+"""The face of a fault: its name, its needs, a seeded choice of targets, fire and heal."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Listening:
 
 
 def check_producer(fields: Configuration) -> None:
-    """Raises LineError for what no producer can be told."""
+    """Raises LineError for a configuration that no producer can have."""
     _check(fields, NEEDED, {**COMMON, **PRODUCER, **ACCOUNTS})
     for name, keys in fields.get("accounts", {}).items():
         what = f"{name!r:.40} of 'accounts'"
@@ -143,7 +143,7 @@ def check_producer(fields: Configuration) -> None:
 
 
 def check_consumer(fields: Configuration) -> Listening:
-    """Raises LineError for what no consumer can be told."""
+    """Raises LineError for a configuration that no consumer can have."""
     _check(fields, {**NEEDED, "topic": TEXT}, {**COMMON, **CONSUMER})
     if fields.get("consume_from", CONSUME_FROM[0]) not in CONSUME_FROM:
         allowed = ", ".join(CONSUME_FROM)
@@ -217,7 +217,7 @@ def consumer_config(fields: Configuration) -> tuple[ConsumerConfig, Listening]:
 
 
 def check_admin(fields: Configuration) -> None:
-    """An administrator is told whom to ask with each request. Raises LineError."""
+    """Each request of an administrator names the node to ask. Raises LineError."""
     _check(fields, {}, {**NEEDED, **COMMON})
 
 

@@ -78,7 +78,7 @@ class ListenerControl:
 
 
 class RecordingListener:
-    """The group's listener: records each batch, then succeeds, is slow or fails as told."""
+    """The group's listener: records each batch, then succeeds, is slow or fails, as its control says."""
 
     def __init__(self, env: Env, group: str, port: ClientSide, control: ListenerControl) -> None:
         self._random = env.random
@@ -200,7 +200,7 @@ class Reports:
 
 
 def subscription_of(config: ConsumerConfig) -> dict[str, Any]:
-    """What the member was told, for the history."""
+    """The configuration of the member, for the history."""
     return {
         "group": config.group,
         "topic": config.topic,

@@ -1,4 +1,4 @@
-"""What each kind of client can be asked over the line protocol, and what the requests hold."""
+"""The requests that each kind of client takes over the line protocol, and their fields."""
 
 from __future__ import annotations
 

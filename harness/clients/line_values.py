@@ -1,6 +1,6 @@
-"""What the lines of a client must hold for the checkers to make sense of them.
+"""Checks the lines of a client: values that checkers can interpret.
 
-A client of any language writes these lines, so what it got wrong is told at once and in its words.
+A client of any language writes these lines, so a mistake is reported at once and in its words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a client process and the harness say to each other: requests in, outcomes and emitted ops out.
+"""The port between a client process and the harness: requests in, outcomes and emitted ops out.
 
 In the simulation the two share memory (`ClientPort`); elsewhere the same messages are JSON lines on stdin and stdout
 (`LinePort` in the client, `ProcessPort` in the harness).

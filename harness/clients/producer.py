@@ -151,7 +151,7 @@ async def invoke_batch(producer: Producer, request: Request) -> Outcome:
 
 
 async def invoke_many(producer: Producer, request: Request) -> Outcome:
-    """One batch of `count` messages whose keys follow `key`; told as stretches."""
+    """One batch of `count` messages whose keys follow `key`; reported as stretches."""
     first, count = request["key"], request["count"]
     keys = [nth_key(first, number) for number in range(count)]
     size = {"size": request["size"]}

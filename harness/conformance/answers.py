@@ -1,4 +1,4 @@
-"""What the target answered, read: anything that cannot be read breaks the protocol."""
+"""Decodes the answers of a target; one that cannot be decoded breaks the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case works with: connections to the target, names of its own, and the requests that most cases begin with."""
+"""The bench of a case: connections to the target, names of its own, common requests."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class ClientUnusable(Exception):
 
 
 class ClientGone(Exception):
-    """A client ended although it was not told to, or does not answer a request."""
+    """A client ended without a request, or does not answer one."""
 
 
 @dataclass(slots=True)

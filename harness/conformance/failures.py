@@ -1,4 +1,4 @@
-"""Why a case ends without a pass."""
+"""Reasons for which a case ends without a pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which topics and groups a broker knows."""
+"""Lists the topics and groups that a broker knows."""
 
 from __future__ import annotations
 

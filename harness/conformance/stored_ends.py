@@ -1,4 +1,4 @@
-"""What a case has stored must be readable a moment after its answer, and not at once.
+"""Waits for what a case has stored: it must be readable a moment after its answer, and not at once.
 
 RocketMQ makes queue entries apart from the log, a millisecond after the answer or, on a busy machine, much later.
 """
@@ -14,7 +14,7 @@ ELSEWHERE = ("DELAY", "TRAN_MSG")  # such messages are stored in another topic f
 
 
 class StoredEnds:
-    """Of each queue the end that a broker has told of what it has stored for a case."""
+    """The end of each queue that a broker has reported after storing messages for a case."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, str, int], int] = {}

@@ -1,4 +1,4 @@
-"""What is known of the target before the first case, and the brokers that its name servers know."""
+"""Facts about the target before the first case, and the brokers that its name servers know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went over the wire during a case, decoded: for the report of a case that fails."""
+"""Decoded log of the wire during a case, for the report of a case that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run makes and breaks in a cluster that is not ours: said before it begins."""
+"""Prints what a run will make and break in an external cluster, before it begins."""
 
 from __future__ import annotations
 

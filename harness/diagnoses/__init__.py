@@ -1,4 +1,4 @@
-"""What a run shows of well-known situations, in words: who did what, why, and what helps.
+"""Diagnoses of well-known situations in words: what happened, why, and what helps.
 
 No judgement: a run may be valid and still show what its users did not want.
 """

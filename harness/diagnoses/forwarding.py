@@ -1,4 +1,4 @@
-"""What forwarding made of a backlog: how fast it was sent on, and how fast it was worked off behind that.
+"""Diagnoses forwarding of a backlog: how fast it was sent on, and how fast it was consumed there.
 
 Source: the remedy for a backlog in RocketMQ whose listeners are slow: a group works on as many queues as there are, so
 forwarders that do nothing else move it into a topic with more of them.

@@ -1,4 +1,4 @@
-"""Which messages of a delivery no member had before: by queue offset, so that millions of them take little."""
+"""Finds the messages of a delivery that no member had before, by queue offset, in little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a campaign may be: every option has its limits, and a refusal names option, value and limit."""
+"""Checks a campaign; a refusal names the option, its value and the limit."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where nodes run. An environment starts them and offers the capabilities that faults ask for."""
+"""Environments, which start nodes and offer the capabilities that faults ask for."""

@@ -1,4 +1,4 @@
-"""What a run needs of the place where its nodes are: start them, ask them, and look at what they left.
+"""The face of an environment: starts nodes, carries requests to them, reads what they left.
 
 The simulation and real machines implement this; generators, clients, nemesis and checkers do not know which it is.
 """

@@ -1,4 +1,4 @@
-"""What one process of a server holds: counted by environments that can look into it."""
+"""Counts what the process of a server holds, in environments that can look into it."""
 
 from __future__ import annotations
 

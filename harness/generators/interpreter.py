@@ -146,7 +146,7 @@ class Interpreter:
 def _without_right(outcome: Outcome) -> Outcome:
     """The end of a send for which its account had no right from its beginning to its end, as every master knew.
 
-    It must not be delivered, whatever its client was told; only one that no broker has answered may still be stored,
+    It must not be delivered, whatever its client reported; only one that no broker has answered may still be stored,
     when the account has its right again.
     """
     if outcome.type == "ok" or "status" in outcome.value:
@@ -188,7 +188,7 @@ def _stored_elsewhere(end: dict[str, Any]) -> dict[str, Any]:
 def _end_of_send(send: dict[str, Any], outcome: Outcome) -> tuple[OpType, str | None]:
     """How a send ended. The outcome of a transaction is that of its half message, and says nothing of its end."""
     if ILLEGAL in send and outcome.type != "fail":
-        # It must not be delivered, whatever its client was told.
+        # It must not be delivered, whatever its client reported.
         return "fail", f"{TO_BE_REFUSED}; it ended as {outcome.type}: {outcome.error}"
     decision = send.get("transaction")
     if decision is None or outcome.type == "fail":

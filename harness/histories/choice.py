@@ -1,4 +1,4 @@
-"""Which ops of a history are wanted: an invocation and its completion are chosen or left together."""
+"""Chooses ops of a history; an invocation and its completion stay together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where ops go: JSON lines, columns, or EDN of Jepsen. What is half written is never there under its name."""
+"""Sinks of ops: JSON lines, columns, or EDN of Jepsen. A half-written file never has its final name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where ops come from: a run folder, JSON lines, columns, or EDN of Jepsen."""
+"""Sources of ops: a run folder, JSON lines, columns, or EDN of Jepsen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a local cluster raises. Every text is one sentence."""
+"""Errors of a local cluster. Every text is one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test may do to the nodes of a `LocalCluster`, undone when its `with` block ends."""
+"""Faults that a test injects into a `LocalCluster`, undone when its `with` block ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes a cluster has, where they listen, and the configuration of each."""
+"""Lays out a local cluster: its nodes, their ports, the configuration of each."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class ProcessNode(_Milestones):
 
 
 class NodeOrder:
-    """What a process is told to be."""
+    """The role of a process."""
 
     def __init__(self, name: str, config: Config, peers: int, tls_mode: TlsMode) -> None:
         self.name = name

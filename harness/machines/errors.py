@@ -1,4 +1,4 @@
-"""What goes wrong with real machines."""
+"""Errors of real machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where one node runs on a real machine, and what is to run there."""
+"""The machine of one node, and the launch specification of its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user says about machines: which image, which hosts, how to reach them."""
+"""Options about machines: image, hosts, how to reach them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether each broker takes sends: asked before the load begins and after the last fault has ended."""
+"""Probes whether each broker takes sends, before the load and after the last fault."""
 
 from __future__ import annotations
 

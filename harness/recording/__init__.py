@@ -1,1 +1,1 @@
-"""What writes the history of a run: the recorder, its columns, the nemesis."""
+"""Writes the history of a run: the recorder, its columns, the nemesis."""

@@ -1,1 +1,1 @@
-"""What a person reads of a run."""
+"""Renders a run for people."""

@@ -1,1 +1,1 @@
-"""What is known of a run once it has ended: its facts, its result, its exit status."""
+"""Results of a run that has ended: what it found, its status, what each fault came to."""

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its verdict and everything the verdict rests on."""
+"""The result of a run: its verdict and everything the verdict rests on."""
 
 from __future__ import annotations
 

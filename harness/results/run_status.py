@@ -1,4 +1,4 @@
-"""What there is to tell about a run while it goes on."""
+"""The status of a run in progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the harness tells the checkers about a run: profile, nodes, and what each fault came to."""
+"""Derives the facts of a run for the checkers: profile, nodes, and what each fault came to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one cycle of the storage crash test draws from its seed, what it counts, and the small world it runs in."""
+"""Draws one cycle of the storage crash test from its seed, with its counters and its small world."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a tested system gives the harness: one face, and the lookup of systems by name."""
+"""The face of a system under test, and the lookup of systems by name."""

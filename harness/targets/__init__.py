@@ -1,1 +1,1 @@
-"""What is tested: how each node of it is configured and started."""
+"""Targets: how each node of a system is configured and started."""

@@ -1,4 +1,4 @@
-"""What nodes of an Apache RocketMQ read: properties, and where their logs go."""
+"""Configuration files of Apache RocketMQ nodes, and the destination of their logs."""
 
 from __future__ import annotations
 

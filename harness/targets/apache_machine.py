@@ -1,4 +1,4 @@
-"""What a machine that is to run Apache RocketMQ has: one command asks it, before anything is made there."""
+"""Checks a machine that is to run Apache RocketMQ with one command, before anything is made there."""
 
 from __future__ import annotations
 

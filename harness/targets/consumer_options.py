@@ -1,4 +1,4 @@
-"""What the consumer of our client is configured with, so that it is the member that a workload wants."""
+"""Options of our consumer that make it the member that a workload wants."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class OwnCluster:
         )
 
     def told(self, node: str) -> ConsumerSpec:
-        """What a consumer is told by its workload."""
+        """The specification that a workload gives a consumer."""
         number = self.shape.consumers.index(node)
         workload = WORKLOADS[self._campaign.workload]
         if node in self.asks_anew:
@@ -234,7 +234,7 @@ class OwnCluster:
         return workload.member(self._campaign, number)
 
     def name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:
-        """The addresses of these name servers (nodes) as the node is told them."""
+        """The addresses of these name servers (nodes) as the node gets them."""
         addresses = map(self.name_server_address, name_servers)
         return tuple(self._reach(node, address, ServerKind.NAME_SERVER) for address in addresses)
 

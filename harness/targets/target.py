@@ -1,4 +1,4 @@
-"""What is tested, on real machines or in the simulation: how each node of it is started, and with which clients."""
+"""The faces of a target, on real machines and in the simulation: how nodes and clients are started."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Target(Protocol):
         ...
 
     def ask_anew(self, node: str) -> None:
-        """The consumer is told at its next start what its workload calls `changed`."""
+        """The consumer is given at its next start what its workload calls `changed`."""
         ...
 
     def client_launch_spec(
         self, node: str, name_servers: Sequence[str]
     ) -> tuple[LaunchSpec, Configuration]:
-        """How to start a client, and what it is told first."""
+        """How to start a client, and its first line."""
         ...
 
     def store_folder(self, node: str) -> str:

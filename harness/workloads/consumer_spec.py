@@ -1,4 +1,4 @@
-"""What a member of a consumer group is told: its group, what it wants, and how it consumes."""
+"""The specification of a consumer: its group, its subscription, how it consumes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAG, SQL92 = "TAG", "SQL92"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSpec:
-    """All members of a group should be told the same; a campaign may say otherwise, to show what comes of it.
+    """All members of a group should have the same; a campaign may give them different ones, to show the effect.
 
     `wanted_tags` is what the expression means in terms of tags, None for everything; the checkers believe it.
     `retries_max` is how often a message comes again before it is dead; -1: as RocketMQ (16, or for ever in order).

@@ -1,4 +1,4 @@
-"""How long the delay levels of a campaign's brokers are."""
+"""The durations of the delay levels of a campaign's brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a workload is: a question about a queue, the ops that put it, and who consumes how."""
+"""The declaration of a workload: a question about a queue, the ops that put it, and its consumers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Workload:
     Args:
         summary: one line, for `staticfire workloads`.
         generator: makes the source of the producers' ops for one campaign; it draws from the Random it is given.
-        membership: what the consumer with this number is told.
+        membership: the specification of the consumer with this number.
         changed: the same when the fault `filter-change` has struck.
         awaits: what messages of this history brokers still keep from consumers, in words; None when it is nothing.
             `settle_s` bounds how long the drain waits for it.
@@ -59,7 +59,7 @@ class Workload:
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     def member(self, campaign: Campaign, number: int) -> ConsumerSpec:
-        """What the consumer with this number is told; what the campaign says of it comes first."""
+        """The specification of the consumer with this number; options of the campaign come first."""
         told = self._settled(campaign, number, self.membership)
         if campaign.consumer_topics:
             topics = campaign.consumer_topics
@@ -99,5 +99,5 @@ class Workload:
         return None
 
     def members(self, campaign: Campaign) -> list[ConsumerSpec]:
-        """What each consumer is told, in order."""
+        """The specifications of all consumers, in order."""
         return [self.member(campaign, number) for number in range(campaign.consumers)]

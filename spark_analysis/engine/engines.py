@@ -152,7 +152,7 @@ def run_tasks(
 
 
 def sentence_of(error: HistoryError | OSError) -> str:
-    """What a person is told of a file that cannot be used."""
+    """The sentence about a file that cannot be used."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename} cannot be read or written: {error.strerror}"
     return str(error)

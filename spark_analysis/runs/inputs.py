@@ -1,4 +1,4 @@
-"""What there is to analyse below a path: runs with a history in columns, per queue or raw."""
+"""Finds the runs below a path: with a history in columns, per queue or raw."""
 
 from __future__ import annotations
 

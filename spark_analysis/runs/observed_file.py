@@ -1,4 +1,4 @@
-"""What the harness saw inside nodes of one run, where it is needed: read from its file in whatever process judges.
+"""Reads the observations of one run from its file, in the process that judges it.
 
 Kept in memory for the partitions that follow. Never more than OBSERVED_BYTES_MAX of a file: beyond it, the task that
 rests on observations is unknown.

@@ -1,4 +1,4 @@
-"""What is judged at a time: whole queues of a run, small ones together, and pieces of those that are too long.
+"""Splits runs into work units: whole queues, small ones together, and chunks of long ones.
 
 Queues with more than WHOLE_ROWS touches are surveyed before, and cut by offset
 (`checkers/formats/chunks/cut_points.py`).

@@ -1,4 +1,4 @@
-"""What a synthetic history looks like: sizes, skew, fan-out, rates."""
+"""The profile of a synthetic history: sizes, skew, fan-out, rates."""
 
 from __future__ import annotations
 

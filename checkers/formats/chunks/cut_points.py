@@ -1,4 +1,4 @@
-"""Where a queue may be cut, so that its pieces give the verdict of the whole.
+"""Finds offsets at which a queue can be cut so that its chunks give the verdict of the whole.
 
 A border lies between two offsets. It is *clean* when no member went back across it: each group was called with
 everything below before it was called with anything above (in one call: in this order), and no send below began when one

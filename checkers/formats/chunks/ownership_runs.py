@@ -1,4 +1,4 @@
-"""Whose turn it was: the calls of a group's processes on one queue, in order, as far as a border must know them.
+"""Ownership runs: the calls of a group's processes on one queue, in order, as far as a cut point must know them.
 
 `overlapping_owners` (`checkers/groups/listeners.py`) compares two calls of a process that follow each other with the
 calls of others in between: no border may lie between such two. Turns of parts merge (associative, in any order).

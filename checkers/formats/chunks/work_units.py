@@ -1,4 +1,4 @@
-"""What is judged at a time: some whole queues, or a piece of one that is too long to be held."""
+"""Groups whole queues, or chunks of a long one, into units that are judged at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the value of an op is when nothing but its touches is known of it.
+"""Rebuilds the value of an op of which only its message events are known.
 
 The writer keeps a value as JSON only where it says something else; the reader makes it from the touches.
 """

@@ -1,4 +1,4 @@
-"""Which messages were sent so far, in little memory: keys are unique in a history, of any size."""
+"""Remembers the keys sent so far in little memory; keys are unique in a history of any size."""
 
 from __future__ import annotations
 

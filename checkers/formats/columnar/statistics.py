@@ -1,4 +1,4 @@
-"""What is in a history, in numbers: from its ops, or faster from its columns."""
+"""Counts what a history holds, from its ops or, faster, from its columns."""
 
 from __future__ import annotations
 

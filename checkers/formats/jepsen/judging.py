@@ -3,7 +3,7 @@
 * **Unclear sends.** A send that ended `info` promises nothing, and the offset that it may carry is no place, unless a
   successful poll got a message of the same op: then the op has happened as a whole, and its sends are acknowledged at
   the end of the history.
-* **Places.** A message whose offset was not told lies where it was polled.
+* **Places.** A message without a reported offset lies where it was polled.
 * **Positions.** Members choose their positions themselves (`RunFacts.assigned`). Between two ops of a process that has
   subscribed its queues may have been somewhere else; so may a queue that a process polls without having it.
 * **Order within an op.** Other messages may lie between those of one op, so the order is judged op by op.

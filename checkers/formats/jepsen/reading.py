@@ -8,7 +8,7 @@ positions of their own. What a poll returned was seen, however the poll ended: o
 whose fate is unknown.
 
 A history that holds transactions (`:f :txn`) has them as ops of f "txn", too, and its sends and polls beside them: what
-happens all or not at all cannot be told from single messages.
+happens all or not at all cannot be seen in single messages.
 
 Left out, and counted: crash, debug-topic-partitions, and whatever else has no counterpart.
 """

@@ -140,7 +140,7 @@ class ColumnBuilder:
     )
 
     def __init__(self, on_pair: OnPair | None = None) -> None:
-        """`on_pair` is told of each op that touched messages, with its invocation, as soon as both are known."""
+        """`on_pair` is called with each op that touched messages, with its invocation, as soon as both are known."""
         self.messages = MessageIds()
         self.topics, self.groups, self.queues = Ids(), Ids(), Ids()
         self.tags, self.sharding_keys = Ids(), Ids()
@@ -386,7 +386,7 @@ class ColumnBuilder:
 
 
 def check_sent_once(sends: MessageEvents, names: Names) -> None:
-    """Raise HistoryError for a key that was sent twice: the two messages could not be told apart."""
+    """Raise HistoryError for a key that was sent twice: the two messages could not be distinguished."""
     order = np.argsort(sends.message, kind="stable")
     message = sends.message[order]
     again = np.flatnonzero(message[1:] == message[:-1])

@@ -1,4 +1,4 @@
-"""What a command of `staticfire admin` does before it changes a cluster: it names the cluster, and may ask."""
+"""Names the cluster, and asks for confirmation, before a command of `staticfire admin` changes it."""
 
 from __future__ import annotations
 

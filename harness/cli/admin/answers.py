@@ -1,4 +1,4 @@
-"""What a command answers with: a table or a record, as text for people or as JSON for programs."""
+"""Prints the answer of a command: a table or a record, as text or as JSON."""
 
 from __future__ import annotations
 

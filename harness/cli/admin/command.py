@@ -1,4 +1,4 @@
-"""How a command of `staticfire admin` is made: its common options, its client, its answer and its errors."""
+"""Builds the commands of `staticfire admin`: common options, client, answer and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who an administrator is, and how it speaks: keys (mqadmin reads them from conf/tools.yml) and TLS."""
+"""The identity of an administrator: keys (as in mqadmin's conf/tools.yml) and TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `staticfire conform` does, once a defect is planted: the imports below are those of the system."""
+"""Carries out `staticfire conform` once a defect is planted: these imports are of the patched system."""
 
 from __future__ import annotations
 

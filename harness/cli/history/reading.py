@@ -1,4 +1,4 @@
-"""What the commands of `history` share: errors become sentences, long work shows how far it is."""
+"""Shared by the commands of `history`: errors as sentences, progress of long work."""
 
 from __future__ import annotations
 

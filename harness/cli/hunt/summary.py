@@ -1,4 +1,4 @@
-"""What a hunt tells at the end of a workload, and at the end of all of them."""
+"""Prints the summary of a hunt, for each workload and for all of them."""
 
 from __future__ import annotations
 

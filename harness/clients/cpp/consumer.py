@@ -161,7 +161,7 @@ class CppConsumer:
 
 
 def why_not(fields: Configuration) -> str:
-    """What the library cannot be told of this configuration, in a sentence; empty if it can all."""
+    """The part of this configuration that the library cannot have, in a sentence; empty if there is none."""
     for name, usual in (
         ("strategy", "AVG"),
         ("expression_type", "TAG"),

@@ -1,4 +1,4 @@
-"""The end of a client of the library, which may hang in it: a client that was told to end ends."""
+"""The end of a client of the library, which may hang in it: a client that was asked to end ends."""
 
 from __future__ import annotations
 

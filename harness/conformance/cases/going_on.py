@@ -1,4 +1,4 @@
-"""What a refusal, a removal, a wait or a restart leaves behind: queues and offsets go on as before."""
+"""Cases about the state after a refusal, a removal, a wait or a restart: queues and offsets continue."""
 
 from __future__ import annotations
 

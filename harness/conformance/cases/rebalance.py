@@ -1,4 +1,4 @@
-"""RMQ-RBL: who is in a group, and who is told of it."""
+"""RMQ-RBL: the members of a group, and which members learn of a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case with clients works with: it starts them, each behind a door of its own, and ends them."""
+"""Starts and ends the clients of a case, each behind a frontend of its own."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the suite writes: JUnit XML, JSON, Markdown, an HTML matrix and a badge."""
+"""Outputs of the suite: JUnit XML, JSON, Markdown, an HTML matrix and a badge."""

@@ -1,1 +1,1 @@
-"""Where a target runs: in the simulation, in processes on this machine, or at an address that the user gives."""
+"""Sites of a target: the simulation, processes on this machine, or an address that the user gives."""

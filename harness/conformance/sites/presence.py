@@ -1,4 +1,4 @@
-"""Whether a target is there, is a RocketMQ, and lets us in: before the first case, and after each that fails."""
+"""Checks that a target is there, is a RocketMQ and accepts us: before the first case, and after failures."""
 
 from __future__ import annotations
 

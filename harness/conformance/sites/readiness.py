@@ -1,4 +1,4 @@
-"""Whether a target is there and whole: asked before the first case, and after each that broke something."""
+"""Checks that a target is up and complete, before the first case and after each that broke something."""
 
 from __future__ import annotations
 

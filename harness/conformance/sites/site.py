@@ -1,4 +1,4 @@
-"""What the suite needs of the place where a target runs."""
+"""The face of a site, in which a target runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Site(Protocol):
         ...
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        """Try the cases and tell each result; what was not told is not run.
+        """Try the cases and report each result; a case without a report was not run.
 
         Raises SiteFailed. Ctrl-C and SIGTERM raise KeyboardInterrupt, once what was made is removed.
         """

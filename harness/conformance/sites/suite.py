@@ -1,4 +1,4 @@
-"""Which cases run, and what their results mean together."""
+"""Chooses the cases that run, and sums up their results."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def run_suite(
 def _runnable(
     site: Site, clauses: Sequence[Clause], take: Callable[[CaseResult], None], *, slow: bool
 ) -> list[Case]:
-    """The cases that can be tried here; the others are told to `take`. Raises SiteFailed."""
+    """The cases that can be tried here; the others are reported to `take`. Raises SiteFailed."""
     runnable: list[Case] = []
     for clause in clauses:
         found = cases().get(clause.id)

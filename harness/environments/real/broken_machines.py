@@ -1,4 +1,4 @@
-"""What every fleet on Linux shares: its journal, its folder, and the disk and the packet filter of each node."""
+"""Shared by all providers on Linux: journal, run folder, the disk and the packet filter of each node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the environments need of the machine that they run on, and what the faults need in them: for `doctor`."""
+"""Needs of environments and faults on this machine, for `doctor`."""
 
 from __future__ import annotations
 

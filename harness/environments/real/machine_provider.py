@@ -72,5 +72,5 @@ class Rerouting(Protocol):
     """A fleet whose nodes reach each other through something that stands between them."""
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """What a node is told in place of the real address of a server. For machines that are up."""
+        """The address that a node gets in place of the real address of a server. For machines that are up."""
         ...

@@ -33,7 +33,7 @@ class PodNetwork:
 
 
 def make_network(engine: Engine, name: str, labels: dict[str, str]) -> PodNetwork:
-    """The engine gives fixed addresses only in a subnet that it was told: one of 198.18.0.0/15, as `Network` takes.
+    """The engine gives fixed addresses only in a subnet that it was given: one of 198.18.0.0/15, as `Network` takes.
 
     Raises EnvironmentFailed if the engine takes none.
     """

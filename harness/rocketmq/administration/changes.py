@@ -1,4 +1,4 @@
-"""What faults have changed in a cluster through its administration during one run."""
+"""Changes that faults have made to a cluster through its administration during one run."""
 
 from __future__ import annotations
 

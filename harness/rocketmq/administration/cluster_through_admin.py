@@ -1,4 +1,4 @@
-"""What faults ask of the cluster itself, asked through the harness's own client: the same for every environment."""
+"""Changes a cluster for faults through the harness's own client, in every environment alike."""
 
 from __future__ import annotations
 

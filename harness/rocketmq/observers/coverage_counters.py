@@ -1,4 +1,4 @@
-"""How often what happened: events in the logs of nodes and ends of sends, one observation for the marks of coverage."""
+"""Counts log events and send outcomes, recorded as one observation that feeds the coverage marks."""
 
 from __future__ import annotations
 

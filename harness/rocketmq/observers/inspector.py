@@ -1,4 +1,4 @@
-"""What the harness sees inside nodes after the load: replicas and queues that agree, what each start found, events."""
+"""Inspects nodes after the load: replicas and queues that agree, what each start found, events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a power cut leaves of the changes of a file that were not durable, whether or not a sync was under way.
+"""Decides what a power cut leaves of the changes of a file that were not durable.
 
 POSIX promises nothing for them, so every outcome that a drive and a file system can produce must be possible: nothing
 arrived; everything did; a prefix, in order, with its last write torn; or each sector stopped at a version of its own,

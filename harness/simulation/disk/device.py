@@ -1,4 +1,4 @@
-"""The device under a simulated disk: its speed, its space, its power, and the faults it was told to have."""
+"""The device under a simulated disk: its speed, its space, its power, and its injected faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one simulated file holds: its content in the page cache and on the platter, and what lies between.
+"""One simulated file: its content in the page cache and on the platter, and the writes between them.
 
 A file is a sparse byte string: `Content.data` ends at the last byte ever written, everything up to `Content.size`
 reads as zeros, so that a commit log of 1 GiB costs only what was put into it. The inode keeps two of them, and the

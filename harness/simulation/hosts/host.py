@@ -85,7 +85,7 @@ class Host:
         return report
 
     def _power_failed(self) -> None:
-        """The cut that the disk was told to make (`cut_at`) strikes."""
+        """The cut that `cut_at` asked the disk for strikes."""
         self.power_cut()
 
     def power_on(self) -> None:

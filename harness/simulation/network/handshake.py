@@ -1,4 +1,4 @@
-"""How a connection begins: SYN, SYN-ACK, ACK, and what Linux does when one of them is lost."""
+"""The TCP handshake: SYN, SYN-ACK, ACK, and Linux's retries when one of them is lost."""
 
 from __future__ import annotations
 

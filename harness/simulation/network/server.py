@@ -1,4 +1,4 @@
-"""What create_server returns."""
+"""The server object that create_server returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a host can send: one queue in front of its wire, deep enough that nothing is dropped.
+"""Limits what a host can send: one queue in front of its wire, deep enough that nothing is dropped.
 
 What one connection has sent delays the others, as behind a modem that buffers too much. The senders are held back by
 the windows of their connections.

@@ -1,4 +1,4 @@
-"""How long things take in the simulated world: all figures in nanoseconds, drawn by the seed within these bounds.
+"""Durations in the simulated world, in nanoseconds, drawn by the seed within these bounds.
 
 The figures are of the right order for Linux on a small server; none is calibrated. What matters to a test is that
 they vary with the seed and that no two nodes run in lockstep.

@@ -1,4 +1,4 @@
-"""Whether a cluster that is not ours is still there: its servers are asked all the time, past the proxy."""
+"""Watches an external cluster by asking its servers, past the proxy."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ async def remove_traces(
 async def asking(
     name_servers: Sequence[str], *, timeout_s: float | None = None
 ) -> AsyncIterator[AdminClient]:
-    """An administrator that logs nothing; it waits `LOOK_TIMEOUT_S` for an answer, unless it is told otherwise."""
+    """An administrator that logs nothing; it waits `LOOK_TIMEOUT_S` for an answer, unless the caller says otherwise."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         env = make_env("admin")
         env = replace(env, log=JsonLinesLog("admin", RealClock(), nowhere))

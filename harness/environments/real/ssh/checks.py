@@ -1,4 +1,4 @@
-"""Whether SSH hosts have what nodes need, each as one question: a command on a host takes long."""
+"""Checks SSH hosts for what nodes need, with one question each: a command on a host takes long."""
 
 from __future__ import annotations
 

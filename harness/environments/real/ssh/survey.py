@@ -1,4 +1,4 @@
-"""What SSH hosts cannot do of the faults: asked before a plan is drawn, and again where a plan needs it."""
+"""Asks SSH hosts which faults they cannot carry out, before a plan is drawn and where a plan needs it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,43 @@
+"""Prose of docstrings: a title says what a module is, and words without an actor stay out (docs/style.md)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+
+import pytest
+
+from tests.test_architecture import ROOT, modules
+
+TOPS = ("system_under_test", "faults", "checkers", "spark_analysis", "harness")
+NOUN_CLAUSE = re.compile(r"(What|Which|How|Whether|When|Who|Whose|Where|Why)\b")
+WITHOUT_ACTOR = re.compile(r"\b(nobody|whoever|somebody|anybody)\b", re.IGNORECASE)
+
+
+@cache
+def docstrings(top: str) -> tuple[tuple[str, str, str], ...]:
+    """Module, name inside of it (empty: the module itself) and docstring of all that have one."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found: list[tuple[str, str, str]] = []
+    for path in modules(top):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        found += [
+            (str(path.relative_to(ROOT)), getattr(node, "name", ""), text)
+            for node in nodes
+            if isinstance(node, kinds) and (text := ast.get_docstring(node))
+        ]
+    return tuple(found)
+
+
+@pytest.mark.parametrize("top", TOPS)
+def test_the_title_of_a_module_says_what_it_is(top: str) -> None:
+    titles = [(path, text) for path, name, text in docstrings(top) if not name]
+    assert titles
+    assert [path for path, text in titles if NOUN_CLAUSE.match(text)] == []
+
+
+@pytest.mark.parametrize("top", TOPS)
+def test_a_docstring_names_the_actor(top: str) -> None:
+    wrong = [(path, name) for path, name, text in docstrings(top) if WITHOUT_ACTOR.search(text)]
+    assert wrong == []
