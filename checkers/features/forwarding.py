@@ -3,7 +3,7 @@
 **not_forwarded**: a member that forwards acknowledged a message before any copy of it was reported: if it dies now,
 no member behind it will ever see the message. Also, once a run, copies that were reported and that no send
 acknowledged.
-**made_up_copy**: a copy was told of whose original the member had not been given by then. Also, once a run, copies of
+**phantom_copy**: a copy was told of whose original the member had not been given by then. Also, once a run, copies of
 what lies in queues that no op touched.
 
 A forwarder tells of copies (op `forward`) when they are stored as safely as asked. So they are in the other topic as
@@ -36,7 +36,7 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.timeline import Forward
 
-ANOMALIES = ("not_forwarded", "made_up_copy")
+ANOMALIES = ("not_forwarded", "phantom_copy")
 NEVER = np.iinfo(np.int64).max
 
 
@@ -161,8 +161,8 @@ def _not_forwarded(columns: Columns, context: Context, given: MessageEvents, row
 
 def _made_up(context: Context, forward: Forward, offset: int) -> Finding:
     return Finding(
-        anomaly="made_up_copy",
-        judgement=judge(context.facts.mode, "made_up_copy"),
+        anomaly="phantom_copy",
+        judgement=judge(context.facts.mode, "phantom_copy"),
         op_index=forward.op_index,
         time_ns=forward.time_ns,
         detail="a copy of what the member had not been given by then",
@@ -184,7 +184,7 @@ def finish_forwarding(tally: Tally, context: Context) -> Verdict:
         of_run.append(_of_run(context, "not_forwarded", f"{gone} copies were never acknowledged"))
     if strange:
         of_run.append(
-            _of_run(context, "made_up_copy", f"{strange} originals lie in no queue that is known")
+            _of_run(context, "phantom_copy", f"{strange} originals lie in no queue that is known")
         )
     whole = tally.merge(Tally.of(of_run))
     return Verdict(

@@ -1,8 +1,9 @@
 """Order by sharding key: the same key, the same queue; and an orderly group finishes one before it begins the next.
 
-**overtaken**: an orderly group began to consume a message, successfully and for the first time, before it had finished
-one that is before it in the queue: a listener that fails holds up its queue, and the member that takes the queue over
-goes on where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used again.
+**order_violated**: an orderly group began to consume a message, successfully and for the first time, before it had
+finished one that is before it in the queue: a listener that fails holds up its queue, and the member that takes the
+queue over goes on where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used
+again.
 **key_moved**: messages of one sharding key were acknowledged by different queues, so nothing orders them any more;
 allowed while a fault may have changed the routes that the producers saw (excuse_table.py): one that begins, or looks
 again, while a broker is away sees other queues. So is a move across a change of the queues for good.
@@ -55,11 +56,11 @@ def tally_orderly(columns: Columns, context: Context) -> Tally:
     findings: list[Finding] = []
     stream = deliveries.queue[rows] * len(groups) + deliveries.group[rows]
     for _, of_stream in rows_by_id(stream):
-        findings.extend(_overtaken(columns, context, rows[of_stream]))
+        findings.extend(_order_violated(columns, context, rows[of_stream]))
     return Tally.of(findings, consumed_in_order=len(rows))
 
 
-def _overtaken(columns: Columns, context: Context, rows: Ints) -> Iterator[Finding]:
+def _order_violated(columns: Columns, context: Context, rows: Ints) -> Iterator[Finding]:
     """Judge what one group consumed of one queue: when each place was finished first, in the order of places."""
     deliveries = columns.deliveries
     order = np.lexsort((deliveries.op_index[rows], deliveries.queue_offset[rows]))
@@ -93,7 +94,7 @@ def _overtaking(columns: Columns, context: Context, row: int, held_up: int) -> F
         columns,
         deliveries,
         row,
-        anomaly="overtaken",
+        anomaly="order_violated",
         judgement=rule.judgement,
         detail=(
             f"began before offset {deliveries.queue_offset[held_up]} (key "
@@ -245,7 +246,7 @@ def _excuse(context: Context, of_key: MessageEvents, row: int) -> str:
 ORDERLY = Kernel(
     name="orderly",
     partition_by="queue",
-    anomalies=("overtaken",),
+    anomalies=("order_violated",),
     partial=tally_orderly,
     unknown_reason=nothing_missing,
 )

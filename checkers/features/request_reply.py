@@ -1,8 +1,8 @@
 """Requests and their answers: each answer belongs to its request, and none is made up.
 
 **wrong_answer**: a requester was given the answer to another request, or to a request of another process.
-**answered_twice**: one request ended with two answers, or was answered after it had ended as answered.
-**made_up_answer**: an answer to a request that no listener had been given by then.
+**duplicate_reply**: one request ended with two answers, or was answered after it had ended as answered.
+**phantom_reply**: an answer to a request that no listener had been given by then.
 
 A request that is not answered is no anomaly: requesters give up in time, responders die. The verdict is unknown where
 answers are missing that must be there: replies were written, and no requester got any; a request ended as answered,
@@ -96,16 +96,16 @@ def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> I
             yield _finding(context, answer, "wrong_answer", f"process {process} had asked")
         if answer.time_ns > ended_ns + WRITTEN_WITHIN_NS and answer.key not in answered:
             what = f"its request had ended as answered at {ended_ns / NS_PER_S:.3f} s"
-            yield _finding(context, answer, "answered_twice", what)
+            yield _finding(context, answer, "duplicate_reply", what)
         if answer.reply != answer.key:
             what = f"it is the answer to {answer.reply}"
             yield _finding(context, answer, "wrong_answer", what)
         if answer.key in answered:
-            yield _finding(context, answer, "answered_twice", "it had been answered before")
+            yield _finding(context, answer, "duplicate_reply", "it had been answered before")
         answered[answer.key] = answer
         if given.get(answer.reply, answer.op_index) >= answer.op_index:
             what = f"no listener had been given {answer.reply} by then"
-            yield _finding(context, answer, "made_up_answer", what)
+            yield _finding(context, answer, "phantom_reply", what)
 
 
 def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
@@ -145,7 +145,7 @@ def _finding(context: Context, answer: Exchange, anomaly: str, detail: str) -> F
 
 REQUESTS = Checker(
     name="requests",
-    anomalies=("wrong_answer", "answered_twice", "made_up_answer"),
+    anomalies=("wrong_answer", "duplicate_reply", "phantom_reply"),
     check=check_requests,
     rows=answered_rows,
     applies=lambda context: bool(context.timeline.answers or context.timeline.replies),

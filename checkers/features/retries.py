@@ -9,8 +9,9 @@ it before, with fewer and without success.
 So it is where, at rest (rest.py), more retries of a step came from places of their own than deliveries had failed one
 step before (allowed where an answer to a send-back was lost); a fault may have a broker move a retry twice.
 **retry_early**: it came before the delay of that step was over (level 3 for the first retry, one more for each; allowed
-where a broker's clock was stepped). **retried_too_often**: more retries than the group allows. **dead_too_early**: it
-became a dead letter although no delivery had used up the retries, or says itself that it was tried less often.
+where a broker's clock was stepped). **retried_too_often**: more retries than the group allows.
+**premature_dead_letter**: it became a dead letter although no delivery had used up the retries, or says itself that it
+was tried less often.
 **duplicate_dead_letter**: it became more dead letters than deliveries had used up the retries (allowed where an answer
 to a send-back was lost: the client sends it back again).
 
@@ -142,10 +143,10 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
     for row in story.dead:
         if not any(_uses_up(deliveries, r, retries_max) for r in lived):
             what = f"a dead letter before {retries_max} retries were used up"
-            yield _finding(columns, context, row, "dead_too_early", what, group)
+            yield _finding(columns, context, row, "premature_dead_letter", what, group)
         elif deliveries.tries[row] < retries_max:
             what = f"a dead letter of try {deliveries.tries[row]}, and the group allows {retries_max} retries"
-            yield _finding(columns, context, row, "dead_too_early", what, group)
+            yield _finding(columns, context, row, "premature_dead_letter", what, group)
         before = [r for r in lived if _provokes(context, deliveries, r, row)]
         if tells and before and not _may_be_sent_back(columns, context, group, row, before):
             what = "a dead letter that no member has sent back"
@@ -396,7 +397,7 @@ RETRIES = Kernel(
         "retry_unprovoked",
         "retry_early",
         "retried_too_often",
-        "dead_too_early",
+        "premature_dead_letter",
         "duplicate_dead_letter",
         "consumed_too_long",
     ),

@@ -5,12 +5,11 @@ in which a fault of the queue's broker or of the members excuses it (excuse_tabl
 its first owner that much after its first acknowledged message, and the time in which clients learn of a new queue; one
 in which nothing was ever acknowledged may vanish with the disk of the master, which may have been the only one to know
 of it.
-**owned_twice**: two living members owned one queue for longer than a rebalance takes, not counting the time in which
-one of them could not find out; each member computes its share alone, so they overlap for a while. In a broadcasting
-group every member owns every queue.
-A rebalance takes 23 s at rest (20 s until each member has looked, and a request), 30 s near faults and when a member
-came or went meanwhile. Where brokers do not notify members, it takes 23 s from the last member that came or went, or
-broker that started again, meanwhile.
+**double_ownership**: two living members owned one queue for longer than a rebalance takes, not counting the time in
+which one of them could not find out; each member computes its share alone, so they overlap for a while. In a
+broadcasting group every member owns every queue. A rebalance takes 23 s at rest (20 s until each member has looked, and
+a request), 30 s near faults and when a member came or went meanwhile. Where brokers do not notify members, it takes 23
+s from the last member that came or went, or broker that started again, meanwhile.
 
 What a member owns is what it says (`assign`), until it says something else, its node is started again, or a fault ends
 it.
@@ -61,7 +60,7 @@ def check_groups(columns: Columns, context: Context) -> Verdict:
     owned = owned_while_watched(context)
     findings = [
         *_unowned(columns, context, owned),
-        *_owned_twice(context, owned),
+        *_double_ownership(context, owned),
     ]
     tally = Tally.of(findings, queues_owned=len(owned))
     return Verdict(
@@ -188,7 +187,9 @@ def _first_acknowledged(columns: Columns) -> dict[QueueKey, int]:
     }
 
 
-def _owned_twice(context: Context, owned: Mapping[QueueOfGroup, list[Owned]]) -> Iterator[Finding]:
+def _double_ownership(
+    context: Context, owned: Mapping[QueueOfGroup, list[Owned]]
+) -> Iterator[Finding]:
     for pair, stretches in owned.items():
         if pair[0] in context.facts.broadcasting:
             continue
@@ -199,7 +200,7 @@ def _owned_twice(context: Context, owned: Mapping[QueueOfGroup, list[Owned]]) ->
             both = shared([one.span], [other.span])
             if not both:
                 continue
-            excused = excused_spans(context, "owned_twice", pair[0], pair[1].broker, nodes)
+            excused = excused_spans(context, "double_ownership", pair[0], pair[1].broker, nodes)
             both_ns = _length_ns(without(both, excused))
             if both_ns > bound_ns(context, pair[0], both[0]):
                 detail = (
@@ -207,7 +208,7 @@ def _owned_twice(context: Context, owned: Mapping[QueueOfGroup, list[Owned]]) ->
                     f"{seconds(both_ns)}"
                 )
                 at = max(one.op_index, other.op_index)
-                yield _finding(context, "owned_twice", pair, both[0], at, detail)
+                yield _finding(context, "double_ownership", pair, both[0], at, detail)
 
 
 def _finding(
@@ -229,7 +230,7 @@ def _finding(
 
 GROUPS = Checker(
     name="groups",
-    anomalies=("queue_unowned", "owned_twice"),
+    anomalies=("queue_unowned", "double_ownership"),
     check=check_groups,
     rows=first_acknowledged_rows,
     applies=lambda context: bool(context.timeline.ownership),

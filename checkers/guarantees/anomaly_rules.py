@@ -98,7 +98,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "node_died": PLAIN,
         # groups.py
         "queue_unowned": PLAIN,
-        "owned_twice": PLAIN,
+        "double_ownership": PLAIN,
         # shares.py
         "uneven_shares": PLAIN,
         # ownership.py
@@ -118,7 +118,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "retry_unprovoked": _excused("a send-back had no clear answer"),
         "retry_early": _excused("the clock of a broker was stepped"),
         "retried_too_often": PLAIN,
-        "dead_too_early": PLAIN,
+        "premature_dead_letter": PLAIN,
         "duplicate_dead_letter": _excused("a send-back had no clear answer"),
         "consumed_too_long": SHOWN,
         "rolled_back_visible": PLAIN,
@@ -134,20 +134,20 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "store_time_changed": PLAIN,
         "origin_changed": PLAIN,
         # ordered_keys.py, broadcasting.py, request_reply.py, subscriptions.py
-        "overtaken": BY_DAMAGE,
+        "order_violated": BY_DAMAGE,
         "hot_key": SHOWN,
         "key_moved": _excused("a fault may have changed the routes that producers saw"),
         "member_missed": BY_DAMAGE,
         "wrong_answer": PLAIN,
-        "answered_twice": PLAIN,
-        "made_up_answer": PLAIN,
+        "duplicate_reply": PLAIN,
+        "phantom_reply": PLAIN,
         "subscriptions_differ": PLAIN,
         # forwarding.py
         "not_forwarded": PLAIN,
-        "made_up_copy": PLAIN,
+        "phantom_copy": PLAIN,
         # message_queries.py
-        "invisible": PLAIN,
-        "unindexed": PLAIN,
+        "not_found_by_id": PLAIN,
+        "not_found_by_key": PLAIN,
         "torn_answer": PLAIN,
         "refused_read": PLAIN,
         "wrong_time_search": Rule(
@@ -162,7 +162,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "wrong_refusal": _excused("a fault of its broker was near", ALLOWED),
         # send_status.py
         "acked_not_durable": PLAIN,
-        "weak_though_safe": _excused(
+        "spurious_weak_status": _excused(
             "a fault of its broker was near, or the broker was coming up", INFORMATIONAL
         ),
         # replicas.py
@@ -172,13 +172,13 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "queue_hole": HAZARD,
         "queue_entry_wrong": HAZARD,
         "queue_entry_missing": HAZARD,
-        "vanished": BY_DAMAGE,
+        "lost_from_log": BY_DAMAGE,
         "read_beyond_recovery": PLAIN,
         # routes.py
         "wrong_route": PLAIN,
-        "ghost_route": HAZARD,
+        "stale_route": HAZARD,
         "missing_route": HAZARD,
-        "slow_switch": HAZARD,
+        "slow_failover": HAZARD,
         # message_times.py
         "wrong_born_time": PLAIN,
         "wrong_store_time": PLAIN,

@@ -204,10 +204,10 @@ _ROWS: tuple[Excuse, ...] = (
             since=Since.MEMBER_STARTS,
             mechanism="a member that starts cannot tell all brokers, before these register again",
         )
-        for anomaly in ("queue_unowned", "owned_twice")
+        for anomaly in ("queue_unowned", "double_ownership")
     ),
     Excuse(
-        anomaly="owned_twice",
+        anomaly="double_ownership",
         effects=(STALLS, NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
         across=(Role.BROKERS,),
@@ -407,21 +407,21 @@ _ROWS: tuple[Excuse, ...] = (
     ),
     # send_status.py: after the heal until the broker answers a send with SEND_OK again, and no longer
     Excuse(
-        anomaly="weak_though_safe FLUSH_DISK_TIMEOUT",
+        anomaly="spurious_weak_status FLUSH_DISK_TIMEOUT",
         effects=(STALLS, DISK),
         on=(Role.MASTER,),
         after=lambda t: t.flush_timeout_s,
         mechanism="the master flushed it just after it had given up waiting",
     ),
     Excuse(
-        anomaly="weak_though_safe FLUSH_DISK_TIMEOUT",
+        anomaly="spurious_weak_status FLUSH_DISK_TIMEOUT",
         effects=(WRITES_FAIL,),
         on=(Role.MASTER,),
         after=lambda t: t.slave_sync_s,
         mechanism="the disk of the master failed, and all that waited were answered at once",
     ),
     Excuse(
-        anomaly="weak_though_safe FLUSH_SLAVE_TIMEOUT",
+        anomaly="spurious_weak_status FLUSH_SLAVE_TIMEOUT",
         effects=(*_UNABLE, ROUTES),
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
@@ -429,7 +429,7 @@ _ROWS: tuple[Excuse, ...] = (
         mechanism="the slave acknowledged it just after the master had given up waiting",
     ),
     Excuse(
-        anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
+        anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
         effects=(STOPS, STALLS, CUTS, ROUTES),
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
@@ -437,14 +437,14 @@ _ROWS: tuple[Excuse, ...] = (
         mechanism="no slave followed when the message was stored, and one had it just before the answer came",
     ),
     Excuse(
-        anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
+        anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
         effects=(WRITES_FAIL,),
         on=(Role.REPLICAS,),
         after=lambda t: t.ha_silence_s,
         mechanism="a slave whose disk failed ended the connection before it had acknowledged all that it holds",
     ),
     Excuse(
-        anomaly="weak_though_safe SLAVE_NOT_AVAILABLE",
+        anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
         effects=(NETWORK,),
         on=(Role.REPLICAS,),
         at_least=lambda t: t.ha_silence_s,
@@ -537,7 +537,7 @@ _ROWS: tuple[Excuse, ...] = (
             after=_two_requests,
             mechanism="the broker and the name server could not hear each other",
         )
-        for anomaly in ("missing_route", "ghost_route")
+        for anomaly in ("missing_route", "stale_route")
     ),
     # node_exits.py
     Excuse(

@@ -45,7 +45,7 @@ DAMAGES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
 )
 # A changed record costs its own message and no other: it does not bear on anomalies of several messages.
 OF_ONE_MESSAGE = frozenset(
-    {"lost", "unseen", "vanished", "poll_skip", "int_poll_skip", "member_missed"}
+    {"lost", "unseen", "lost_from_log", "poll_skip", "int_poll_skip", "member_missed"}
 )
 _KEY = "k"
 

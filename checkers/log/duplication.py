@@ -282,12 +282,12 @@ def _judge_same_owner(
 def _judge_overlap(
     context: Context, pair: tuple[str, QueueKey], gain: Ownership, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Two members had the queue at once: for as long as `owned_twice` allows, each may be given what the other had."""
+    """Two members had the queue at once: while `double_ownership` allows it, each may be given what the other had."""
     first = context.timeline.gained_before(*pair, before.process, before.invoke_index)
     if first is None:
         return f"process {before.process} never had the queue", False
     nodes = map(context.timeline.nodes.get, (before.process, again.process))
-    excused = excused_spans(context, "owned_twice", pair[0], pair[1].broker, nodes)
+    excused = excused_spans(context, "double_ownership", pair[0], pair[1].broker, nodes)
     both = Span(max(first.time_ns, gain.time_ns), again.invoke_ns)
     both_ns = sum(span.length_ns for span in without([both], excused))
     what = f"processes {before.process} and {again.process} had the queue together"

@@ -1,7 +1,8 @@
 """Messages that a queue holds must be found in every other way, too.
 
-**invisible**: an acknowledged message is in its queue after the drain, and its id leads to nothing. **unindexed**: its
-key does not find it, although the broker keeps an index. Whether it is in its queue at all is the question of `loss`.
+**not_found_by_id**: an acknowledged message is in its queue after the drain, and its id leads to nothing.
+**not_found_by_key**: its key does not find it, although the broker keeps an index. Whether it is in its queue at all is
+the question of `loss`.
 **wrong_time_search**: a broker was asked which offset of a queue belongs to a time, the store time of a message that
 is there (SEARCH_OFFSET_BY_TIMESTAMP), and its answer is not the first message with that store time. Allowed where a
 clock of the broker was wrong, because then store times do not ascend; faithful brokers may answer with any of several.
@@ -95,11 +96,19 @@ def _missed(context: Context, look_up: LookUp) -> Iterator[Finding]:
     for found in look_up.found:
         if found.in_queue and found.by_id is False:
             yield _finding(
-                context, look_up, found, "invisible", "in its queue, but its id leads to nothing"
+                context,
+                look_up,
+                found,
+                "not_found_by_id",
+                "in its queue, but its id leads to nothing",
             )
         if found.in_queue and look_up.is_indexed and not found.by_key:
             yield _finding(
-                context, look_up, found, "unindexed", "in its queue, but its key does not find it"
+                context,
+                look_up,
+                found,
+                "not_found_by_key",
+                "in its queue, but its key does not find it",
             )
 
 
@@ -169,7 +178,13 @@ def _finding(
 
 LOOK_UPS = Checker(
     name="look_ups",
-    anomalies=("invisible", "unindexed", "torn_answer", "refused_read", "wrong_time_search"),
+    anomalies=(
+        "not_found_by_id",
+        "not_found_by_key",
+        "torn_answer",
+        "refused_read",
+        "wrong_time_search",
+    ),
     check=check_look_ups,
     rows=no_rows,
     applies=lambda context: DUE in context.facts.due or bool(context.timeline.look_ups),

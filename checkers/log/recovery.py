@@ -1,15 +1,15 @@
 """Recovery is stable: what was visible before a restart is there after it, and nothing else.
 
-**vanished**: an acknowledged message that a group had been given, or that a consumer could have been given, is not in
-its queue after the drain, although retention has not taken it. Where the master is lost for good, it must be in no
+**lost_from_log**: an acknowledged message that a group had been given, or that a consumer could have been given, is not
+in its queue after the drain, although retention has not taken it. Where the master is lost for good, it must be in no
 queue of any slave (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this
 asks whether the log still has them, so a message that was consumed and then lost is found here only.
 **read_beyond_recovery**: a broker without replicas recovered its log up to some place, and later delivered a message
 from beyond it that had been acknowledged before: stale bytes that a recovery must destroy.
 
-What a fault may cost excuses `vanished` as it excuses loss. Cannot see: messages that no producer knows to be stored;
-what came back from a replica is there; a run whose brokers were not asked for their messages (`look_up`) has only ends
-of queues.
+What a fault may cost excuses `lost_from_log` as it excuses loss. Cannot see: messages that no producer knows to be
+stored; what came back from a replica is there; a run whose brokers were not asked for their messages (`look_up`) has
+only ends of queues.
 
 Source: the promise of the hardened broker that a power cut never takes back what a group has consumed; the recovery
 rules of CommitLog (recoverNormally, recoverAbnormally) of Apache RocketMQ 4.9.
@@ -70,7 +70,7 @@ def _gone(columns: Columns, context: Context, row: int, copies: Copies) -> Findi
         columns,
         columns.sends,
         row,
-        anomaly="vanished",
+        anomaly="lost_from_log",
         judgement=rule.judgement,
         detail=f"acknowledged, and not in its queue after the run; {loss_text(context, rule, copies)}",
     )
@@ -167,7 +167,7 @@ def _read_after(columns: Columns, acked: Mask, broker: int, at_ns: int, end_offs
 RECOVERY = Kernel(
     name="recovery",
     partition_by="queue",
-    anomalies=("vanished", "read_beyond_recovery"),
+    anomalies=("lost_from_log", "read_beyond_recovery"),
     partial=tally_recovery_stability,
     unknown_reason=unless_unread,
 )

@@ -1,8 +1,8 @@
 """The score of excuses: in which share of a run each anomaly could have been reported.
 
 Asked is every queue of every group in every moment, from the first assignment to the last drain: a moment is excused
-for an anomaly when a window of the table of excuses covers it for the member that had the queue then. `owned_twice` and
-the questions about locks are asked of each pair of members, `queue_unowned` of the whole group.
+for an anomaly when a window of the table of excuses covers it for the member that had the queue then.
+`double_ownership` and the questions about locks are asked of each pair of members, `queue_unowned` of the whole group.
 Where other evidence shows that a fault explains nothing any more, its window ends there: of what sets an owner back
 asked is a message that was acknowledged then (`settled.py`). Two checkers know by themselves what ends the windows of
 their anomaly, and measure its share (`share_of`): a delayed message is not late for a fault while others pass
@@ -39,14 +39,14 @@ OF_OWNER = (
     "nonmonotonic_poll",
     FORGOTTEN,
 )
-OF_PAIR = ("owned_twice",)
+OF_PAIR = ("double_ownership",)
 OF_LOCK = ("two_listeners", "overlapping_owners")
 OF_GROUP = ("queue_unowned",)
 OF_SHARING = (*OF_PAIR, *OF_GROUP)
 FLOOR = 0.002  # of the time; a campaign that is one long fault proves nothing
 
 # A broker gives weak statuses near faults only, so no run could reach a floor.
-WITHOUT_FLOOR = frozenset({"weak_though_safe"})
+WITHOUT_FLOOR = frozenset({"spurious_weak_status"})
 # The count of a checker that says whether there was anything to ask about.
 ASKED_OF = {LATE: "late"}
 

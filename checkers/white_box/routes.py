@@ -1,11 +1,11 @@
 """Route truth: what name servers answer, against who lives; and how fast clients turn to another name server.
 
 **wrong_route**: a name server names an address that no node of this broker name has, or has under another number (0
-is the master). **ghost_route**: it names a broker that has been dead for longer than a silent one may stay (120 s
+is the master). **stale_route**: it names a broker that has been dead for longer than a silent one may stay (120 s
 without a heartbeat, looked at every 10 s); times in which a fault struck this name server do not count.
 **missing_route**: it does not name a broker that lives, for longer than brokers take to register again (every 30 s),
 not counting the time in which the two could not hear each other; where a broker makes a topic with its first message,
-from when a name server first named the broker. **slow_switch**: a client that started while some name server was
+from when a name server first named the broker. **slow_failover**: a client that started while some name server was
 broken and another one was not, and nothing else was, took too long to its first queue or acknowledgement.
 
 The harness asks every name server every few seconds, and writes down answers that changed, with the brokers that ran
@@ -79,7 +79,7 @@ def _judge_server(
         for replica in nodes:
             ghost = _while(answers, lambda seen, of=(broker, replica): _is_ghost(seen, *of))
             absent = _while(answers, lambda seen, of=(broker, replica): _is_missing(seen, *of))
-            yield from _too_long(context, node, "ghost_route", replica, ghost, ())
+            yield from _too_long(context, node, "stale_route", replica, ghost, ())
             yield from _too_long(context, node, "missing_route", replica, absent, (before,))
 
 
@@ -125,7 +125,7 @@ def _too_long(
     not_asked: Sequence[Span],
 ) -> Iterator[Finding]:
     """The first of the spans that is too long, without the time in which a fault excuses it."""
-    timings, is_ghost = context.facts.timings, anomaly == "ghost_route"
+    timings, is_ghost = context.facts.timings, anomaly == "stale_route"
     bound_s = timings.channel_expiry_s + GHOST_SLACK_S if is_ghost else timings.register_s * MISSES
     what = "named it, although it was dead," if is_ghost else "did not name it"
     # A dead broker is no excuse for naming it.
@@ -215,12 +215,12 @@ def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
 
 def _slow(context: Context, opened: Opened, took_ns: int) -> Finding:
     detail = f"{opened.node} needed {seconds(took_ns)} to its first queue or acknowledgement"
-    return _finding(context, "slow_switch", opened.time_ns, None, detail)
+    return _finding(context, "slow_failover", opened.time_ns, None, detail)
 
 
 ROUTES = Checker(
     name="routes",
-    anomalies=("wrong_route", "ghost_route", "missing_route"),
+    anomalies=("wrong_route", "stale_route", "missing_route"),
     check=check_routes,
     rows=no_rows,
     applies=lambda context: context.facts.routes_observed,
@@ -229,7 +229,7 @@ ROUTES = Checker(
 
 NAME_SERVER_SWITCH = Checker(
     name="name_server_switch",
-    anomalies=("slow_switch",),
+    anomalies=("slow_failover",),
     check=check_switches,
     rows=first_acknowledged_rows,
     applies=lambda context: context.facts.routes_observed,

@@ -1,7 +1,7 @@
 """Send statuses must be true: SEND_OK and the weaker ones, held against the copies that the harness saw at that moment.
 
 **acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile
-promises, even if every node that could not be observed held it. **weak_though_safe**: a weaker status
+promises, even if every node that could not be observed held it. **spurious_weak_status**: a weaker status
 (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK
 promises, and no fault was near that makes its broker give this status (excuse_table.py, a question of its own for each
 status). Near one the last copy may have come just after the broker had given up waiting; then it is informational. So
@@ -120,7 +120,7 @@ def _nodes(nodes: set[str]) -> str:
 
 NO_NODES: frozenset[str] = frozenset()
 NEVER = np.zeros(0, np.int64)
-WEAK = "weak_though_safe"
+WEAK = "spurious_weak_status"
 # How long a broker waits before it gives such a status. Only a failed disk is no reason to wait.
 WAITS: Mapping[str, Callable[[Timings], float]] = {
     "FLUSH_DISK_TIMEOUT": lambda timings: timings.flush_timeout_s,
@@ -317,7 +317,7 @@ def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behin
     statuses = [status] if status in WEAKER else sorted(WEAKER)
     explained = (_explained(columns, context, row, of) for of in statuses)
     near = next((window for window in explained if window is not None), None)
-    quiet = judge(context.facts.mode, "weak_though_safe")
+    quiet = judge(context.facts.mode, "spurious_weak_status")
     excuse = "" if near is None else f"; {near.words}"
     if near is None and _is_first_of_broker(columns, row):
         excuse = "; the broker had acknowledged nothing as safe by then: its slaves were coming up"
@@ -327,7 +327,7 @@ def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behin
         columns,
         columns.sends,
         row,
-        anomaly="weak_though_safe",
+        anomaly="spurious_weak_status",
         judgement=Judgement.INFORMATIONAL if excuse else quiet,
         detail=f"a weaker status than SEND_OK, although as many nodes held it as SEND_OK promises{excuse}",
     )
@@ -468,7 +468,7 @@ DURABLE_BEFORE_ACK = replace(
 
 WEAK_STATUSES = Checker(
     name="weak_statuses",
-    anomalies=("weak_though_safe",),
+    anomalies=("spurious_weak_status",),
     check=check_weak_statuses,
     rows=weak_rows,
     applies=lambda context: context.facts.disks_observed,

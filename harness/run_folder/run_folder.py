@@ -23,6 +23,7 @@ from staticfire.checkers.formats.columnar.checksums import (
     with_checksums,
 )
 from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
+from staticfire.checkers.guarantees.former_names import VERDICT_VERSION, with_current_names
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.model.plain_files import plain_size, read_plain
 from staticfire.harness.campaign.campaign import LATER_OPTIONS, Campaign, CampaignError
@@ -32,6 +33,7 @@ from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.recording.columns import ColumnKeeper, write_columns
 from staticfire.harness.report.verdict_lines import explanations
 from staticfire.harness.results.run_result import NodeRecord, RunResult
+from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.harness.version import versions
 
 CAMPAIGN_FILE = "campaign.toml"
@@ -155,6 +157,7 @@ class RunFolder:
         for node in result.nodes:
             self._keep_node(node)
         document = {
+            "version": VERDICT_VERSION,
             "digest": result.digest,
             "versions": versions(),
             "up_s": result.up_s,
@@ -211,6 +214,22 @@ class RunFolder:
             raise RunFolderError(str(error)) from error
 
     def read_verdict(self) -> dict[str, Any]:
+        """What the run wrote, with the names of anomalies that this version uses.
+
+        Raises RunFolderError if the run did not finish or the file is damaged.
+        """
+        document = self._read_document()
+        version = document.get("version", 1)
+        if version not in (1, VERDICT_VERSION):
+            raise RunFolderError(
+                f"{self.path / VERDICT_FILE} has version {truncated_repr(version)}; "
+                f"allowed: 1 to {VERDICT_VERSION}"
+            )
+        if version == 1:
+            document["verdict"] = with_current_names(document["verdict"])
+        return document
+
+    def _read_document(self) -> dict[str, Any]:
         """Raises RunFolderError if the run did not finish or the file is damaged."""
         path = self.path / VERDICT_FILE
         try:
@@ -244,7 +263,7 @@ class RunFolder:
 
         Raises RunFolderError, HistoryError that names the file that differs, OSError.
         """
-        if not verify_checksums(self.read_verdict(), self.path / VERDICT_FILE):
+        if not verify_checksums(self._read_document(), self.path / VERDICT_FILE):
             return False
         if (self.columns / MANIFEST).exists():
             verify_columns(self.columns)

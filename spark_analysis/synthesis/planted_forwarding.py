@@ -37,12 +37,12 @@ def _not_forwarded(scenario: Scenario, _sets: int) -> None:
     scenario.tell("not_forwarded", keys[1], 1)
 
 
-def _made_up_copy(scenario: Scenario, _sets: int) -> None:
+def _phantom_copy(scenario: Scenario, _sets: int) -> None:
     _forwarded(scenario, given=1, told=2)
-    scenario.tell("made_up_copy", None, 1, in_log=False)
+    scenario.tell("phantom_copy", None, 1, in_log=False)
 
 
 FORWARDING_PLANTS: Mapping[str, StoryPlant] = {
     "not_forwarded": _not_forwarded,
-    "made_up_copy": _made_up_copy,
+    "phantom_copy": _phantom_copy,
 }

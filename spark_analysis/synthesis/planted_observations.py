@@ -44,7 +44,7 @@ def _acked_not_durable(scenario: Scenario, _sets: int) -> None:
     scenario.tell("acked_not_durable", keys[1], 1, in_group=False)
 
 
-def _weak_though_safe(scenario: Scenario, _sets: int) -> None:
+def _spurious_weak_status(scenario: Scenario, _sets: int) -> None:
     """Its flush is said to be late, and all that is promised is there."""
     [node] = _own_broker(scenario)
     keys = [scenario.send(0), scenario.send(0.1, "info", status="FLUSH_DISK_TIMEOUT")]
@@ -53,7 +53,7 @@ def _weak_though_safe(scenario: Scenario, _sets: int) -> None:
         _acknowledged(scenario, 0.05 + place / 10, key, node, status=status)
         scenario.consume(1 + place, key, place)
     scenario.drained(3)
-    scenario.tell("weak_though_safe", keys[1], 1, in_group=False)
+    scenario.tell("spurious_weak_status", keys[1], 1, in_group=False)
 
 
 _HELD = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 1 << 26}
@@ -144,9 +144,9 @@ def _wrong_route(scenario: Scenario, _sets: int) -> None:
     scenario.tell_of_run("wrong_route", broker=scenario.broker)
 
 
-def _ghost_route(scenario: Scenario, _sets: int) -> None:
+def _stale_route(scenario: Scenario, _sets: int) -> None:
     _routes(scenario, named=True, up=False, for_s=160)
-    scenario.tell_of_run("ghost_route")
+    scenario.tell_of_run("stale_route")
 
 
 def _missing_route(scenario: Scenario, _sets: int) -> None:
@@ -154,7 +154,7 @@ def _missing_route(scenario: Scenario, _sets: int) -> None:
     scenario.tell_of_run("missing_route")
 
 
-def _slow_switch(scenario: Scenario, _sets: int) -> None:
+def _slow_failover(scenario: Scenario, _sets: int) -> None:
     """One of two name servers is broken when a consumer starts, and it has no queue for long."""
     servers = [f"{scenario.name}-name-server-{number}" for number in range(2)]
     for server in servers:
@@ -175,12 +175,12 @@ def _slow_switch(scenario: Scenario, _sets: int) -> None:
     scenario.consume(16, key, 0)
     scenario.drained(17)
     scenario.op(18, "ok", "probe", {"broker": scenario.broker})
-    scenario.tell_of_run("slow_switch")
+    scenario.tell_of_run("slow_failover")
 
 
 OBSERVED_PLANTS: Mapping[str, StoryPlant] = {
     "acked_not_durable": _acked_not_durable,
-    "weak_though_safe": _weak_though_safe,
+    "spurious_weak_status": _spurious_weak_status,
     "replica_diverged": _replica("replica_diverged", 8000, 4096),
     "replica_ahead": _replica("replica_ahead", 9000, None),
     "queue_hole": _queue_entries("queue_hole", "hole_at", "holes"),
@@ -188,7 +188,7 @@ OBSERVED_PLANTS: Mapping[str, StoryPlant] = {
     "queue_entry_missing": _queue_entries("queue_entry_missing", "", "missing"),
     "read_beyond_recovery": _read_beyond_recovery,
     "wrong_route": _wrong_route,
-    "ghost_route": _ghost_route,
+    "stale_route": _stale_route,
     "missing_route": _missing_route,
     "task_leak": _leak("task_leak", "tasks", 3),
     "thread_leak": _leak("thread_leak", "threads", 37),
@@ -197,4 +197,4 @@ OBSERVED_PLANTS: Mapping[str, StoryPlant] = {
     "table_leak": _leaked("table_leak", {"tables": {"heldPulls": 4}}),
     "memory_leak": _leak("memory_leak", "memory_bytes", 65 << 20),
 }
-SWITCH_PLANTS: Mapping[str, StoryPlant] = {"slow_switch": _slow_switch}
+SWITCH_PLANTS: Mapping[str, StoryPlant] = {"slow_failover": _slow_failover}

@@ -83,13 +83,13 @@ def _retried_too_often(scenario: Scenario, _sets: int) -> None:
     scenario.tell("retried_too_often", key, 2, topic=scenario.retry_topic)
 
 
-def _dead_too_early(scenario: Scenario, _sets: int) -> None:
+def _premature_dead_letter(scenario: Scenario, _sets: int) -> None:
     key = _retried(scenario)
     _come_again(scenario, key, (1, 12), end=False)
     scenario.consume(60, key, 0, topic=scenario.dead_topic, tries=2)
     scenario.drained(70)
     scenario.tell_again(key)
-    scenario.tell("dead_too_early", key, 0, topic=scenario.dead_topic)
+    scenario.tell("premature_dead_letter", key, 0, topic=scenario.dead_topic)
 
 
 def _duplicate_dead_letter(scenario: Scenario, _sets: int) -> None:
@@ -140,7 +140,7 @@ def _checked(anomaly: str, *asked_s: float) -> StoryPlant:
     return plant
 
 
-def _overtaken(scenario: Scenario, _sets: int) -> None:
+def _order_violated(scenario: Scenario, _sets: int) -> None:
     """The listener fails for the first, and the second is not held up."""
     first, second = scenario.send(0), scenario.send(0.1)
     scenario.consume(1, first, 0, "info")
@@ -148,7 +148,7 @@ def _overtaken(scenario: Scenario, _sets: int) -> None:
     scenario.consume(3, first, 0)
     scenario.facts["orderly"] = (scenario.group,)
     scenario.drained(4)
-    scenario.tell("overtaken", second, 1)
+    scenario.tell("order_violated", second, 1)
     scenario.tell_again(first)
 
 
@@ -263,12 +263,12 @@ def _wrong_answer(scenario: Scenario, _sets: int) -> None:
     _tell_request(scenario, "wrong_answer", _answered(scenario, (0.6, 0, 1))[0])
 
 
-def _answered_twice(scenario: Scenario, _sets: int) -> None:
-    _tell_request(scenario, "answered_twice", _answered(scenario, (0.6, 0, 0), (0.7, 0, 0))[0])
+def _duplicate_reply(scenario: Scenario, _sets: int) -> None:
+    _tell_request(scenario, "duplicate_reply", _answered(scenario, (0.6, 0, 0), (0.7, 0, 0))[0])
 
 
-def _made_up_answer(scenario: Scenario, _sets: int) -> None:
-    _tell_request(scenario, "made_up_answer", _answered(scenario, (0.2, 0, 0))[0])
+def _phantom_reply(scenario: Scenario, _sets: int) -> None:
+    _tell_request(scenario, "phantom_reply", _answered(scenario, (0.2, 0, 0))[0])
 
 
 def _tell_request(scenario: Scenario, anomaly: str, key: str) -> None:
@@ -294,14 +294,14 @@ def _queue_unowned(scenario: Scenario, _sets: int) -> None:
     scenario.tell("queue_unowned")
 
 
-def _owned_twice(scenario: Scenario, _sets: int) -> None:
+def _double_ownership(scenario: Scenario, _sets: int) -> None:
     key = scenario.send(0.1)
     for member in (0, 1):
         scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]], member=member)
     scenario.consume(1, key, 0)
     scenario.to_group(100, "assign", "queues", [], member=1)
     scenario.drained(101)
-    scenario.tell("owned_twice")
+    scenario.tell("double_ownership")
 
 
 def _uneven_shares(scenario: Scenario, _sets: int) -> None:
@@ -430,14 +430,14 @@ STORIES: Mapping[str, StoryPlant] = {
     "retry_unprovoked": _retry_unprovoked,
     "retry_early": _retry_early,
     "retried_too_often": _retried_too_often,
-    "dead_too_early": _dead_too_early,
+    "premature_dead_letter": _premature_dead_letter,
     "duplicate_dead_letter": _duplicate_dead_letter,
     "consumed_too_long": _consumed_too_long,
     "rolled_back_visible": _rolled_back,
     "unresolved_transaction": _unresolved,
     "check_too_early": _checked("check_too_early", 3),
     "checked_too_often": _checked("checked_too_often", *range(7, 7 + CHECK_MAX + 1)),
-    "overtaken": _overtaken,
+    "order_violated": _order_violated,
     "two_listeners": _two_listeners,
     "overlapping_owners": _overlapping_owners,
     "key_moved": _key_moved,
@@ -448,21 +448,21 @@ STORIES: Mapping[str, StoryPlant] = {
     "nonmonotonic_physical_offset": _nonmonotonic_physical_offset,
     "int_nonmonotonic_send": _int_nonmonotonic_send,
     "wrong_answer": _wrong_answer,
-    "answered_twice": _answered_twice,
-    "made_up_answer": _made_up_answer,
+    "duplicate_reply": _duplicate_reply,
+    "phantom_reply": _phantom_reply,
     "subscriptions_differ": _subscriptions_differ,
     "queue_unowned": _queue_unowned,
-    "owned_twice": _owned_twice,
+    "double_ownership": _double_ownership,
     "uneven_shares": _uneven_shares,
     "not_serving": _not_serving,
     "not_drained": _not_drained,
     "node_died": _node_died,
-    "invisible": _looked_up("invisible", by_key=True, by_id=False, in_queue=True),
-    "unindexed": _looked_up("unindexed", by_key=False, by_id=True, in_queue=True),
+    "not_found_by_id": _looked_up("not_found_by_id", by_key=True, by_id=False, in_queue=True),
+    "not_found_by_key": _looked_up("not_found_by_key", by_key=False, by_id=True, in_queue=True),
     "torn_answer": _torn_answer,
     "refused_read": _refused_read,
     "wrong_time_search": _wrong_time_search,
-    "vanished": _looked_up("vanished", by_key=True, by_id=True, in_queue=False),
+    "lost_from_log": _looked_up("lost_from_log", by_key=True, by_id=True, in_queue=False),
     "int_poll_skip": _int_poll_skip,
     **FORWARDING_PLANTS,
     **CONTENTS_PLANTS,

@@ -52,7 +52,7 @@ def main() -> None:
         for anomaly, share in reportable(context, lambda *_, near=near: near).items():
             before[anomaly].append(share)
         of_owners = share_of(context, lambda *_, near=near: near)
-        for anomaly in ("late_delivery", "weak_though_safe"):
+        for anomaly in ("late_delivery", "spurious_weak_status"):
             before[anomaly].append(0.0 if of_owners is None else of_owners)
         for anomaly, share in result.verdict.reportable.items():
             after[anomaly].append(share)

@@ -28,9 +28,9 @@ GAPS = ("send_gap", "start_gap", "delivery_gap")
 
 
 OF_GROUPS = {
-    "groups": ("queue_unowned", "owned_twice"),
+    "groups": ("queue_unowned", "double_ownership"),
     "subscriptions": ("subscriptions_differ",),
-    "requests": ("wrong_answer", "answered_twice", "made_up_answer"),
+    "requests": ("wrong_answer", "duplicate_reply", "phantom_reply"),
 }
 
 

@@ -143,8 +143,8 @@ def test_weak_statuses(seed: int) -> None:
         counts=Counter(
             weak=expected.weak,
             weak_observed=expected.looked_at,
-            weak_though_safe=len(expected.wrong),
-            weak_though_safe_informational=len(expected.excused) + len(expected.behind),
+            spurious_weak_status=len(expected.wrong),
+            spurious_weak_status_informational=len(expected.excused) + len(expected.behind),
         ),
         violating=expected.wrong,
         informational=[*expected.excused, *expected.behind],
@@ -276,8 +276,8 @@ def test_everything_occurs() -> None:
         *("replica_diverged", "replica_ahead", "queue_hole", "queue_entry_wrong"),
         *(
             "queue_entry_missing",
-            "invisible",
-            "unindexed",
+            "not_found_by_id",
+            "not_found_by_key",
             "torn_answer",
             "refused_read",
             "wrong_time_search",

@@ -146,7 +146,7 @@ def test_switches(seed: int) -> None:
     assert verdict.counts == {
         "switches": len(waits_s),
         "slowest_switch_ms": 1000 * max(waits_s, default=0),
-        **({"slow_switch": slow} if (slow := sum(wait > 10 for wait in waits_s)) else {}),
+        **({"slow_failover": slow} if (slow := sum(wait > 10 for wait in waits_s)) else {}),
     }
 
 
@@ -176,10 +176,10 @@ def test_everything_occurs() -> None:
             )
         )
         waits_s = reference_routes.switches(asked.ops, asked.observations, asked.faults)
-        seen.update("slow_switch" if wait > 10 else "switch" for wait in waits_s)
+        seen.update("slow_failover" if wait > 10 else "switch" for wait in waits_s)
     assert {name for name, count in seen.items() if count >= 3} == {
         *("read_beyond_recovery", "hot_key", "recovered", "never recovered", "late", "at once"),
         *("never caught up", "retried_sends", "retried_deliveries", "rebalanced_at_work"),
-        *("handed_over", "filtered_out", "colliding_tags", "wrong_route", "ghost_route"),
-        *("missing_route", "switch", "slow_switch"),
+        *("handed_over", "filtered_out", "colliding_tags", "wrong_route", "stale_route"),
+        *("missing_route", "switch", "slow_failover"),
     }

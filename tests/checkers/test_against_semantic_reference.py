@@ -39,14 +39,14 @@ REFERENCES: dict[str, Callable[[Sequence[Op]], reference.Found]] = {
     "delays": reference.early,
     "late_deliveries": lambda ops: reference.late(ops, LEVELS_MS),
     "listeners": lambda ops: reference.two_listeners(ops, FACTS["orderly"]),
-    "orderly": lambda ops: reference.overtaken(ops, FACTS["orderly"]),
+    "orderly": lambda ops: reference.order_violated(ops, FACTS["orderly"]),
     "sharding_keys": reference.moved_keys,
     "retries": lambda ops: reference.retries(ops, FACTS["retries_max"], LEVELS_MS),
     "transactions": lambda ops: reference.transactions(
         ops, GROUPS, FACTS["wanted_tags"], CHECK_AFTER_S, CHECK_MAX, CHECK_EVERY_S
     ),
     "broadcasting": lambda ops: reference.missed_by_members(ops, GROUPS, FACTS["broadcasting"]),
-    "recovery": reference.vanished,
+    "recovery": reference.lost_from_log,
     "offsets": reference.rewound,
 }
 NOT_REFERRED_TO = {"commit_ahead", "read_beyond_recovery", "hot_key"}
@@ -92,7 +92,7 @@ def test_a_kernel_finds_what_the_reference_finds(name: str, seed: int) -> None:
 
 
 def test_overtaking_among_messages_that_nobody_sent_is_found() -> None:
-    assert verdict_of(semantic_history(Random(1)), "orderly").counts["overtaken"] == 3
+    assert verdict_of(semantic_history(Random(1)), "orderly").counts["order_violated"] == 3
 
 
 def test_every_anomaly_occurs_in_random_histories() -> None:
@@ -103,16 +103,22 @@ def test_every_anomaly_occurs_in_random_histories() -> None:
             seen.update(anomaly for anomaly, *_ in find(ops))
 
     assert set(seen) == {
-        *("unwanted_delivery", "early_delivery", "late_delivery", "two_listeners", "overtaken"),
+        *(
+            "unwanted_delivery",
+            "early_delivery",
+            "late_delivery",
+            "two_listeners",
+            "order_violated",
+        ),
         *("key_moved", "retried_too_often", "retry_unprovoked", "consumed_too_long", "retry_early"),
         *(
             "duplicate_dead_letter",
-            "dead_too_early",
+            "premature_dead_letter",
             "rolled_back_visible",
             "unresolved_transaction",
             "check_too_early",
         ),
-        *("checked_too_often", "member_missed", "vanished", "commit_rewound"),
+        *("checked_too_often", "member_missed", "lost_from_log", "commit_rewound"),
     }
 
 

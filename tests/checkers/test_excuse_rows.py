@@ -143,8 +143,8 @@ def weak(mechanism: str, status: str, of: FaultFacts, *, took_s: float = 6.0) ->
     )
     return Legal(
         mechanism=mechanism,
-        anomaly="weak_though_safe",
-        row_of=f"weak_though_safe {status}",
+        anomaly="spurious_weak_status",
+        row_of=f"spurious_weak_status {status}",
         ops=ops,
         faults=(of,),
         seen=(ack(durable="n0 n1", status=status),),
@@ -261,7 +261,7 @@ def _histories() -> Iterator[Legal]:
     ):
         yield Legal(
             mechanism=mechanism,
-            anomaly="owned_twice",
+            anomaly="double_ownership",
             ops=OVERLAP,
             faults=(of,),
             known=NO_NAME_SERVER,
@@ -468,7 +468,7 @@ def _histories() -> Iterator[Legal]:
         (20, master_only, "n0 n1"),
         (190, whole, "n0 n1"),
     )
-    yield route("ghost_route", away, (0, whole, "n0 n1"), (20, whole, "n0"), (190, whole, "n0"))
+    yield route("stale_route", away, (0, whole, "n0 n1"), (20, whole, "n0"), (190, whole, "n0"))
     # node_exits.py
     yield Legal(
         mechanism="its disk failed: a page that could not be written back is noticed at the next fsync",

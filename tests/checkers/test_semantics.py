@@ -99,7 +99,7 @@ def died(retries: int) -> Story:
 
 def test_a_dead_letter_has_used_up_its_retries_and_no_more() -> None:
     assert died(2).counts("retries", **LADDER) == set()
-    assert died(1).counts("retries", **LADDER) == {"dead_too_early"}
+    assert died(1).counts("retries", **LADDER) == {"premature_dead_letter"}
     assert died(3).counts("retries", **LADDER) == {"retried_too_often"}
     assert died(2).verdict("retries", **LADDER).counts["dead_letters"] == 1
     assert died(2).drained(110.0).verdict("loss", **LADDER).valid is True  # conservation
@@ -387,9 +387,9 @@ def test_an_orderly_group_finishes_one_before_it_begins_the_next() -> None:
         .consume(3.0, "b", 1, process=101)
     )
     assert handed_over.counts("orderly", **orderly) == set()
-    overtaken = sent().consume(1.0, "a", 0, "info").consume(2.0, "b", 1).consume(3.0, "a", 0)
-    assert overtaken.counts("orderly", **orderly) == {"overtaken"}
-    assert overtaken.counts("orderly") == set()  # concurrent groups may
+    order_violated = sent().consume(1.0, "a", 0, "info").consume(2.0, "b", 1).consume(3.0, "a", 0)
+    assert order_violated.counts("orderly", **orderly) == {"order_violated"}
+    assert order_violated.counts("orderly") == set()  # concurrent groups may
 
 
 def test_a_sharding_key_keeps_its_queue() -> None:
@@ -489,15 +489,15 @@ def test_answers_that_must_be_there_are_missed() -> None:
     [
         (answered(("a", "a"), ("b", "b")), set()),
         (answered(("a", "b")), {"wrong_answer"}),
-        (answered(("a", "a"), ("a", "a")), {"answered_twice"}),
-        (answered(("a", "a"), given=False), {"made_up_answer"}),
+        (answered(("a", "a"), ("a", "a")), {"duplicate_reply"}),
+        (answered(("a", "a"), given=False), {"phantom_reply"}),
         (
             answered().op(0.9, "ok", "answer", ANSWER, process=5),
             {"wrong_answer"},
         ),  # who never asked
         (
             answered().op(1.02, "ok", "answer", ANSWER),
-            {"answered_twice"},
+            {"duplicate_reply"},
         ),  # it had ended so at 0.01 s
     ],
 )

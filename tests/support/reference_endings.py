@@ -140,9 +140,9 @@ def look_ups(ops: Sequence[Op], mode: str = "hardened") -> Found:
         ):
             place = key, op.value["broker"], queue, offset
             if in_queue and not by_id:
-                found["invisible", *place] += 1
+                found["not_found_by_id", *place] += 1
             if in_queue and not by_key and op.value["indexed"]:
-                found["unindexed", *place] += 1
+                found["not_found_by_key", *place] += 1
         for key, queue, offset, _error in op.value.get("torn", ()) if op.f == "look_up" else ():
             found["torn_answer", key, op.value["broker"], queue, offset] += 1
         for key, queue, offset, _error in op.value.get("refused", ()) if op.f == "look_up" else ():

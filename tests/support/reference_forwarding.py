@@ -42,9 +42,9 @@ def forwarded(ops: Sequence[Op], facts: Mapping[str, Any]) -> Found:
         for offset in _offsets(op) if _queue(op) in touched else ():
             given = [of for of in calls if offset in of.offsets and of.begin < op.index]
             if (op.process, _queue(op)) not in [(of.process, of.queue) for of in given]:
-                found["made_up_copy", _queue(op), offset] += 1
+                found["phantom_copy", _queue(op), offset] += 1
     if any(_queue(op) not in touched for op in told):
-        found["made_up_copy",] += 1
+        found["phantom_copy",] += 1
     acked = {op.value["key"] for op in ops if op.f == "send" and op.type == "ok"}
     keys = [key for op in told for key in _copies(op)]
     if len(acked.intersection(keys)) != len(keys):

@@ -52,7 +52,7 @@ def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[Faul
             both = [s in one[1] and s in other[1] for s in range(end)]
             bound = _Bound(ops, faults, members[group] | _asking(ops, group), 0)
             if one[0] != other[0] and _too_long(both, [False] * end, bound):
-                found["owned_twice", group, queue] += 1
+                found["double_ownership", group, queue] += 1
     return found
 
 
@@ -205,9 +205,9 @@ def answers(ops: Sequence[Op]) -> Found:
         )
         is_second = any(other.f == "answer" and other.value["key"] == key for other in before)
         if op.time_ns > ended.time_ns + S and not is_second:
-            found["answered_twice", key] += 1
+            found["duplicate_reply", key] += 1
         if is_second:
-            found["answered_twice", key] += 1
+            found["duplicate_reply", key] += 1
         given = [
             touch[0]
             for other in before
@@ -215,5 +215,5 @@ def answers(ops: Sequence[Op]) -> Found:
             for touch in other.value["messages"]
         ]
         if reply not in given:
-            found["made_up_answer", key] += 1
+            found["phantom_reply", key] += 1
     return found

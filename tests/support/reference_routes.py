@@ -37,7 +37,7 @@ def wrong_answers(
                     ghost.append(named and not up)
                     missing.append(answered and up and not named and known)
                 for anomaly, held, nodes, bound_s in (
-                    ("ghost_route", ghost, {server}, GHOST_S),
+                    ("stale_route", ghost, {server}, GHOST_S),
                     ("missing_route", missing, {server, node}, MISSING_S),
                 ):
                     deaf = [any(_is_deaf(of, nodes, s) for of in faults) for s in range(END_S)]

@@ -169,14 +169,14 @@ def _had_all_the_time(ops: Sequence[Op], before: Delivery, after: Delivery) -> b
     )
 
 
-def overtaken(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
+def order_violated(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
     """Places consumed before something that lies below them was, by a call that had begun before that."""
     first: dict[tuple[str, Queue, int], Delivery] = {}
     for given in sorted(deliveries_of(ops), key=lambda given: given.ended):
         if given.group in orderly and given.consumed and not given.queue[0].startswith("%"):
             first.setdefault((given.group, given.queue, given.offset), given)
     return Counter(
-        ("overtaken", later.key, later.group)
+        ("order_violated", later.key, later.group)
         for later in first.values()
         if any(
             (earlier.group, earlier.queue) == (later.group, later.queue)
@@ -220,7 +220,7 @@ def retries(ops: Sequence[Op], retries_max: Mapping[str, int], levels_ms: Sequen
             if given not in lived and _never_sent_back(ops, many, given):
                 found["retry_unprovoked", key, group] += 1
             if given not in lived and not (provoked and given.tries >= retries_max[group]):
-                found["dead_too_early", key, group] += 1
+                found["premature_dead_letter", key, group] += 1
         used_up = sum(g.tries >= retries_max[group] and not g.consumed for g in lived)
         dead = {(g.queue, g.offset) for g in many if g not in lived}
         if len(dead) > max(used_up, 1):
@@ -437,7 +437,7 @@ def missed_by_members(ops: Sequence[Op], groups: Groups, broadcasting: Sequence[
     return found
 
 
-def vanished(ops: Sequence[Op]) -> Found:
+def lost_from_log(ops: Sequence[Op]) -> Found:
     """Acknowledged messages beyond the end that a later, complete drain saw."""
     last: dict[tuple[str, str], Op] = {}
     for op in ops:
@@ -455,7 +455,7 @@ def vanished(ops: Sequence[Op]) -> Found:
         if send.outcome == "ok" and ends:
             drained_at, low, end = max(ends)
             if send.ended < drained_at and send.offset >= max(low, end):
-                found["vanished", send.key] += 1
+                found["lost_from_log", send.key] += 1
     return found
 
 

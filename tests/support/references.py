@@ -40,7 +40,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     "store_time_changed origin_changed",
     reference_contents.times: "wrong_born_time wrong_store_time",
     reference_copies.acknowledged: "acked_not_durable",
-    reference_copies.weak: "weak_though_safe",
+    reference_copies.weak: "spurious_weak_status",
     reference_cycles.phenomena: " ".join(
         phenomenon + level
         for phenomenon in reference_cycles.PATHS
@@ -53,38 +53,38 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_endings.resources: "task_leak thread_leak socket_leak file_leak table_leak "
     "memory_leak",
     reference_endings.queue_entries: "queue_hole queue_entry_wrong queue_entry_missing",
-    reference_endings.look_ups: "invisible unindexed torn_answer refused_read wrong_time_search",
+    reference_endings.look_ups: "not_found_by_id not_found_by_key torn_answer refused_read wrong_time_search",
     reference_endings.died: "node_died",
     reference_endings.unreadable: "unreadable_topic",
     reference_endings.wrongly_refused: "wrong_refusal",
     reference_endings.liveness: "not_serving not_drained",
     reference_endings.drained_offsets: "commit_beyond_end commit_behind",
-    reference_forwarding.forwarded: "not_forwarded made_up_copy",
-    reference_groups.ownership: "queue_unowned owned_twice",
+    reference_forwarding.forwarded: "not_forwarded phantom_copy",
+    reference_groups.ownership: "queue_unowned double_ownership",
     reference_shares.uneven_shares: "uneven_shares",
     reference_groups.differing_groups: "subscriptions_differ",
-    reference_groups.answers: "wrong_answer answered_twice made_up_answer",
+    reference_groups.answers: "wrong_answer duplicate_reply phantom_reply",
     reference_log.log_holes: "log_hole",
     reference_ownership.wrong_readers: "unowned_delivery unknown_consumer delivery_after_exit "
     "unowned_commit",
     reference_recovery.read_beyond_recovery: "read_beyond_recovery",
     reference_recovery.hot_key: "hot_key",
-    reference_routes.wrong_answers: "wrong_route ghost_route missing_route",
-    reference_routes.switches: "slow_switch",
+    reference_routes.wrong_answers: "wrong_route stale_route missing_route",
+    reference_routes.switches: "slow_failover",
     reference_semantics.unwanted: "unwanted_delivery",
     reference_semantics.early: "early_delivery",
     reference_semantics.late: "late_delivery",
     reference_semantics.two_listeners: "two_listeners",
     reference_semantics.overlapping_owners: "overlapping_owners",
-    reference_semantics.overtaken: "overtaken",
+    reference_semantics.order_violated: "order_violated",
     reference_semantics.moved_keys: "key_moved",
-    reference_semantics.retries: "retry_unprovoked retry_early retried_too_often dead_too_early "
+    reference_semantics.retries: "retry_unprovoked retry_early retried_too_often premature_dead_letter "
     "duplicate_dead_letter "
     "consumed_too_long",
     reference_semantics.transactions: "rolled_back_visible unresolved_transaction check_too_early "
     "checked_too_often",
     reference_semantics.missed_by_members: "member_missed",
-    reference_semantics.vanished: "vanished",
+    reference_semantics.lost_from_log: "lost_from_log",
     reference_semantics.rewound: "commit_rewound",
     reference_storage.storage: "inconsistent_physical_offset nonmonotonic_physical_offset "
     "int_nonmonotonic_send",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from staticfire.checkers.guarantees.former_names import current_name
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.model.plain_files import read_plain
 from staticfire.harness.cli.status import BadInput, HarnessError
@@ -130,4 +131,5 @@ def _read(line: bytes, where: str) -> Row:
         raise BadInput(
             f"{where}: verdict is {truncated_repr(values['verdict'])}; allowed: {', '.join(VERDICTS)}"
         )
+    values["anomalies"] = {current_name(name): count for name, count in values["anomalies"].items()}
     return Row(**values)

@@ -49,7 +49,7 @@ ONE_OF_THEM = cut(("c1", "n0"))
 BOTH = cut(("c1", "n0"), ("c2", "n0"))
 
 
-@pytest.mark.parametrize("of", ["queue_unowned", "owned_twice"])
+@pytest.mark.parametrize("of", ["queue_unowned", "double_ownership"])
 @pytest.mark.parametrize(
     ("partition", "more", "lines", "spans"),
     [
@@ -79,7 +79,7 @@ def test_members_that_do_not_say_when_they_start_may_have_come_at_any_time() -> 
     assert excused(ONE_OF_THEM, lines=("7 ok assign 2 t=2",)) == [(50, 76)]
 
 
-@pytest.mark.parametrize("of", ["queue_unowned", "owned_twice"])
+@pytest.mark.parametrize("of", ["queue_unowned", "double_ownership"])
 def test_that_no_name_server_answers_counts_for_members_that_start(of: str) -> None:
     away = fault("pause", "ns", at_s=50, healed_s=55)
     assert excused(away, of=of) == []

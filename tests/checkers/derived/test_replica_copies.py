@@ -48,11 +48,11 @@ LOST = history("0 ok send a t=1", "0 ok send z t=30", "1 ok consume z", "9 ok dr
 
 def test_the_hazard_that_hides_the_copy_of_a_slave_is_named_and_excuses() -> None:
     ops = look_up(look_up(LOST, "n0", in_queue=False), "n1", in_queue=True)
-    findings = found(ops, faults=(CUT,), anomalies=("lost", "vanished"))
+    findings = found(ops, faults=(CUT,), anomalies=("lost", "lost_from_log"))
 
     assert {finding.anomaly: finding.judgement.value for finding in findings} == {
         "lost": "informational",
-        "vanished": "informational",
+        "lost_from_log": "informational",
     }
     for finding in findings:
         assert "explained by replication.fetches_missing" in finding.detail
@@ -61,9 +61,9 @@ def test_the_hazard_that_hides_the_copy_of_a_slave_is_named_and_excuses() -> Non
 
 def test_a_slave_that_never_had_the_copy_is_no_excuse() -> None:
     ops = look_up(look_up(LOST, "n0", in_queue=False), "n1", in_queue=False)
-    findings = found(ops, faults=(CUT,), anomalies=("lost", "vanished"))
+    findings = found(ops, faults=(CUT,), anomalies=("lost", "lost_from_log"))
 
-    assert [finding.anomaly for finding in findings] == ["lost", "vanished"]
+    assert [finding.anomaly for finding in findings] == ["lost", "lost_from_log"]
     for finding in findings:
         assert finding.judgement.value == "violation"
         assert "explained by replication.believes_requests" in finding.detail
@@ -140,14 +140,16 @@ def test_a_node_that_nobody_asked_may_hold_it(on_other: int, says: bool) -> None
         ops,
         entries("n1", 2),
         entries("n2", on_other),
-        anomalies=("lost", "vanished"),
+        anomalies=("lost", "lost_from_log"),
         faults=(GONE,),
         living=(),
         flush="sync",
         brokers={"b": ("n0", "n1", "n2")},
     )
 
-    assert [finding.anomaly for finding in findings] == ["lost"] if says else ["lost", "vanished"]
+    assert (
+        [finding.anomaly for finding in findings] == ["lost"] if says else ["lost", "lost_from_log"]
+    )
     assert all(finding.judgement.value == "violation" for finding in findings)
     text = "n1 has 2 queue entries, n2 has 900 and may hold it"
     assert findings[0].detail.endswith(text) is says
@@ -159,6 +161,6 @@ def test_what_another_slave_holds_has_not_vanished() -> None:
     only = look_up(look_up(ops, "n1", in_queue=False), "n2", in_queue=True)
     run = {"faults": (GONE,), "living": (), "brokers": {"b": ("n0", "n1", "n2")}}
 
-    assert not found(only, anomalies=("vanished",), **run)
-    assert len(found(look_up(ops, "n1", in_queue=False), anomalies=("vanished",), **run)) == 1
-    assert len(found(only, anomalies=("vanished",), **{**run, "living": None})) == 1
+    assert not found(only, anomalies=("lost_from_log",), **run)
+    assert len(found(look_up(ops, "n1", in_queue=False), anomalies=("lost_from_log",), **run)) == 1
+    assert len(found(only, anomalies=("lost_from_log",), **{**run, "living": None})) == 1

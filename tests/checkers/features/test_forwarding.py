@@ -1,4 +1,4 @@
-"""Forwarding: not_forwarded and made_up_copy, and what is right although it looks like them."""
+"""Forwarding: not_forwarded and phantom_copy, and what is right although it looks like them."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ def test_a_copy_of_what_the_member_was_not_given(originals: list[int], offset: i
 
     verdict = story.judged()
     [finding] = verdict.findings
-    assert (finding.anomaly, finding.queue_offset) == ("made_up_copy", offset)
+    assert (finding.anomaly, finding.queue_offset) == ("phantom_copy", offset)
 
 
 def test_a_copy_of_what_the_member_was_given_only_later() -> None:
     story = Forwarding()
     story.copied(0.5).told(0.6, [0, 1]).given(1)
-    assert [of.anomaly for of in story.judged().findings] == ["made_up_copy"]
+    assert [of.anomaly for of in story.judged().findings] == ["phantom_copy"]
 
 
 def test_copies_that_nobody_stored_and_queues_that_nobody_knows() -> None:

@@ -52,7 +52,7 @@ def test_everything_is_owned_once() -> None:
         (("2 ok assign t=50", "1 ok assign 0 1 t=79", "9 ok drain t=200"), []),
         (("2 ok assign t=50", "1 ok assign 0 1 t=81", "9 ok drain t=200"), ["queue_unowned"]),
         # two members own queue 1
-        (("1 ok assign 0 1 t=50", "9 ok drain t=90"), ["owned_twice"]),
+        (("1 ok assign 0 1 t=50", "9 ok drain t=90"), ["double_ownership"]),
         (("1 ok assign 0 1 t=50", "2 ok assign t=79", "9 ok drain t=200"), []),
         # the member was started again: its earlier life owns nothing more
         (
@@ -137,7 +137,7 @@ def test_a_crashed_member_owns_nothing() -> None:
 def test_members_of_a_broadcasting_group_own_everything() -> None:
     lines = (*SENT, "1 ok assign 0 1 t=1", "2 ok assign 0 1 t=1", "9 ok drain t=200")
 
-    assert found(check(*lines)) == ["owned_twice", "owned_twice"]
+    assert found(check(*lines)) == ["double_ownership", "double_ownership"]
     assert found(check(*lines, broadcasting=("g",))) == []
 
 

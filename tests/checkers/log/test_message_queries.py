@@ -45,9 +45,9 @@ NOWHERE = ["a", 0, 0, False, False, False]
     ("op", "valid", "anomalies"),
     [
         (look_up([ALL_FOUND]), True, []),
-        (look_up([NOT_BY_KEY]), False, ["unindexed"]),
+        (look_up([NOT_BY_KEY]), False, ["not_found_by_key"]),
         (look_up([NOT_BY_KEY], indexed=False), True, []),
-        (look_up([NOT_BY_ID]), False, ["invisible"]),
+        (look_up([NOT_BY_ID]), False, ["not_found_by_id"]),
         (look_up([NOWHERE]), True, []),
         (look_up([], answered=False), "unknown", []),
         (look_up([ALL_FOUND], torn=[["z", 0, 1, "it ends early"]]), False, ["torn_answer"]),

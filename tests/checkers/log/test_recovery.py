@@ -47,14 +47,14 @@ def test_consumed_and_then_lost() -> None:
 
     assert verdict.valid is False
     [finding] = verdict.findings
-    assert (finding.anomaly, finding.key, finding.queue_offset) == ("vanished", "b", 1)
+    assert (finding.anomaly, finding.key, finding.queue_offset) == ("lost_from_log", "b", 1)
 
 
 @pytest.mark.parametrize(
     ("lines", "anomalies"),
     [
         ((*READ, "9 ok drain"), []),
-        ((*READ, "9 ok drain 0:1:1"), ["vanished"]),
+        ((*READ, "9 ok drain 0:1:1"), ["lost_from_log"]),
         ((*READ, "9 ok drain 0:2:2"), []),
         ((*READ, "9 info drain 0:1:1"), []),
         (("9 ok drain 0:1:1", *READ), []),  # stored afterwards
@@ -77,7 +77,7 @@ def test_what_is_there_or_deleted_has_not_vanished() -> None:
 def test_what_a_fault_may_cost_is_allowed() -> None:
     verdict = check(looked_up(*READ, in_queue=False), flush="async", faults=(CUT,))
 
-    assert verdict.counts == {"vanished_allowed": 1}
+    assert verdict.counts == {"lost_from_log_allowed": 1}
     assert verdict.valid is True
 
 

@@ -119,11 +119,11 @@ def test_a_weak_status_is_explained_until_the_broker_acknowledges_again() -> Non
     until_healed = (*LINES[:-1], "0 ok send b t=30", LINES[-1])
     for lines, share in ((LINES, 0.8333), (until_healed, 0.9333)):
         verdict = check_run(history(*lines), [], facts(faults=(kill,), disks_observed=True))
-        assert verdict.reportable["weak_though_safe"] == share
+        assert verdict.reportable["spurious_weak_status"] == share
 
 
 def test_a_floor_is_for_what_was_asked() -> None:
     assert has_floor("late_delivery", {"late": 3})
     assert not has_floor("late_delivery", {"late": 0})
-    assert not has_floor("weak_though_safe", {"weak": 5})
-    assert has_floor("owned_twice", {})
+    assert not has_floor("spurious_weak_status", {"weak": 5})
+    assert has_floor("double_ownership", {})

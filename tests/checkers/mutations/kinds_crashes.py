@@ -69,10 +69,10 @@ def torn_answer(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "slow_switch",
+    "slow_failover",
     "a consumer that starts while one of two name servers is broken gets its first queue 20 s late",
 )
-def slow_switch(run: Run, rng: Random, site: Site) -> Run | None:
+def slow_failover(run: Run, rng: Random, site: Site) -> Run | None:
     broken = [
         fault
         for fault in run.bitten()

@@ -59,7 +59,7 @@ def forwarded_late(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "made_up_copy", "a forwarder sends a copy of what it was not given", workloads=("forwarded",)
+    "phantom_copy", "a forwarder sends a copy of what it was not given", workloads=("forwarded",)
 )
 def copy_made_up(run: Run, rng: Random, site: Site) -> Run | None:
     op = _forward(run, rng, site)
@@ -73,7 +73,7 @@ def copy_made_up(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "made_up_copy",
+    "phantom_copy",
     "the key of the first copy is one further than what was sent",
     workloads=("forwarded",),
 )

@@ -42,11 +42,11 @@ def _long_tenure(run: Run, rng: Random, site: Site, span_ns: int) -> tuple[Tenur
 
 
 @KINDS.mutation(
-    "owned_twice",
+    "double_ownership",
     "a second member announces a queue that its owner keeps, for 25 s",
     workloads=GROUPED,
 )
-def owned_twice(run: Run, rng: Random, site: Site) -> Run | None:
+def double_ownership(run: Run, rng: Random, site: Site) -> Run | None:
     span_ns = 25 * S
     found = _long_tenure(run, rng, site, span_ns)
     if found is None:

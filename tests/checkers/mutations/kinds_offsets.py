@@ -283,7 +283,7 @@ def _drained(run: Run, rng: Random, site: Site, more: int) -> Run | None:
 
 
 @KINDS.mutation(
-    "vanished",
+    "lost_from_log",
     "at the drain a queue is two messages shorter than what was acknowledged and consumed",
     workloads=GROUPED,
 )

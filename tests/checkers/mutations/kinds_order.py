@@ -96,11 +96,11 @@ def held_back(run: Run, rng: Random, site: Site) -> Run | None:
 
 def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run | None:
     def fits(d: Delivery) -> bool:
-        overtaken = any(
+        order_violated = any(
             o.process == d.process and o.offset > d.offset and o.at != d.at
             for o in following(run, d, 9 * S)
         )
-        return overtaken and d.alone and is_settled(run, d, d.time_ns + 10 * S)
+        return order_violated and d.alone and is_settled(run, d, d.time_ns + 10 * S)
 
     like = pick_single(run, rng, site, fits)
     if like is None:

@@ -63,11 +63,11 @@ def key_moved(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "overtaken",
+    "order_violated",
     "an orderly group begins a message before it has finished the one before",
     workloads=("ordered",),
 )
-def overtaken(run: Run, rng: Random, site: Site) -> Run | None:
+def order_violated(run: Run, rng: Random, site: Site) -> Run | None:
     nexts = {(d.group, d.place, d.offset): d for d in run.deliveries if d.type == "ok"}
     like = pick_single(
         run,
@@ -112,8 +112,8 @@ def wrong_answer(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("answered_twice", "a request ends with two answers", workloads=("request-reply",))
-def answered_twice(run: Run, rng: Random, site: Site) -> Run | None:
+@KINDS.mutation("duplicate_reply", "a request ends with two answers", workloads=("request-reply",))
+def duplicate_reply(run: Run, rng: Random, site: Site) -> Run | None:
     answer = _answers(run, rng, site)
     if answer is None:
         return None
@@ -123,7 +123,7 @@ def answered_twice(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "made_up_answer",
+    "phantom_reply",
     "a request is answered that no listener was given",
     workloads=("request-reply",),
 )
@@ -141,7 +141,7 @@ def answered_by_no_listener(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "made_up_answer",
+    "phantom_reply",
     "a request is answered before a listener was given it",
     workloads=("request-reply",),
 )
@@ -231,7 +231,7 @@ def answer_to_other_process(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "answered_twice",
+    "duplicate_reply",
     "an answer comes 5 s after its request has ended as answered",
     workloads=("request-reply",),
 )

@@ -216,11 +216,11 @@ def dead_letter_missing(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "dead_too_early",
+    "premature_dead_letter",
     "a message becomes a dead letter after its first failure",
     workloads=("retry",),
 )
-def dead_too_early(run: Run, rng: Random, site: Site) -> Run | None:
+def premature_dead_letter(run: Run, rng: Random, site: Site) -> Run | None:
     dead = _dead_letters(run)
     like = _failed(run, rng, site, lambda d: d.tries == 0 and not any(o.key == d.key for o in dead))
     if like is None or not dead:

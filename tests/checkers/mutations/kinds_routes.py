@@ -74,8 +74,8 @@ def _last_by_node(routes: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return list({seen["node"]: seen for seen in routes}.values())
 
 
-@KINDS.mutation("ghost_route", "a name server still names a broker that has been dead for 200 s")
-def ghost_route(run: Run, rng: Random, site: Site) -> Run | None:
+@KINDS.mutation("stale_route", "a name server still names a broker that has been dead for 200 s")
+def stale_route(run: Run, rng: Random, site: Site) -> Run | None:
     routes = seen_of(run, "route")
     if not routes or site != "fault" or not run.facts.routes_observed or run.facts.living is None:
         return None

@@ -72,9 +72,9 @@ def _acked(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
 
 
 @KINDS.mutation(
-    "weak_though_safe", "FLUSH_SLAVE_TIMEOUT, although the slave has the message on its disk"
+    "spurious_weak_status", "FLUSH_SLAVE_TIMEOUT, although the slave has the message on its disk"
 )
-def weak_though_safe(run: Run, rng: Random, site: Site) -> Run | None:
+def spurious_weak_status(run: Run, rng: Random, site: Site) -> Run | None:
     def fits(sent: Sent) -> bool:
         return not run.is_explained(
             sent.time_ns - 10 * S, sent.time_ns, run.nodes_of_broker(sent.broker or ""), 30
@@ -84,7 +84,7 @@ def weak_though_safe(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "weak_though_safe",
+    "spurious_weak_status",
     "FLUSH_SLAVE_TIMEOUT within a second, although the slave has the message on its disk",
 )
 def slave_timeout_too_early(run: Run, rng: Random, site: Site) -> Run | None:
@@ -99,7 +99,7 @@ def slave_timeout_too_early(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation(
-    "weak_though_safe",
+    "spurious_weak_status",
     "FLUSH_DISK_TIMEOUT near faults of slaves alone, although the message is on all disks",
 )
 def disk_timeout_of_healthy_master(run: Run, rng: Random, site: Site) -> Run | None:
@@ -214,7 +214,7 @@ def _looked_up(run: Run, rng: Random, site: Site, column: int) -> list[Any] | No
     )
 
 
-@KINDS.mutation("invisible", "a message in its queue is not found by its id")
+@KINDS.mutation("not_found_by_id", "a message in its queue is not found by its id")
 def not_found_by_id(run: Run, rng: Random, site: Site) -> Run | None:
     row = _looked_up(run, rng, site, 4)
     if row is None:
@@ -224,7 +224,7 @@ def not_found_by_id(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("unindexed", "a message in its queue is not found by its key")
+@KINDS.mutation("not_found_by_key", "a message in its queue is not found by its key")
 def not_found_by_key(run: Run, rng: Random, site: Site) -> Run | None:
     row = _looked_up(run, rng, site, 3)
     if row is None:
@@ -234,7 +234,7 @@ def not_found_by_key(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("vanished", "a consumed message is not in its queue after the run")
+@KINDS.mutation("lost_from_log", "a consumed message is not in its queue after the run")
 def consumed_and_gone(run: Run, rng: Random, site: Site) -> Run | None:
     row = _looked_up(run, rng, site, 5)
     if row is None:

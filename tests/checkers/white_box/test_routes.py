@@ -46,8 +46,8 @@ def found(verdict: Verdict) -> list[str]:
         ((answer(0), answer(500)), []),
         # a dead slave stays in the route
         ((answer(0, up="n0"), answer(140), answer(500)), []),
-        ((answer(0, up="n0"), answer(160), answer(500)), ["ghost_route"]),
-        ((answer(0, up="n0"), answer(160, None, up="n0"), answer(500)), ["ghost_route"]),
+        ((answer(0, up="n0"), answer(160), answer(500)), ["stale_route"]),
+        ((answer(0, up="n0"), answer(160, None, up="n0"), answer(500)), ["stale_route"]),
         ((answer(0, up="n0"), answer(100, None, up="n0"), answer(500, up="n0")), []),
         # a living slave is not named
         ((answer(0, MASTER_ONLY), answer(44), answer(500)), []),
@@ -76,7 +76,7 @@ def test_each_name_server_answers_for_itself() -> None:
         *(answer(at_s, up="n0", node="ns-2") for at_s in (50, 210)),
     )
 
-    assert found(verdict) == ["ghost_route"]
+    assert found(verdict) == ["stale_route"]
     assert "ns-2 named it, although it was dead, for 160.000s" in verdict.findings[0].detail
 
 
@@ -91,7 +91,7 @@ def test_each_name_server_answers_for_itself() -> None:
         (
             fault("kill", "n1", at_s=0, healed_s=None),
             (answer(0, up="n0"), answer(200)),
-            ["ghost_route"],
+            ["stale_route"],
         ),
         (fault("partition", "n1", at_s=10, healed_s=20), (answer(0, MASTER_ONLY), answer(60)), []),
         (
@@ -136,11 +136,11 @@ TWO = (answer(0), answer(0, node="ns-2"))
     ("faults", "success", "switches", "anomalies"),
     [
         ((FROZEN,), "5 ok assign 0 t=23", 1, []),
-        ((FROZEN,), "5 ok assign 0 t=31", 1, ["slow_switch"]),
-        ((FROZEN,), "5 ok send a t=31", 1, ["slow_switch"]),
+        ((FROZEN,), "5 ok assign 0 t=31", 1, ["slow_failover"]),
+        ((FROZEN,), "5 ok send a t=31", 1, ["slow_failover"]),
         ((), "5 ok assign 0 t=31", 0, []),
         ((FROZEN, fault("kill", "n0", at_s=19, healed_s=40)), "5 ok assign 0 t=31", 0, []),
-        ((FROZEN, fault("client_crash", "c", at_s=18, healed_s=20)), "5 ok assign 0 t=31", 1, ["slow_switch"]),
+        ((FROZEN, fault("client_crash", "c", at_s=18, healed_s=20)), "5 ok assign 0 t=31", 1, ["slow_failover"]),
         ((FROZEN, fault("name_server_amnesia", "ns-2", at_s=19, healed_s=40)), "5 ok assign 0 t=31", 0, []),
     ],
 )  # fmt: skip

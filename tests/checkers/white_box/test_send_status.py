@@ -40,7 +40,7 @@ def test_a_weak_status_needs_a_missing_copy(seen: dict[str, Any], valid: Validit
     verdict = check(seen)
 
     assert verdict.valid is valid
-    assert verdict.counts.get("weak_though_safe", 0) == (valid is False)
+    assert verdict.counts.get("spurious_weak_status", 0) == (valid is False)
 
 
 def test_near_a_fault_the_last_copy_may_come_too_late() -> None:

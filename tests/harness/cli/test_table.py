@@ -227,7 +227,7 @@ def row(campaign: str, environment: str, verdict: str = "valid", **more: Any) ->
 
 
 def test_the_most_serious_anomaly_comes_first() -> None:
-    mixed = {"vanished": 396, "poll_skip": 400, "lost": 3}
+    mixed = {"lost_from_log": 396, "poll_skip": 400, "lost": 3}
     rows = [
         row("b", "processes", NOT_HERE, reason="no disk"),
         row("b", "namespaces", "invalid", anomalies=mixed, acknowledged=12345, wall_s=99.6),
@@ -237,7 +237,7 @@ def test_the_most_serious_anomaly_comes_first() -> None:
         "| campaign, target apache | processes | namespaces |",
         "| --- | --- | --- |",
         "| a&#124;b | valid (0 acknowledged, 0 s) |  |",
-        "| b | not here | INVALID: 3 lost, 400 poll_skip, 396 vanished (12,345 acknowledged, 100 s) |",
+        "| b | not here | INVALID: 3 lost, 400 poll_skip, 396 lost_from_log (12,345 acknowledged, 100 s) |",
         "",
         "Runs: rocketmq 4.9.8, staticfire 0.1.0.",
         "Not here: b in processes: no disk.",
