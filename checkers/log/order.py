@@ -143,8 +143,8 @@ def _order_violated(sends: MessageEvents, rows: Ints, offset: Ints) -> tuple[Int
     back = 1 + np.flatnonzero(offset[1:] <= highest[:-1])
     finished_before = np.searchsorted(sends.op_index[rows], sends.invoke_index[rows[back]])
     reached = highest[finished_before - 1]
-    overtaken = (finished_before > 0) & (reached >= offset[back])
-    return rows[back[overtaken]], rows[np.searchsorted(highest, reached[overtaken])]
+    passed = (finished_before > 0) & (reached >= offset[back])
+    return rows[back[passed]], rows[np.searchsorted(highest, reached[passed])]
 
 
 def _misordered_send(columns: Columns, context: Context, earlier: int, row: int) -> Finding:

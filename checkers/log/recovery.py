@@ -33,12 +33,12 @@ BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before i
 def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
     """Judge whole message queues (partition key: queue)."""
     acked = (columns.sends.outcome == Outcome.OK) & (columns.sends.queue != UNKNOWN)
-    gone, elsewhere = _vanished(columns, context, acked)
+    gone, elsewhere = _lost_from_log(columns, context, acked)
     counts = {"only_on_another_replica": elsewhere} if elsewhere else {}
     return Tally.of([*gone, *_from_beyond(columns, context, acked)], **counts)
 
 
-def _vanished(columns: Columns, context: Context, acked: Mask) -> tuple[list[Finding], int]:
+def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[list[Finding], int]:
     """What is gone, and how many messages are on another slave than the one that serves for a lost master."""
     sends = columns.sends
     low, ends, drained_at = _ends(columns, context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,31 @@ from staticfire.checkers.guarantees.former_names import (
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
 
-DATA = Path(__file__).parents[2] / "data" / "apache-runs"
+ROOT = Path(__file__).parents[3]
+DATA = ROOT / "tests" / "data" / "apache-runs"
 ANOMALIES = {name for checker in ALL_CHECKERS for name in checker.anomalies}
 
 
 def test_every_name_that_took_over_is_an_anomaly_and_no_former_one_is() -> None:
     assert set(FORMER_ANOMALIES.values()) <= ANOMALIES
     assert ANOMALIES.isdisjoint(FORMER_ANOMALIES)
+
+
+def test_no_page_campaign_or_defect_has_a_former_name() -> None:
+    """As a name: quoted or in backticks. The page about 4.9.8 says once what was printed before."""
+    former = re.compile(rf"""["'`]({"|".join(FORMER_ANOMALIES)})["'`]""")
+    paths = [
+        path
+        for folder, suffix in (("docs", "md"), ("faults", "toml"), ("harness", "toml"))
+        for path in (ROOT / folder).rglob(f"*.{suffix}")
+    ]
+    assert len(paths) > 60
+    found = [
+        (path.name, match[1])
+        for path in paths
+        for match in former.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == [("apache-4.9.8.md", "vanished")]
 
 
 @pytest.mark.parametrize(
