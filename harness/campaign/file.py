@@ -68,6 +68,8 @@ def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
 def _choices(table: Any, source: str) -> dict[str, OneOf]:
     if not isinstance(table, dict):
         raise CampaignError(f"{source}: {CHOICES} is {truncated_repr(table)}; allowed: a table")
+    if "system" in table:
+        raise CampaignError(f"{source}: {CHOICES} hold system; allowed: one system for all seeds")
     for name, values in table.items():
         if not isinstance(values, list) or not values:
             raise CampaignError(

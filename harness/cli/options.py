@@ -38,21 +38,36 @@ from staticfire.harness.machines.options import (
     check_hosts,
 )
 from staticfire.harness.systems.errors import SystemRefused
-from staticfire.harness.systems.registry import system_named, system_of
+from staticfire.harness.systems.registry import name_module, system_named, system_of
 
 ALL = "all"
 OWN_POLICIES = "only our own brokers can be given single behaviours of RocketMQ 4.9.8"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+def _named_by_user(_context: click.Context, _option: click.Parameter, value: str | None) -> Any:
+    if value is not None:
+        name_module(value)
+    return value
+
+
+def system_option(*, expose: bool = True) -> Callable[[Command], Command]:
+    """`--system`; commands that read a recorded run take it only to allow the import of its module."""
+    return click.option(
+        "--system",
+        metavar="NAME|MODULE:ATTRIBUTE",
+        callback=_named_by_user,
+        expose_value=expose,
+        help="Message queue under test: rocketmq (default), an installed one, or an object of a module "
+        "(docs/systems.md).",
+    )
+
+
 _OPTIONS = (
     click.option(
         "--campaign", metavar="NAME|FILE", help="Options from a named campaign or a TOML file."
     ),
-    click.option(
-        "--system",
-        metavar="NAME|MODULE:ATTRIBUTE",
-        help="Message queue to test: rocketmq (default), an installed one, or an object of a module (docs/systems.md).",
-    ),
+    system_option(),
     click.option("--workload", help="Question to ask; see `staticfire workloads`."),
     click.option("--flush", help=f"When a send is on disk: {' or '.join(FLUSH_MODES)}."),
     click.option("--replication", help=f"Master to slave: {', '.join(REPLICATION_MODES)}."),

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from staticfire.faults.defects import DefectError
+from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
@@ -15,6 +16,7 @@ from staticfire.harness.version import version_line
 
 @click.command(short_help="Repeat a run and compare it bit by bit.")
 @click.argument("run", type=click.Path(path_type=Path))
+@system_option(expose=False)
 def replay(run: Path) -> int:
     """Repeat the run kept in folder RUN and compare the digests of everything that happened.
 

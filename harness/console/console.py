@@ -179,5 +179,12 @@ def _repeat_line(result: RunResult, folder: Path, provider: MachineOptions) -> s
         target = result.campaign.target
         words = ["staticfire", "run", "--campaign", str(folder / CAMPAIGN_FILE)]
         words += ["--target", target] if target == "apache" else []
-        return f"repeat    {shlex.join([*words, *provider.words()])}"
-    return f"repeat    staticfire replay {folder}    digest {result.digest[:16]}"
+        return f"repeat    {shlex.join([*words, *_system_words(result), *provider.words()])}"
+    words = ["staticfire", "replay", str(folder), *_system_words(result)]
+    return f"repeat    {shlex.join(words)}    digest {result.digest[:16]}"
+
+
+def _system_words(result: RunResult) -> list[str]:
+    """A module is imported only if the command line names it."""
+    system = result.campaign.system
+    return ["--system", system] if ":" in system else []

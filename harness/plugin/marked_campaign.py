@@ -25,6 +25,7 @@ from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.runs.any_runner import runner_of
+from staticfire.harness.systems.registry import name_module
 from staticfire.harness.truncated_repr import truncated_repr
 
 SOURCE = "the marker campaign"
@@ -69,6 +70,8 @@ def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
         **{name: plain.pop(name, default) for name, default in FLEET_DEFAULTS.items()}
     )
     said = set(plain)
+    if system := plain.get("system"):
+        name_module(str(system))
     if defect := plain.get("defect"):
         defect_named(str(defect))
     given = _given(plain)

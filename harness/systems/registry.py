@@ -1,10 +1,15 @@
-"""Finds a system by name: built in, by entry point, or as `module:attribute`."""
+"""Finds a system by name: built in, by entry point, or as `module:attribute`.
+
+A module is imported only when the user, or the program that runs a campaign, has named it (`name_module`). The files of
+a run or a campaign may come from elsewhere: what they say is not imported.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -14,12 +19,18 @@ from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import ENVIRONMENTS, Campaign
 from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.system import System
-from staticfire.harness.truncated_repr import truncated_repr
+from staticfire.harness.truncated_repr import printable, truncated_repr
 from staticfire.harness.workloads.workload import Workload
 
 BUILT_IN: Mapping[str, str] = {"rocketmq": "staticfire.harness.rocketmq.assembly.system:ROCKETMQ"}
 ENTRY_POINTS = "staticfire.systems"
+_named_modules: dict[str, None] = {}
 METHODS = tuple(name for name, value in vars(System).items() if callable(value) and name[0] != "_")
+
+
+def name_module(reference: str) -> None:
+    """Allow the import of a `module:attribute`. Other names need no permission."""
+    _named_modules[reference] = None
 
 
 def system_of(campaign: Campaign) -> System:
@@ -30,14 +41,20 @@ def system_of(campaign: Campaign) -> System:
 @cache
 def system_named(name: str) -> System:
     """Raises SystemRefused if there is no such system, or if it declares itself wrongly."""
+    if ":" in name and name not in _named_modules:
+        raise SystemRefused(
+            f"system is {truncated_repr(name)} in a file, which imports no module by itself; "
+            f"allowed: the same with --system {printable(name)}, or an installed system"
+        )
     given = BUILT_IN.get(name) or (name if ":" in name else _entry_point(name))
     module, _, attribute = given.partition(":")
-    if name not in BUILT_IN and os.curdir not in sys.path:
+    if name in _named_modules and os.curdir not in sys.path:
         sys.path.append(os.curdir)  # a system that lies beside the user's campaigns
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SystemRefused(f"system is {truncated_repr(name)}: {error}") from error
+    except Exception as error:  # whatever the user's module raises
+        reason = f"{type(error).__name__}: {error}"
+        raise SystemRefused(f"system is {truncated_repr(name)}: {printable(reason)}") from error
     check_declaration(found, name)
     return cast(System, found)
 
@@ -71,6 +88,17 @@ def check_declaration(system: Any, name: str) -> None:
     for method in METHODS:
         require(callable(getattr(system, method, None)), f"has no method {method}")
     require(":" in name or system.name == name, f"calls itself {truncated_repr(system.name)}")
+    for attribute, kind, words in (
+        ("workloads", Mapping, "a mapping"),
+        ("faults", Sequence, "a sequence"),
+        ("targets", Mapping, "a mapping"),
+        ("options", Mapping, "a mapping"),
+    ):
+        value = getattr(system, attribute)
+        is_right = isinstance(value, kind) and not isinstance(value, str)
+        require(is_right, f"has {attribute} {truncated_repr(value)}; allowed: {words}")
+    unknown = sorted(set(system.options) - {field.name for field in fields(Campaign)})
+    require(not unknown, f"fixes {unknown}, which are no options of a campaign")
     require(bool(system.workloads), "has no workload; allowed: one or more")
     for key, workload in system.workloads.items():
         require(

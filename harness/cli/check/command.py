@@ -14,6 +14,7 @@ from staticfire.checkers.model.history import HistoryError, Observations, Op, re
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict
 from staticfire.harness.campaign.campaign import MODES, Campaign
 from staticfire.harness.cli.check.edn import edn_options, is_edn, judge_edn, refuse_facts
+from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.status import BadInput, status_of_validity
 from staticfire.harness.recording.history import read_run_history
 from staticfire.harness.recording.nemesis import records_of
@@ -26,6 +27,7 @@ COUNTED = ("acked", "weak", "unknown", "failed", "deliveries")  # in every recor
 
 @click.command(short_help="Judge a recorded run again.")
 @click.argument("run", type=click.Path(path_type=Path))
+@system_option(expose=False)
 @click.option(
     "--client-only", is_flag=True, help="Use only what clients saw, no observations of nodes."
 )

@@ -90,9 +90,7 @@ def hunt(
     if not 1 <= jobs <= 256:
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
     judging = Judging(client_only, provider)
-    hunts = [
-        {**options, "workload": name} for name in _workloads(options["workload"], options["system"])
-    ]
+    hunts = [{**options, "workload": name} for name in _workloads(options)]
     prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]
     order = order[::-1] if reverse else order
     if seeds.isdigit():
@@ -129,11 +127,13 @@ def hunt(
     return _status(rows.results)
 
 
-def _workloads(text: str | None, system: str | None) -> list[str | None]:
+def _workloads(options: dict[str, Any]) -> list[str | None]:
     """The names that --workload gives; None is that of the campaign. Raises BadInput."""
+    text = options["workload"]
     if text == "all":
+        system = given_options(**options).get("system", DEFAULT_SYSTEM)
         try:
-            return [*system_named(system or DEFAULT_SYSTEM).workloads]
+            return [*system_named(system).workloads]
         except SystemRefused as error:
             raise BadInput(str(error)) from error
     return [None] if text is None else [*dict.fromkeys(text.split(","))]

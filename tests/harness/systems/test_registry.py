@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from staticfire.harness.campaign.campaign import CampaignError
+from staticfire.harness.campaign.file import read_options
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.draws.campaign import draw_campaign
@@ -19,6 +21,26 @@ from staticfire.harness.workloads.queue import QUEUE
 from tests.support.toylog.system import TOYLOG
 
 TOY = "tests.support.toylog.system:TOYLOG"
+BROKEN = ["no_such_module:X", "json:X", ".relative:X", ":X", "tests.support.broken_module:X"]
+
+
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_named_modules", dict.fromkeys([TOY, *BROKEN]))
+
+
+def test_a_module_that_only_a_file_names_is_not_imported(tmp_path: Path) -> None:
+    name = "tests.support.imported_by_a_file:X"
+    with pytest.raises(SystemRefused, match="in a file, which imports no module by itself"):
+        system_named(name)
+    with pytest.raises(CampaignError, match="in a file"):
+        draw_campaign(1, {"system": name})
+
+
+def test_a_system_is_no_choice_of_the_seed() -> None:
+    text = '[campaign.choices]\nsystem = ["rocketmq", "other"]\n'
+    with pytest.raises(CampaignError, match="choices hold system; allowed: one system for all"):
+        read_options(text, "the test")
 
 
 def declaration(**changes: Any) -> Any:
@@ -58,6 +80,9 @@ def test_a_good_declaration_is_taken() -> None:
             {"targets": {"own": ("mars",)}},
             "system 'mine' runs its target 'own' in ['mars']; allowed: simulation, ",
         ),
+        ({"workloads": ("queue",)}, "system 'mine' has workloads ('queue',); allowed: a mapping"),
+        ({"faults": "kill"}, "system 'mine' has faults 'kill'; allowed: a sequence"),
+        ({"options": {"acks": 1}}, "system 'mine' fixes ['acks'], which are no options of"),
         ({"operations": None}, "system 'mine' has no method operations"),
     ],
 )
@@ -71,8 +96,15 @@ def test_a_wrong_declaration_is_one_sentence(changes: dict[str, Any], sentence: 
     ("name", "sentence"),
     [
         ("kafka", "system is 'kafka'; allowed: rocketmq, or module:attribute"),
-        ("no_such_module:X", "system is 'no_such_module:X': No module named 'no_such_module'"),
-        ("json:X", "system is 'json:X': module 'json' has no attribute 'X'"),
+        (
+            "no_such_module:X",
+            "system is 'no_such_module:X': ModuleNotFoundError: No module named 'no_such_module'",
+        ),
+        ("json:X", "system is 'json:X': AttributeError: module 'json' has no attribute 'X'"),
+        (
+            "tests.support.broken_module:X",
+            "system is 'tests.support.broken_module:X': RuntimeError: it cannot be imported",
+        ),
     ],
 )
 def test_a_system_that_there_is_not(name: str, sentence: str) -> None:
@@ -81,6 +113,12 @@ def test_a_system_that_there_is_not(name: str, sentence: str) -> None:
     assert str(caught.value) == sentence
     with pytest.raises(CampaignError):
         draw_campaign(1, {"system": name})
+
+
+@pytest.mark.parametrize("name", [".relative:X", ":X"])
+def test_a_module_without_a_name_is_one_sentence(name: str) -> None:
+    with pytest.raises(SystemRefused, match=f"system is {name!r}: "):
+        system_named(name)
 
 
 def test_two_packages_install_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
