@@ -36,14 +36,37 @@ def current_name(name: str) -> str:
 
 
 def with_current_names(verdict: Any) -> Any:
-    """A verdict of version 1, as JSON, with the names of version 2: keys, and texts that are a name alone."""
-    match verdict:
-        case dict():
-            return {
-                current_name(name): with_current_names(value) for name, value in verdict.items()
-            }
-        case list():
-            return [with_current_names(value) for value in verdict]
-        case str():
-            return current_name(verdict)
-    return verdict
+    """A verdict of version 1, as JSON, with the names of version 2 in its counts, findings and shares.
+
+    What a damaged file has in place of these stays as it is.
+    """
+    if not isinstance(verdict, dict):
+        return verdict
+    found = dict(verdict)
+    if "reportable" in found:
+        found["reportable"] = _with_current_keys(found["reportable"])
+    if isinstance(found.get("verdicts"), list):
+        found["verdicts"] = [_checker_with_current_names(of) for of in found["verdicts"]]
+    return found
+
+
+def _checker_with_current_names(of_checker: Any) -> Any:
+    if not isinstance(of_checker, dict):
+        return of_checker
+    found = dict(of_checker)
+    if "counts" in found:
+        found["counts"] = _with_current_keys(found["counts"])
+    if isinstance(found.get("findings"), list):
+        found["findings"] = [
+            {**finding, "anomaly": current_name(finding["anomaly"])}
+            if isinstance(finding, dict) and isinstance(finding.get("anomaly"), str)
+            else finding
+            for finding in found["findings"]
+        ]
+    return found
+
+
+def _with_current_keys(counts: Any) -> Any:
+    if not isinstance(counts, dict):
+        return counts
+    return {current_name(name): count for name, count in counts.items()}

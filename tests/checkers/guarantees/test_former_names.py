@@ -67,8 +67,24 @@ def test_a_recorded_verdict_is_read_with_new_names() -> None:
     assert b'"lost_from_log"' in found
 
 
+def test_texts_that_are_no_names_of_anomalies_stay() -> None:
+    finding = {"anomaly": "vanished", "topic": "invisible", "key": "vanished"}
+    verdict = {"verdicts": [{"counts": {}, "findings": [finding, 3]}, 4], "mode": "overtaken"}
+    found = with_current_names(verdict)
+    assert found["mode"] == "overtaken"
+    assert found["verdicts"] == [
+        {"counts": {}, "findings": [{**finding, "anomaly": "lost_from_log"}, 3]},
+        4,
+    ]
+
+
 def verdict_file(folder: Path, **fields: Any) -> RunFolder:
-    document = {"digest": "", "facts": {}, "verdict": {"counts": {"vanished": 2}}, **fields}
+    document = {
+        "digest": "",
+        "facts": {},
+        "verdict": {"verdicts": [{"counts": {"vanished": 2}}]},
+        **fields,
+    }
     (folder / "verdict.json").write_bytes(orjson.dumps(document))
     return RunFolder(folder)
 
@@ -78,7 +94,9 @@ def verdict_file(folder: Path, **fields: Any) -> RunFolder:
     [({}, "lost_from_log"), ({"version": 1}, "lost_from_log"), ({"version": 2}, "vanished")],
 )
 def test_the_version_decides(tmp_path: Path, fields: dict[str, Any], name: str) -> None:
-    assert verdict_file(tmp_path, **fields).read_verdict()["verdict"]["counts"] == {name: 2}
+    assert verdict_file(tmp_path, **fields).read_verdict()["verdict"] == {
+        "verdicts": [{"counts": {name: 2}}]
+    }
 
 
 @pytest.mark.parametrize("version", [0, VERDICT_VERSION + 1, "2", None])
