@@ -8,6 +8,7 @@ import sys
 import time
 from math import inf
 from pathlib import Path
+from random import Random
 
 from staticfire.harness.cli.hunt.seed_range import seed_range
 from staticfire.harness.cli.status import BadInput
@@ -96,6 +97,8 @@ def main() -> int:
     except OtherMeasurement as error:
         print(error, file=sys.stderr)
         return 254
+    if arguments.rotation:  # what the time ends before is another workload for another text
+        workloads = tuple(Random(arguments.rotation).sample(workloads, len(workloads)))
     start = time.monotonic()
     tasks = tasks_of(
         names,
