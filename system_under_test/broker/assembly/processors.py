@@ -77,6 +77,7 @@ class Processors:
             pull_filters,
             tables.offsets,
             HeldPulls(),
+            is_ready=is_ready,
             now_ns=env.clock.monotonic_ns,
             reports=PullReports(
                 config,

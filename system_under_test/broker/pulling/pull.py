@@ -49,7 +49,10 @@ GET_CODES = {
 
 
 class PullProcessor:
-    """Checks a pull, reads the queue, and holds the request when there is nothing to read yet."""
+    """Checks a pull, reads the queue, and holds the request when there is nothing to read yet.
+
+    `is_ready`: whether a master has everything that its slaves have.
+    """
 
     def __init__(
         self,
@@ -61,9 +64,11 @@ class PullProcessor:
         offsets: ConsumerOffsets,
         held: HeldPulls,
         *,
+        is_ready: Callable[[], bool],
         now_ns: Callable[[], int],
         reports: PullReports,
     ) -> None:
+        self._is_ready = is_ready
         self._config = config
         self._store = store
         self._topics = topics
@@ -206,19 +211,29 @@ class PullProcessor:
         if code is None:  # NO_MESSAGE_IN_QUEUE
             wrong = header.queue_offset != 0
             code = ResponseCode.PULL_OFFSET_MOVED if wrong else ResponseCode.PULL_NOT_FOUND
-        if code == ResponseCode.PULL_OFFSET_MOVED and not self._config.corrects_offsets:
+        if code == ResponseCode.PULL_OFFSET_MOVED and not self._corrects(result):
             return ResponseCode.PULL_RETRY_IMMEDIATELY
         return code
+
+    def _corrects(self, result: GetResult) -> bool:
+        """Whether a consumer at a wrong offset is sent to the right one.
+
+        A slave lacks what its master may have. So does a master during its catch-up: its queues still grow by what its
+        slaves have of them, and a consumer that read there is ahead of it, not wrong.
+        """
+        if not self._config.corrects_offsets:
+            return False
+        return self._config.is_slave or result.status not in NOT_YET_STORED or self._is_ready()
 
     def _may_hold(self, code: ResponseCode, result: GetResult) -> bool:
         """Hold what found nothing.
 
-        A slave that lags also holds an offset beyond its end: RocketMQ's answers 20 at once, and a consumer without
-        a master then asks again and again without a pause.
+        A broker that lags also holds an offset beyond its end: RocketMQ's slave answers 20 at once, and a consumer
+        without a master then asks again and again without a pause.
         """
         if code == ResponseCode.PULL_NOT_FOUND:
             return True
-        return result.status in NOT_YET_ON_SLAVES and not self._config.corrects_offsets
+        return result.status in NOT_YET_STORED and not self._corrects(result)
 
     def _hold(
         self,
@@ -245,8 +260,8 @@ class PullProcessor:
         body = b"".join(result.records)
         self._reports.answered(header, result, code, len(body), began_ns)
         next_offset = result.next_offset
-        if result.status not in FOLLOWED_ON_SLAVES and not self._config.corrects_offsets:
-            next_offset = header.queue_offset  # what a slave lacks says nothing about the queue
+        if result.status not in FOLLOWED_ON_SLAVES and not self._corrects(result):
+            next_offset = header.queue_offset  # what this broker lacks says nothing about the queue
         return RemotingCommand.response(
             request,
             code,
@@ -270,7 +285,7 @@ class PullProcessor:
         return group.which_broker_when_consume_slowly if result.is_far_behind else group.broker_id
 
 
-NOT_YET_ON_SLAVES = (
+NOT_YET_STORED = (
     GetStatus.OFFSET_OVERFLOW_BADLY,
     GetStatus.NO_MESSAGE_IN_QUEUE,
 )

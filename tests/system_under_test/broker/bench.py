@@ -224,6 +224,7 @@ class Bench:
             pull_filters,
             self.offsets,
             self.held,
+            is_ready=lambda: self.is_ready,
             now_ns=self.clock.monotonic_ns,
             reports=PullReports(
                 self.config,

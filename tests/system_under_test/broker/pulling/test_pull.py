@@ -284,6 +284,22 @@ def test_slave_that_lags_holds_and_never_corrects_an_offset(slave_bench: Bench) 
     assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (20, "9")
 
 
+def test_a_master_in_catch_up_holds_what_is_beyond_its_end(bench: Bench) -> None:
+    """A slave may have given the consumer what the master is about to fetch."""
+    bench.send()
+    bench.is_ready = False
+    peer = Peer()
+    assert bench.pull(offset=9, sys_flag=SUBSCRIPTION | SUSPEND, peer=peer) is None
+    bench.clock.move(15)
+    bench.pull_processor.check_held()
+    answer = peer.take()
+    assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (20, "9")
+    bench.is_ready = True
+    corrected = bench.pull(offset=9, sys_flag=SUBSCRIPTION | SUSPEND)
+    assert corrected is not None
+    assert (corrected.code, corrected.ext_fields["nextBeginOffset"]) == (21, "1")
+
+
 def test_slave_corrects_offsets_if_it_is_told_to() -> None:
     slave = Bench(BrokerRole.SLAVE, offset_check_in_slave=True)
     slave.is_ready = False
