@@ -61,7 +61,7 @@ def run_seeds(
         return
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(
-        min(jobs, len(order)), mp_context=context, initializer=_begin_worker
+        min(jobs, len(order)), mp_context=context, initializer=begin_worker
     ) as pool:
         try:
             futures = [pool.submit(run_seed, seed, given, judging) for seed in order]
@@ -73,7 +73,7 @@ def run_seeds(
             raise
 
 
-def _begin_worker() -> None:
+def begin_worker() -> None:
     """Signals are for the parent, which ends its workers; without a parent no worker stays."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -19,7 +19,14 @@ LISTS = {"faults", "workloads", "campaigns", "defects"}  # they judge nothing
 TABLES = {"promises"}  # nor do these
 GROUPS = {"cluster", "admin", "history"}  # nor do these; their commands say their statuses
 CERTAIN = {"crash-store"}  # a comparison with a model is never unknown
-MACHINE = {"clean", "docker-image", "doctor", "proxy", "synthesize"}  # they judge no queue
+MACHINE = {
+    "clean",
+    "docker-image",
+    "doctor",
+    "proxy",
+    "shrink",
+    "synthesize",
+}  # they judge no queue
 
 Staticfire = Callable[..., Said]
 

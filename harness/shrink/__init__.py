@@ -1,0 +1,1 @@
+"""Makes a failing run small."""

@@ -1,0 +1,64 @@
+"""The files of a shrink: a campaign file, a test, and a text. Each is whole at any time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from staticfire.harness.results.fingerprint import Fingerprint
+from staticfire.harness.shrink.trials import Trial
+
+CAMPAIGN_FILE = "shrunk.toml"
+TEST_FILE = "test_shrunk.py"
+TEXT_FILE = "shrunk.txt"
+_TEST = '''"""Fails with: {what}. It passes once the run is valid."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.campaign(campaign=str(Path(__file__).with_name("{file}")), seed={seed})
+def test_shrunk(campaign_result):
+    assert campaign_result.verdict.valid is True
+'''
+
+
+def write_outputs(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> None:
+    """Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / CAMPAIGN_FILE, best.campaign.to_toml())
+    seed = best.campaign.seed
+    _write(folder / TEST_FILE, _TEST.format(what=wanted, file=CAMPAIGN_FILE, seed=seed))
+    _write(folder / TEXT_FILE, "\n".join(lines(folder, first, best, wanted)) + "\n")
+
+
+def lines(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> list[str]:
+    """What was reduced from what to what."""
+    old, new = first.campaign, best.campaign
+    rows = [
+        ("faults", len(old.plan), len(new.plan)),
+        ("sends", first.sends, best.sends),
+        ("producers", old.producers, new.producers),
+        ("consumers", old.consumers, new.consumers),
+        ("name servers", old.name_servers, new.name_servers),
+        ("brokers", old.masters + sum(old.slaves), new.masters + sum(new.slaves)),
+        ("queues", old.queues, new.queues),
+        ("load, s", f"{old.load_s:g}", f"{new.load_s:g}"),
+        ("seed", old.seed, new.seed),
+    ]
+    return [
+        f"failure       {wanted}",
+        *(f"{name:<13} {was} -> {now}" for name, was, now in rows),
+        *(
+            f"fault         {one.at_s:.3f} s  {one.kind}  {one.duration_s:.3f} s  {','.join(one.targets)}"
+            for one in new.plan
+        ),
+        f"digest        {best.digest}",
+        f"run it        staticfire run --campaign {folder / CAMPAIGN_FILE}",
+    ]
+
+
+def _write(path: Path, text: str) -> None:
+    half_written = path.with_name(f"{path.name}.tmp")
+    half_written.write_text(text, encoding="utf-8")
+    half_written.replace(path)
