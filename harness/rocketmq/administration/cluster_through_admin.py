@@ -66,12 +66,21 @@ class ClusterThroughAdmin:
                 "address": environment.server_address(node),
             }
             types[node] = (await environment.request(ADMIN, request)).type
-        accepted = [node for node, type_ in types.items() if type_ == "ok"]
-        unheard = tuple(node for node, type_ in types.items() if type_ not in ("ok", "fail"))
+        unheard = [node for node, type_ in types.items() if type_ not in ("ok", "fail")]
+        # A master answers once its name servers know: where they are silent, its own table shows what it did.
+        unheard = [node for node in unheard if not await self._has_queues(node, topic, count)]
+        accepted = [node for node in nodes if types[node] != "fail" and node not in unheard]
         # A master that did not answer in time may carry it out later.
         if accepted or unheard:
             self._changes.queues_max = count
-        return QueueCountAnswers(accepted=len(accepted), unheard=unheard)
+        return QueueCountAnswers(accepted=len(accepted), unheard=tuple(unheard))
+
+    async def _has_queues(self, node: str, topic: str, count: int) -> bool:
+        address = self._environment.server_address(node)
+        request = {"f": "topic_queues", "topic": topic, "address": address}
+        outcome = await self._environment.request(ADMIN, request)
+        queues = outcome.value.get("queues") if outcome.type == "ok" else None
+        return queues is not None and queues[0] >= count
 
     async def reset_offsets(self, topic: str) -> int:
         environment = self._environment

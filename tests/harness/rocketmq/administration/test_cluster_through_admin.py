@@ -24,18 +24,19 @@ OPTION = "slaveReadEnable"
 
 
 class Cluster:
-    """Brokers with one option; those that are `silent` answer nothing."""
+    """Brokers with one option; those that are `silent` answer nothing, those that are `slow` create without answer."""
 
     campaign = CAMPAIGN
     shape = CAMPAIGN.shape()
 
-    def __init__(self, *silent: str) -> None:
+    def __init__(self, *silent: str, slow: tuple[str, ...] = ()) -> None:
         self.changes = ClusterChanges(2)
         self.asked: list[tuple[str, str]] = []
         self.counts: list[int] = []
         self.rights: list[str] = []
         self.options = dict.fromkeys(BROKERS, "false")
         self.silent = silent
+        self.slow = slow
 
     def is_lost(self, _node: str) -> bool:
         return False
@@ -53,6 +54,10 @@ class Cluster:
             self.rights.append(request["ext"]["defaultTopicPerm"])
         if code == "create_topic":
             self.counts.append(request["queues"])
+            if node in self.slow:
+                return NO_ANSWER
+        if code == "topic_queues":
+            return Outcome("ok", {"queues": [self.counts[-1], self.counts[-1], 6]})
         if code == "GET_BROKER_CONFIG":
             return Outcome("ok", {"body": f"{OPTION}={self.options[node]}\n"})
         if code == "UPDATE_BROKER_CONFIG":
@@ -86,6 +91,13 @@ def test_a_master_that_does_not_answer_may_have_made_the_queues() -> None:
     answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6))
     assert answers == QueueCountAnswers(accepted=0, unheard=("broker-a-0", "broker-b-0"))
     assert cluster.changes.queues_max == 6
+
+
+def test_a_master_that_waits_for_name_servers_shows_in_its_table_what_it_did() -> None:
+    cluster = Cluster(BROKERS[1], slow=(CAMPAIGN.shape().masters[0].node,))
+    answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6))
+    assert answers.accepted == 2 - len(answers.unheard)
+    assert CAMPAIGN.shape().masters[0].node not in answers.unheard
 
 
 def test_only_the_masters_named_are_asked() -> None:
