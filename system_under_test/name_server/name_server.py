@@ -33,7 +33,11 @@ class NameServer:
     def __init__(self, env: Env, config: NameServerConfig) -> None:
         self._env = env
         policies = name_server_policies(config)
-        self.routes = RouteTable(slave_topics=policies.slave_topics, leaves=policies.leaves)
+        self.routes = RouteTable(
+            slave_topics=policies.slave_topics,
+            leaves=policies.leaves,
+            is_outdated=policies.is_outdated,
+        )
         self._kv = KvConfig(policies.metadata_file(env.storage, config.kv_config_path))
         self._requests = RequestTable(self.routes, self._kv, LiveConfig(config, env.storage))
         self._admission = Admission(config, env.log) if config.restricts_brokers else None

@@ -10,12 +10,15 @@ from staticfire.system_under_test.configuration.policy_choice import with_chosen
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.pause_guard import NoGuard, PauseGuard
 from staticfire.system_under_test.name_server.rules import (
+    IsOutdated,
     Leaves,
     SlaveTopics,
     ignore_unknown,
     leaves_any_place,
     leaves_own_place,
+    no_connection,
     no_topics,
+    older_connection,
     readable_topics,
     refuse_unknown,
     running_time_ns,
@@ -32,6 +35,8 @@ class NameServerPolicies:
 
     slave_topics: SlaveTopics  # after amnesia, no name server knows the topics of a lost master
     leaves: Leaves  # R32: an old master that stops takes the new one's address along
+    # After a freeze, an older registration overtakes a newer one of the same broker.
+    is_outdated: IsOutdated
     # A name server that stood still expires every broker.
     pause_guard: Callable[[int], PauseGuard | NoGuard]
     silence_clock_ns: Callable[[Clock], int]  # so does one whose wall clock steps
@@ -43,6 +48,7 @@ NAME_SERVER_POLICIES = {
     Mode.HARDENED: NameServerPolicies(
         slave_topics=readable_topics,
         leaves=leaves_own_place,
+        is_outdated=older_connection,
         pause_guard=PauseGuard,
         silence_clock_ns=running_time_ns,
         answer_unknown=refuse_unknown,
@@ -51,6 +57,7 @@ NAME_SERVER_POLICIES = {
     Mode.FAITHFUL: NameServerPolicies(
         slave_topics=no_topics,
         leaves=leaves_any_place,
+        is_outdated=no_connection,
         pause_guard=NoGuard,
         silence_clock_ns=wall_time_ns,
         answer_unknown=ignore_unknown,

@@ -164,8 +164,8 @@ class RequestTable:
             {"table": order_topics} if order_topics is not None else None,
         )
 
-    def _unregister(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
-        self._routes.unregister(identity_of(request))
+    def _unregister(self, request: RemotingCommand, caller: Caller) -> RemotingCommand:
+        self._routes.unregister(identity_of(request), connection_key=caller.connection.key)
         return success(request)
 
     def _query_data_version(self, request: RemotingCommand, caller: Caller) -> RemotingCommand:

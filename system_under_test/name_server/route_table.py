@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 
 from staticfire.system_under_test.name_server.rules import (
     PERMISSION_WRITE,
+    IsOutdated,
     Leaves,
     SlaveTopics,
     leaves_own_place,
+    older_connection,
     readable_topics,
 )
 from staticfire.system_under_test.protocol.bodies import (
@@ -80,13 +82,19 @@ class RouteTable:
     Args:
         slave_topics: which topics of a slave count while no master of its name is known.
         leaves: whether a broker that unregisters takes its id along.
+        is_outdated: whether what is heard on a connection is older than what is known.
     """
 
     def __init__(
-        self, *, slave_topics: SlaveTopics = readable_topics, leaves: Leaves = leaves_own_place
+        self,
+        *,
+        slave_topics: SlaveTopics = readable_topics,
+        leaves: Leaves = leaves_own_place,
+        is_outdated: IsOutdated = older_connection,
     ) -> None:
         self._slave_topics = slave_topics
         self._leaves = leaves
+        self._is_outdated = is_outdated
         self._queues: dict[str, dict[str, QueueData]] = {}  # topic -> broker name
         self._queue_count = 0
         self._brokers: dict[str, BrokerData] = {}  # broker name
@@ -108,6 +116,8 @@ class RouteTable:
         """
         self._check(registration)
         identity = registration.identity
+        if self._is_old_news(identity.address, connection_key):
+            return self._master_of(identity)
         is_first = self._add_broker(identity)
         is_news = is_first or self.data_version(identity.address) != registration.data_version
         if is_news and identity.broker_id == MASTER_ID:
@@ -126,6 +136,10 @@ class RouteTable:
         if registration.filter_servers:
             self._filter_servers[identity.address] = registration.filter_servers
         return self._master_of(identity)
+
+    def _is_old_news(self, address: str, connection_key: int) -> bool:
+        live = self._live.get(address)
+        return live is not None and self._is_outdated(live.connection_key, connection_key)
 
     def _check(self, registration: Registration) -> None:
         """Raises ValueError."""
@@ -181,7 +195,8 @@ class RouteTable:
     def _master_of(self, identity: BrokerIdentity) -> MasterAddresses:
         if identity.broker_id == MASTER_ID:
             return MasterAddresses()
-        address = self._brokers[identity.broker_name].broker_addrs.get(MASTER_ID, "")
+        broker = self._brokers.get(identity.broker_name)
+        address = broker.broker_addrs.get(MASTER_ID, "") if broker is not None else ""
         master = self._live.get(address)
         if master is None:
             return MasterAddresses()
@@ -200,8 +215,10 @@ class RouteTable:
 
     # Departure
 
-    def unregister(self, identity: BrokerIdentity) -> None:
+    def unregister(self, identity: BrokerIdentity, *, connection_key: int) -> None:
         """Forget a broker that says goodbye."""
+        if self._is_old_news(identity.address, connection_key):
+            return
         self._forget_live(identity.address)
         broker = self._brokers.get(identity.broker_name)
         if broker is None:

@@ -19,6 +19,9 @@ SlaveTopics = Callable[
 ]
 # Whether a broker that leaves takes its id along. Arguments: the address that has the id, the address that leaves.
 Leaves = Callable[[str | None, str], bool]
+# Whether what a broker says is out of date. Arguments: the connection on which its address registered last, None if
+# that one has ended; the connection on which it speaks. Connections are numbered as they were accepted.
+IsOutdated = Callable[[int | None, int], bool]
 
 
 def readable_topics(
@@ -56,6 +59,16 @@ def leaves_own_place(stored: str | None, leaving: str) -> bool:
 def leaves_any_place(_stored: str | None, _leaving: str) -> bool:
     """Whatever address the id has by now (RocketMQ, RouteInfoManager.unregisterBroker; issue 5374)."""
     return True
+
+
+def older_connection(last: int | None, speaking: int) -> bool:
+    """A request of an abandoned connection, which a frozen name server reads late, is older than what it knows."""
+    return last is not None and speaking < last
+
+
+def no_connection(_last: int | None, _speaking: int) -> bool:
+    """What is read last counts (RocketMQ, RouteInfoManager.isBrokerTopicConfigChanged: any other version is news)."""
+    return False
 
 
 def running_time_ns(clock: Clock) -> int:

@@ -66,8 +66,8 @@ class Registry:
             connection_key=key,
         )
 
-    def unregister(self, broker: str) -> None:
-        self.table.unregister(identity(broker))
+    def unregister(self, broker: str, *, key: int = 99) -> None:
+        self.table.unregister(identity(broker), connection_key=key)
 
     def brokers(self, topic: str) -> dict[str, dict[int, str]] | None:
         """Broker names and addresses in the route of a topic."""
@@ -244,6 +244,32 @@ def test_in_faithful_mode_it_does(registry: Registry) -> None:
     registry.register("c/a/0@New", "T", key=2)
     registry.unregister("c/a/0@Old")
     assert registry.brokers("T") is None
+
+
+def test_what_is_read_late_from_an_older_connection_changes_nothing(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", key=2, version=2, queues=6)
+    registry.register("c/a/0@A", "T", key=1, version=1, queues=2)
+    registry.unregister("c/a/0@A", key=1)
+    assert registry.queues("T") == {"a": (6, 6)}
+    assert registry.table.connection_closed(1) == []
+    assert registry.register("c/b/1@A", key=1) == MasterAddresses()
+    assert registry.brokers("T") == {"a": {0: "A"}}
+
+
+def test_in_faithful_mode_an_older_registration_may_be_the_last_word(registry: Registry) -> None:
+    registry.table = RouteTable(is_outdated=NAME_SERVER_POLICIES[Mode.FAITHFUL].is_outdated)
+    registry.register("c/a/0@A", "T", key=2, version=2, queues=6)
+    registry.register("c/a/0@A", "T", key=1, version=1, queues=2)
+    assert registry.queues("T") == {"a": (2, 6)}
+    registry.unregister("c/a/0@A", key=1)
+    assert registry.brokers("T") is None
+
+
+def test_a_connection_that_ended_makes_no_later_one_outdated(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", key=2, queues=6)
+    registry.table.detach(2)
+    registry.register("c/a/0@A", "T", key=1, version=2, queues=2)
+    assert registry.queues("T") == {"a": (2, 6)}
 
 
 def test_in_faithful_mode_topics_of_slaves_are_ignored(registry: Registry) -> None:

@@ -21,7 +21,9 @@ from staticfire.system_under_test.name_server.route_table import (
 from staticfire.system_under_test.name_server.rules import (
     leaves_any_place,
     leaves_own_place,
+    no_connection,
     no_topics,
+    older_connection,
     readable_topics,
 )
 from staticfire.system_under_test.protocol.bodies import DataVersion, TopicConfig
@@ -63,6 +65,8 @@ class Model:
         self, who: BrokerIdentity, topics: dict[str, int], version: int, key: int, now_ns: int
     ) -> str | None:
         place = (who.broker_name, who.broker_id)
+        if self.is_outdated(who, key):
+            return self.master_of(who)
         self.members.add((who.cluster, who.broker_name))
         self.cluster_of.setdefault(who.broker_name, who.cluster)
         for other in [p for p in self.ids if p[0] == who.broker_name and p != place]:
@@ -74,6 +78,13 @@ class Model:
         if is_news or who.broker_id:
             self._take_topics(who, topics)
         self.heard[who.address] = Heard(now_ns, version, key)
+        return self.master_of(who)
+
+    def is_outdated(self, who: BrokerIdentity, key: int) -> bool:
+        known = self.heard.get(who.address)
+        return not self.faithful and known is not None and (known.key or 0) > key
+
+    def master_of(self, who: BrokerIdentity) -> str | None:
         master = self.ids.get((who.broker_name, 0))
         return master if who.broker_id and master in self.heard else None
 
@@ -87,7 +98,9 @@ class Model:
             elif self.queues.get(place, (0, 0))[0] < queues:
                 self.queues[place] = (queues, 4)
 
-    def unregister(self, who: BrokerIdentity) -> None:
+    def unregister(self, who: BrokerIdentity, key: int) -> None:
+        if self.is_outdated(who, key):
+            return
         self.heard.pop(who.address, None)
         place = (who.broker_name, who.broker_id)
         if self.faithful or self.ids.get(place) == who.address:
@@ -121,6 +134,7 @@ class RouteTableMachine(RuleBasedStateMachine):
         self.table = RouteTable(
             slave_topics=no_topics if self.faithful else readable_topics,
             leaves=leaves_any_place if self.faithful else leaves_own_place,
+            is_outdated=no_connection if self.faithful else older_connection,
         )
         self.model = Model(faithful=self.faithful)
         self.now_ns = 0
@@ -145,10 +159,10 @@ class RouteTableMachine(RuleBasedStateMachine):
         told = self.table.register(registration, now_ns=self.now_ns, connection_key=key)
         assert told.address == self.model.register(who, topics, version, key, self.now_ns)
 
-    @rule(who=identities)
-    def unregister(self, who: BrokerIdentity) -> None:
-        self.table.unregister(who)
-        self.model.unregister(who)
+    @rule(who=identities, key=st.sampled_from(KEYS))
+    def unregister(self, who: BrokerIdentity, key: int) -> None:
+        self.table.unregister(who, connection_key=key)
+        self.model.unregister(who, key)
 
     @rule(key=st.sampled_from(KEYS))
     def close(self, key: int) -> None:
