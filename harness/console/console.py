@@ -109,9 +109,9 @@ def print_result(
 ) -> None:
     """`provider` is no part of a campaign, and has to be said again with it."""
     summary, verdict = summary_lines(result, cpu_s), verdict_lines(result.verdict)
-    verdict = verdict[: LINES_MAX - len(summary) - 1]
-    lines = [*summary, *diagnosis_lines(result), *verdict, _repeat_line(result, folder, provider)]
-    print("\n".join(map(printable, lines)))
+    commands = [*_shrink_lines(result, folder), _repeat_line(result, folder, provider)]
+    verdict = verdict[: LINES_MAX - len(summary) - len(commands)]
+    print("\n".join(map(printable, [*summary, *diagnosis_lines(result), *verdict, *commands])))
 
 
 def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
@@ -172,6 +172,15 @@ def _faults_line(records: list[FaultRecord]) -> str:
     line = f"faults    {len(bitten)} kinds proven: {', '.join(bitten)}"
     line += f"; never bit: {', '.join(missed)}" if missed else ""
     return line + (f"; never fired: {', '.join(spared)}" if spared else "")
+
+
+def _shrink_lines(result: RunResult, folder: Path) -> list[str]:
+    """What makes a failure small; only a run of the simulation can be tried again and again."""
+    if result.verdict.valid is not False or result.campaign.environment != "simulation":
+        return []
+    return [
+        f"shrink    {shlex.join(['staticfire', 'shrink', str(folder), *_system_words(result)])}"
+    ]
 
 
 def _repeat_line(result: RunResult, folder: Path, provider: MachineOptions) -> str:

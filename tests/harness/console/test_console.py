@@ -92,7 +92,17 @@ def test_an_invalid_run_names_message_promise_and_command(
     assert "verdict   INVALID" in lines
     assert "LOST  key k0  topic t  broker b  queue 0  offset 0" in text
     assert "violation: " in text
+    assert lines[-2] == f"shrink    staticfire shrink {FOLDER}"
     assert lines[-1].startswith(f"repeat    staticfire replay {FOLDER}")
+
+
+def test_only_a_simulated_run_that_is_invalid_can_be_shrunk(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    real = result(losses(1))
+    real = replace(real, campaign=replace(real.campaign, environment="namespaces"))
+    for run in (real, result(losses(0))):
+        assert not [line for line in printed(run, capsys) if line.startswith("shrink")]
 
 
 def test_a_catastrophe_still_fits_and_ends_with_the_command(
