@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +40,7 @@ from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.registry import system_named
-from staticfire.harness.truncated_repr import printable
+from staticfire.harness.truncated_repr import printable, truncated_repr
 
 
 @click.command(short_help="Run many seeds of a campaign.")
@@ -53,6 +56,15 @@ from staticfire.harness.truncated_repr import printable
 @click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
 @click.option("--reverse", is_flag=True, help="Last seed first.")
 @click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
+@click.option(
+    "--anomaly", metavar="NAME", help="With --until-found: only a seed with this anomaly counts."
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Time that it may take. Seeds under way then are given up.",
+)
 @click.option("--client-only", is_flag=True, help="Judge by what clients saw alone.")
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a JSON line a seed."
@@ -65,6 +77,8 @@ def hunt(
     jobs: int,
     reverse: bool,
     until_found: bool,
+    anomaly: str | None,
+    budget: float | None,
     client_only: bool,
     out: Path | None,
     is_dry_run: bool,
@@ -79,7 +93,11 @@ def hunt(
       staticfire hunt --workload ordered,retry --seeds 0-99
       staticfire hunt --workload all --seeds 0-299 --out rows.jsonl
       staticfire hunt --defect ack-before-fsync --seeds 0-49 --until-found
+      staticfire hunt --seeds 0-9999 --budget 600 --until-found --anomaly lost
       staticfire hunt --environment address --name-server 127.0.0.1:9876 --seeds 0-4 --dry-run
+
+    A failure is printed whole for the first seed that shows it. Later seeds with the same cause get a line each, and
+    the summary has a line for each cause, with its smallest seed.
 
     With --defect and without --campaign, the defect's own recipe is used. --workload may name several, or all: one
     after the other. While it goes on, the lines of --out are in a file beside it that ends with .part.
@@ -89,7 +107,7 @@ def hunt(
     order = seed_range(seeds)
     if not 1 <= jobs <= 256:
         raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
-    judging = Judging(client_only, provider)
+    judging, limits = Judging(client_only, provider), _limits(until_found, anomaly, budget)
     hunts = [{**options, "workload": name} for name in _workloads(options)]
     prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]
     order = order[::-1] if reverse else order
@@ -110,7 +128,7 @@ def hunt(
             is_real = given.get("environment", "simulation") != "simulation"
             found: list[SeedResult] = []
             try:
-                _run_all(found, rows, order, given, 1 if is_real else jobs, until_found, judging)
+                _run_all(found, rows, order, given, 1 if is_real else jobs, limits, judging)
             except KeyboardInterrupt:
                 done, wanted = len(rows.results), len(order) * len(hunts)
                 raise HarnessError(
@@ -119,12 +137,45 @@ def hunt(
             finally:
                 if found:
                     print_summary(found, hunt_options)
-            if until_found and found[-1].valid is False:
+            if limits.is_over or (found and limits.ends_with(found[-1])):
                 break
         rows.finish()
+    if limits.is_over:
+        done, wanted = len(rows.results), len(order) * len(hunts)
+        print(f"budget    {budget:g} s are over: {done} of {wanted} seeds done")
     if len(hunts) > 1:
         print_total(rows.results)
     return _status(rows.results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What ends a hunt before its last seed."""
+
+    until_found: bool
+    anomaly: str | None  # what counts as found; None: every violation
+    ends_s: float  # of `time.monotonic`
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.ends_s
+
+    def ends_with(self, result: SeedResult) -> bool:
+        wanted = self.anomaly is None or self.anomaly in result.anomalies
+        return self.until_found and result.valid is False and wanted
+
+
+def _limits(until_found: bool, anomaly: str | None, budget_s: float | None) -> _Limits:
+    """Raises BadInput."""
+    from staticfire.checkers.guarantees.anomaly_rules import RULES
+
+    if anomaly is not None and anomaly not in RULES:
+        near = get_close_matches(anomaly, RULES, 3)
+        allowed = ", ".join(near) if near else "those of docs/anomalies.md"
+        raise BadInput(f"--anomaly is {truncated_repr(anomaly)}; allowed: {allowed}")
+    if anomaly is not None and not until_found:
+        raise BadInput("--anomaly says what ends a hunt with --until-found, which is missing")
+    return _Limits(until_found, anomaly, time.monotonic() + (budget_s or math.inf))
 
 
 def _workloads(options: dict[str, Any]) -> list[str | None]:
@@ -171,24 +222,32 @@ def _run_all(
     order: range,
     given: dict[str, Any],
     jobs: int,
-    until_found: bool,
+    limits: _Limits,
     judging: Judging,
 ) -> None:
     """Appends to `found` and `rows` as they come. Raises KeyboardInterrupt, HarnessError."""
     started = time.monotonic()
+    first_seeds: dict[str, int] = {}  # by fingerprint
     for result in run_seeds(order, given, jobs, judging):
         found.append(result)
         rows.add(result)
         if result.valid is not True:
-            lines = [f"seed {result.seed}: {result.valid}", *result.summary]
-            print("\n".join(map(printable, lines)), flush=True)
+            print("\n".join(map(printable, _lines(result, first_seeds))), flush=True)
         if sys.stderr.isatty() or len(found) % 50 == 0:
-            rate = len(found) / (time.monotonic() - started)
-            print(f"{len(found)} of {len(order)} seeds, {rate:.1f} a second", file=sys.stderr)
-        if until_found and result.valid is False:
+            rate = 60 * len(found) / (time.monotonic() - started)
+            print(f"{len(found)} of {len(order)} seeds, {rate:.0f} a minute", file=sys.stderr)
+        if limits.ends_with(result) or limits.is_over:
             break
         if result.interrupted:
             raise KeyboardInterrupt
+
+
+def _lines(result: SeedResult, first_seeds: dict[str, int]) -> list[str]:
+    """What a seed that is not valid shows: the whole of it if no seed before had the same cause."""
+    cause = result.fingerprint
+    if cause and first_seeds.setdefault(cause, result.seed) != result.seed:
+        return [f"seed {result.seed}: {result.valid}  {cause}, as seed {first_seeds[cause]}"]
+    return [f"seed {result.seed}: {result.valid}", *result.summary]
 
 
 def _status(results: list[SeedResult]) -> int:

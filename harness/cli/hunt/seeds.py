@@ -38,6 +38,8 @@ class SeedResult:
     caveats: tuple[str, ...] = ()  # see RunVerdict.caveats
     interrupted: bool = False  # the user wants no more of it
     failed: bool = False  # the harness could not carry the run out
+    fingerprint: str = ""  # of an invalid run: its cause, as in results/fingerprint.py
+    anomalies: tuple[str, ...] = ()  # with violations, in order of their names
 
     @property
     def row(self) -> dict[str, Any]:
@@ -117,6 +119,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
     from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, check_run
     from staticfire.harness.console.console import summary_lines
     from staticfire.harness.report.verdict_lines import verdict_lines
+    from staticfire.harness.results.fingerprint import fingerprint_of
     from staticfire.harness.runs.any_runner import runner_of
 
     started = time.process_time()
@@ -130,6 +133,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
     lines = (
         () if verdict.valid is True else (*summary_lines(result, cpu_s), *verdict_lines(verdict))
     )
+    violated = sorted(verdict.violations())
     return SeedResult(
         seed=seed,
         workload=campaign.workload,
@@ -143,4 +147,6 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         coverage=dict(result.verdict.coverage),
         caveats=verdict.caveats,
         interrupted=result.interrupted,
+        fingerprint=str(fingerprint_of(violated) or ""),
+        anomalies=tuple(violated),
     )

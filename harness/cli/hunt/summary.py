@@ -42,9 +42,20 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
     caveats = Counter(caveat for result in results for caveat in result.caveats)
     for caveat, seeds in caveats.items():
         print(printable(f"note      {seeds} seeds: {caveat}"))
-    invalid = sorted(result.seed for result in results if result.valid is False)
-    if invalid:
-        print(f"first     staticfire run --seed {invalid[0]}{_as_given(options)}")
+    for cause, found in _causes(results).items():
+        print(
+            f"cause     {cause or 'unnamed'} in {len(found)} seeds: "
+            f"staticfire run --seed {found[0]}{_as_given(options)}"
+        )
+
+
+def _causes(results: Sequence[SeedResult]) -> dict[str, list[int]]:
+    """The seeds of invalid runs in order, by cause; the most frequent cause first."""
+    causes: dict[str, list[int]] = {}
+    for result in sorted(results, key=lambda result: result.seed):
+        if result.valid is False:
+            causes.setdefault(result.fingerprint, []).append(result.seed)
+    return dict(sorted(causes.items(), key=lambda item: -len(item[1])))
 
 
 def _reaching(results: Sequence[SeedResult], options: dict[str, Any]) -> str:
@@ -59,9 +70,23 @@ def _print_coverage(results: Sequence[SeedResult], campaign: str) -> None:
     reached = [f"{name} {sum(c)} in {sum(map(bool, c))}" for name, c in counts.items() if any(c)]
     print(f"reached   {len(reached)} of {len(counts)} marks (how often, in how many seeds)")
     print("          " + ", ".join(reached))
+    if quiet := _since_new(results):
+        print(f"          the last {quiet} seeds reached no new mark")
     sums = {name: sum(count) for name, count in counts.items()}
     if never := missed(sums, campaign, len(results)):
         print(f"warning   never reached, as {campaign} should: {', '.join(never)}")
+
+
+def _since_new(results: Sequence[SeedResult]) -> int:
+    """How many seeds have come since one reached a mark that none had reached before."""
+    known: set[str] = set()
+    newest = 0
+    for number, result in enumerate(results, 1):
+        reached = {name for name, count in result.coverage.items() if count}
+        if reached - known:
+            known |= reached
+            newest = number
+    return len(results) - newest
 
 
 def print_total(results: Sequence[SeedResult]) -> None:

@@ -108,6 +108,73 @@ def test_until_found_stops_at_the_first_invalid_seed(
     assert "seeds     3:" in said.out
 
 
+def test_a_cause_is_printed_whole_once_and_summed_up(
+    staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    causes = {2: "loss (lost)", 4: "duplicate", 5: "loss (lost)", 7: "loss (unseen)"}
+
+    def answer(seed: int, options: dict[str, Any], judging: Any) -> SeedResult:
+        found = seed_result(seed, seed not in causes)
+        return replace(found, fingerprint=causes.get(seed, ""))
+
+    monkeypatch.setattr(seeds, "run_seed", answer)
+    lines = staticfire("hunt", "--seeds", "0-9", "--jobs", 1).out.splitlines()
+    assert [line for line in lines if line.startswith(("seed ", "story"))] == [
+        *("seed 2: False", "story of 2", "seed 4: False", "story of 4"),
+        *("seed 5: False  loss (lost), as seed 2", "seed 7: False", "story of 7"),
+    ]
+    assert [line for line in lines if line.startswith("cause")] == [
+        "cause     loss (lost) in 2 seeds: staticfire run --seed 2",
+        "cause     duplicate in 1 seeds: staticfire run --seed 4",
+        "cause     loss (unseen) in 1 seeds: staticfire run --seed 7",
+    ]
+
+
+def test_until_found_waits_for_the_anomaly_that_is_asked_for(
+    staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anomalies = {2: ("unseen",), 4: ("lost", "unseen"), 6: ("lost",)}
+
+    def answer(seed: int, options: dict[str, Any], judging: Any) -> SeedResult:
+        found = seed_result(seed, seed not in anomalies)
+        return replace(found, anomalies=anomalies.get(seed, ()))
+
+    monkeypatch.setattr(seeds, "run_seed", answer)
+    chosen = ("--seeds", "0-9", "--jobs", 1, "--anomaly", "lost")
+    assert "seeds     5: 3 valid, 2 invalid" in staticfire("hunt", *chosen, "--until-found").out
+    said = staticfire("hunt", *chosen)
+    assert said.status == 254
+    assert "--until-found, which is missing" in said.err
+
+
+def test_an_unknown_anomaly_is_refused_with_near_names(staticfire: Staticfire) -> None:
+    said = staticfire("hunt", "--until-found", "--anomaly", "losst")
+    assert said.status == 254
+    assert "--anomaly is 'losst'; allowed: lost" in said.err
+
+
+def test_a_budget_ends_a_hunt_between_seeds(
+    answers: dict[int, Any], staticfire: Staticfire, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    said = staticfire("hunt", "--seeds", "0-9", "--jobs", 1, "--budget", "1e-9", "--out", out)
+    assert said.status == 0
+    assert said.out.splitlines()[-1] == "budget    1e-09 s are over: 1 of 10 seeds done"
+    assert len(out.read_text().splitlines()) == 1
+    assert staticfire("hunt", "--budget", "0").status == 254
+
+
+def test_seeds_that_reach_nothing_new_are_counted(
+    staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(seed: int, options: dict[str, Any], judging: Any) -> SeedResult:
+        return replace(seed_result(seed, True), coverage={"a": 1, "b": int(seed >= 3)})
+
+    monkeypatch.setattr(seeds, "run_seed", answer)
+    said = staticfire("hunt", "--seeds", "0-9", "--jobs", 1)
+    assert "          the last 6 seeds reached no new mark" in said.out.splitlines()
+
+
 def test_until_found_stops_at_the_first_invalid_seed_of_all_workloads(
     answers: dict[int, Any], staticfire: Staticfire
 ) -> None:
