@@ -98,6 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "rocketmq",
         "runs",
         "shrink",
+        "explain",
         "console",
         "store_crash",
         "conformance",

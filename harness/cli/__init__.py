@@ -39,6 +39,7 @@ COMMANDS = {
     "history": "staticfire.harness.cli.history:history",
     "conform": "staticfire.harness.cli.conform.command:conform",
     "hunt": "staticfire.harness.cli.hunt.command:hunt",
+    "explain": "staticfire.harness.cli.explain:explain",
     "shrink": "staticfire.harness.cli.shrink.command:shrink",
     "table": "staticfire.harness.cli.table.command:table",
     "doctor": "staticfire.harness.cli.doctor:doctor",

@@ -109,7 +109,7 @@ def print_result(
 ) -> None:
     """`provider` is no part of a campaign, and has to be said again with it."""
     summary, verdict = summary_lines(result, cpu_s), verdict_lines(result.verdict)
-    commands = [*_shrink_lines(result, folder), _repeat_line(result, folder, provider)]
+    commands = [*_failure_lines(result, folder), _repeat_line(result, folder, provider)]
     verdict = verdict[: LINES_MAX - len(summary) - len(commands)]
     print("\n".join(map(printable, [*summary, *diagnosis_lines(result), *verdict, *commands])))
 
@@ -174,13 +174,13 @@ def _faults_line(records: list[FaultRecord]) -> str:
     return line + (f"; never fired: {', '.join(spared)}" if spared else "")
 
 
-def _shrink_lines(result: RunResult, folder: Path) -> list[str]:
-    """What makes a failure small; only a run of the simulation can be tried again and again."""
-    if result.verdict.valid is not False or result.campaign.environment != "simulation":
+def _failure_lines(result: RunResult, folder: Path) -> list[str]:
+    """What explains a failure and makes it small; only a simulated run can be tried again and again."""
+    if result.verdict.valid is not False:
         return []
-    return [
-        f"shrink    {shlex.join(['staticfire', 'shrink', str(folder), *_system_words(result)])}"
-    ]
+    more = [str(folder), *_system_words(result)]
+    names = ("explain", "shrink") if result.campaign.environment == "simulation" else ("explain",)
+    return [f"{name:<10}{shlex.join(['staticfire', name, *more])}" for name in names]
 
 
 def _repeat_line(result: RunResult, folder: Path, provider: MachineOptions) -> str:

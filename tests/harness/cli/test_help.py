@@ -24,6 +24,7 @@ MACHINE = {
     "docker-image",
     "doctor",
     "proxy",
+    "explain",
     "shrink",
     "synthesize",
 }  # they judge no queue

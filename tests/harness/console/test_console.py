@@ -92,6 +92,7 @@ def test_an_invalid_run_names_message_promise_and_command(
     assert "verdict   INVALID" in lines
     assert "LOST  key k0  topic t  broker b  queue 0  offset 0" in text
     assert "violation: " in text
+    assert lines[-3] == f"explain   staticfire explain {FOLDER}"
     assert lines[-2] == f"shrink    staticfire shrink {FOLDER}"
     assert lines[-1].startswith(f"repeat    staticfire replay {FOLDER}")
 

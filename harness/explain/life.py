@@ -1,0 +1,189 @@
+"""Reads the life of one message out of a recorded run: the ops, observations and faults that touch it, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticfire.checkers.guarantees.verdict import Finding
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.message_ranges import (
+    messages_of,
+    of_delivery,
+    sends_of,
+)
+
+BEFORE_NS = 30_000_000_000  # how long before a finding without a message faults are shown
+Record = Mapping[str, Any]  # a line of observations.jsonl or faults.jsonl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Event:
+    """One event. `where` is the node; it is empty for the whole cluster."""
+
+    time_ns: int
+    where: str
+    text: str
+
+
+def life_of(
+    witness: Finding,
+    ops: Iterable[Op],
+    observations: Sequence[Record],
+    faults: Sequence[Record],
+    nodes: Collection[str],
+) -> list[Event]:
+    """Everything known of the message of a finding, oldest first.
+
+    Args:
+        witness: a finding; without a key the events are those of its queue: who had it, and the faults until then.
+        ops: of the whole run.
+        observations: of the whole run.
+        faults: records of the plan, as in faults.jsonl.
+        nodes: servers that held the message's queue.
+
+    Without an op of the message, the time of the finding stands for its life.
+    """
+    if witness.key is None:
+        return sorted(_of_queue(witness, ops, faults))
+    events = [event for op in ops for event in _of_op(op, witness)]
+    begin_ns = min((event.time_ns for event in events), default=witness.time_ns)
+    observed = list(_observed(witness, observations, nodes, begin_ns))
+    events += [event for event, _ in observed]
+    lost_ns = min((event.time_ns for event, is_loss in observed if is_loss), default=None)
+    end_ns = max((event.time_ns for event in events), default=witness.time_ns)
+    until_ns = end_ns if lost_ns is None else lost_ns
+    touched = {*nodes, *(event.where for event in events)}
+    events += _of_faults(faults, touched, begin_ns, until_ns)
+    return sorted(dict.fromkeys(events))
+
+
+def _of_queue(witness: Finding, ops: Iterable[Op], faults: Sequence[Record]) -> Iterator[Event]:
+    """Members of the group that get or lose the queue, and the faults that bit in the time before the finding."""
+    queue = [witness.broker, witness.queue]
+    owners: set[int] = set()  # processes
+    for op in ops:
+        where = witness.group, witness.topic
+        if op.f != "assign" or (op.value.get("group"), op.value.get("topic")) != where:
+            continue
+        has = queue in op.value["queues"]
+        if has != (op.process in owners):
+            text = f"{witness.group} {'has' if has else 'gives up'} the queue"
+            yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
+        owners = owners | {op.process} if has else owners - {op.process}
+    nodes = {node for fault in faults for node in fault["targets"]}
+    yield from _of_faults(faults, nodes, witness.time_ns - BEFORE_NS, witness.time_ns)
+
+
+def _of_op(op: Op, witness: Finding) -> Iterator[Event]:
+    where = op.node or ""
+    match op.f:
+        case "send":
+            yield from _of_send(op, op.value, witness)
+        case "send_many" if "stretches" in op.value:
+            for value in sends_of(op.value):
+                yield from _of_send(op, value, witness)
+        case "consume" if op.type == "invoke":
+            for key, offset, *_ in op.value["messages"]:
+                yield from _of_delivery(op, key, offset, witness)
+        case "consume_many" if op.type == "invoke":
+            for row in op.value["stretches"]:
+                for key, offset, *_ in messages_of(of_delivery(row)):
+                    yield from _of_delivery(op, key, offset, witness)
+        case "drain":
+            yield Event(time_ns=op.time_ns, where=where, text="the wait for consumers ends")
+
+
+def _of_send(op: Op, value: Mapping[str, Any], witness: Finding) -> Iterator[Event]:
+    where, key = op.node or "", value.get("key")
+    if key is not None and key == witness.key:
+        yield Event(time_ns=op.time_ns, where=where, text=_send_text(op, value))
+    elif op.type == "ok" and _is_place(witness, value, value.get("queue_offset")):
+        text = f"{key} is acknowledged at the same offset"
+        yield Event(time_ns=op.time_ns, where=where, text=text)
+
+
+def _send_text(op: Op, value: Mapping[str, Any]) -> str:
+    match op.type:
+        case "invoke":
+            size = f", {value['size']} bytes" if "size" in value else ""
+            batch = f", in a batch of {value['batch']}" if "batch" in value else ""
+            return f"sends it{size}{batch}"
+        case "ok":
+            place = f"{value.get('broker')} queue {value.get('queue')} offset {value.get('queue_offset')}"
+            return f"is answered {value.get('status', 'ok')}: {place}"
+        case "fail":
+            return f"is refused: {op.error}"
+    return f"has no certain answer: {op.error or value.get('status')}"
+
+
+def _of_delivery(op: Op, key: str | None, offset: int, witness: Finding) -> Iterator[Event]:
+    where, group = op.node or "", op.value.get("group")
+    if key is not None and key == witness.key:
+        text = f"{group} gets it, {op.value.get('broker')} queue {op.value.get('queue')} offset {offset}"
+        yield Event(time_ns=op.time_ns, where=where, text=text)
+    elif _is_place(witness, op.value, offset):
+        text = f"{group} gets {key} at that offset"
+        yield Event(time_ns=op.time_ns, where=where, text=text)
+
+
+def _is_place(witness: Finding, value: Mapping[str, Any], offset: int | None) -> bool:
+    if offset is None or witness.queue_offset is None:
+        return False
+    wanted = witness.topic, witness.broker, witness.queue, witness.queue_offset
+    return (value.get("topic"), value.get("broker"), value.get("queue"), offset) == wanted
+
+
+def _observed(
+    witness: Finding, observations: Sequence[Record], nodes: Collection[str], begin_ns: int
+) -> Iterator[tuple[Event, bool]]:
+    """What was seen inside the nodes; with each event whether it shows that a node no longer has the message."""
+    position = witness.physical_offset
+    without: set[str] = set()  # nodes that have lost it: what they recover later is not the message
+    for seen in observations:
+        time_ns, kind, node = seen["time_ns"], seen["kind"], str(seen.get("node", ""))
+        if kind == "ack_durability" and witness.key is not None and seen["key"] == witness.key:
+            memory = [name for name in seen["cached_on"] if name not in seen["durable_on"]]
+            text = f"at the answer it is on disk of {_names(seen['durable_on'])}"
+            text += f", in memory alone of {_names(memory)}" if memory else ""
+            yield Event(time_ns=time_ns, where="", text=text), False
+        elif kind == "recovery" and node in nodes and node not in without and time_ns > begin_ns:
+            if position is None or seen["clean"] or "end_offset" not in seen:
+                continue
+            is_lost = seen["end_offset"] <= position
+            if is_lost:
+                without.add(node)
+            yield (
+                Event(time_ns=time_ns, where=node, text=_recovery_text(seen, position, is_lost)),
+                is_lost,
+            )
+
+
+def _recovery_text(seen: Record, position: int, is_lost: bool) -> str:
+    end, cut = seen["end_offset"], seen["cut_bytes"]
+    has = "the message is gone" if is_lost else "the message is in it"
+    checksum = ", after a bad checksum" if seen["bad_checksum"] else ""
+    return f"recovers: its log ends at {end}, the message began at {position}: {has}; {cut} bytes cut{checksum}"
+
+
+def _names(nodes: Sequence[str]) -> str:
+    return ", ".join(nodes) if nodes else "no node"
+
+
+def _of_faults(
+    faults: Sequence[Record], nodes: Collection[str], begin_ns: int, end_ns: int
+) -> Iterator[Event]:
+    """Faults that bit one of the nodes while the message lived."""
+    for fault in faults:
+        struck, healed = fault.get("struck_ns"), fault.get("healed_ns")
+        if struck is None or not fault["bitten"] or set(fault["targets"]).isdisjoint(nodes):
+            continue
+        if struck > end_ns or (healed is not None and healed < begin_ns):
+            continue
+        lost = fault["evidence"].get("lost_bytes")
+        bytes_text = f": {lost} bytes that were not on disk are gone" if lost else ""
+        targets = ", ".join(fault["targets"])
+        yield Event(time_ns=struck, where=targets, text=f"{fault['kind']} strikes{bytes_text}")
+        if healed is not None and healed <= end_ns:
+            yield Event(time_ns=healed, where=targets, text=f"{fault['kind']} is over")

@@ -1,0 +1,194 @@
+"""The explanation of a loss: the life of its witness in order, the consequences under their cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticfire.checkers.guarantees.judgement import Judgement
+from staticfire.checkers.guarantees.verdict import Finding, Verdict
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.verdicts.compose import RunVerdict
+from staticfire.harness.explain.explanation import (
+    EVENTS_MAX,
+    Explanation,
+    NothingToExplain,
+    explanation_of,
+)
+from staticfire.harness.explain.life import Event, life_of
+
+S = 1_000_000_000
+PLACE = {"topic": "t", "broker": "b", "queue": 0, "queue_offset": 7}
+
+
+def finding(anomaly: str = "lost", key: str | None = "k", **more: Any) -> Finding:
+    place = {"topic": "t", "broker": "b", "queue": 0, "queue_offset": 7, "physical_offset": 500}
+    return Finding(
+        anomaly=anomaly,
+        judgement=Judgement.VIOLATION,
+        op_index=1,
+        time_ns=2 * S,
+        detail="it must survive",
+        key=key,
+        **{**place, **more},
+    )
+
+
+def op(time_s: int, type_: Any, f: str, value: dict[str, Any], node: str, process: int = 1) -> Op:
+    return Op(
+        index=time_s,
+        time_ns=time_s * S,
+        process=process,
+        type=type_,
+        f=f,
+        value=value,
+        node=node,
+        error="no answer" if type_ == "info" else None,
+    )
+
+
+def fault(struck_s: int, healed_s: int, *targets: str, bitten: bool = True) -> dict[str, Any]:
+    return {
+        "kind": "power-cut",
+        "targets": list(targets),
+        "bitten": bitten,
+        "struck_ns": struck_s * S,
+        "healed_ns": healed_s * S,
+        "evidence": {"lost_bytes": 99},
+    }
+
+
+def recovery(time_s: int, node: str, end_offset: int) -> dict[str, Any]:
+    return {
+        "time_ns": time_s * S,
+        "kind": "recovery",
+        "node": node,
+        "clean": False,
+        "end_offset": end_offset,
+        "cut_bytes": 10,
+        "bad_checksum": True,
+    }
+
+
+DURABILITY = {
+    "time_ns": 2 * S,
+    "kind": "ack_durability",
+    "key": "k",
+    "durable_on": [],
+    "cached_on": ["b-0"],
+}
+OPS = [
+    op(1, "invoke", "send", {"key": "k", "size": 10, "topic": "t"}, "producer-1"),
+    op(2, "ok", "send", {"key": "k", "status": "SEND_OK", **PLACE}, "producer-1"),
+    op(6, "ok", "send", {"key": "other", "status": "SEND_OK", **PLACE}, "producer-2"),
+    op(7, "ok", "send", {"key": "far", **PLACE, "queue_offset": 8}, "producer-2"),
+    op(
+        8, "invoke", "consume", {"group": "g", **PLACE, "messages": [["other", 7, 0]]}, "consumer-1"
+    ),
+]
+
+
+def texts(events: list[Event]) -> list[str]:
+    return [f"{event.time_ns // S} {event.where}: {event.text}" for event in events]
+
+
+def test_the_life_of_a_lost_message() -> None:
+    observations = [DURABILITY, recovery(5, "b-0", 500), recovery(7, "b-0", 900)]
+    faults = [fault(3, 4, "b-0"), fault(3, 4, "elsewhere"), fault(6, 7, "b-0")]
+    assert texts(life_of(finding(), OPS, observations, faults, ["b-0"])) == [
+        "1 producer-1: sends it, 10 bytes",
+        "2 : at the answer it is on disk of no node, in memory alone of b-0",
+        "2 producer-1: is answered SEND_OK: b queue 0 offset 7",
+        "3 b-0: power-cut strikes: 99 bytes that were not on disk are gone",
+        "4 b-0: power-cut is over",
+        "5 b-0: recovers: its log ends at 500, the message began at 500: the message is gone; "
+        "10 bytes cut, after a bad checksum",
+        "6 producer-2: other is acknowledged at the same offset",
+        "8 consumer-1: g gets other at that offset",
+    ]
+
+
+def test_a_recovery_that_keeps_the_message_is_no_loss() -> None:
+    found = texts(life_of(finding(), OPS[:2], [recovery(5, "b-0", 501)], [], ["b-0"]))
+    assert "the message is in it" in found[-1]
+    faults = [fault(6, 9, "b-0")]
+    assert len(life_of(finding(), OPS[:2], [recovery(5, "b-0", 501)], faults, ["b-0"])) == 3
+
+
+def test_a_fault_that_did_not_bite_is_no_part_of_it() -> None:
+    faults = [fault(3, 4, "b-0", bitten=False)]
+    assert life_of(finding(), OPS, [], faults, ["b-0"]) == life_of(finding(), OPS, [], [], ["b-0"])
+
+
+def test_without_a_message_the_owners_of_the_queue_are_told() -> None:
+    assigned = [
+        op(time_s, "ok", "assign", {"group": "g", "topic": "t", "queues": queues}, "c", process=9)
+        for time_s, queues in ((1, [["b", 0]]), (2, [["b", 0], ["b", 1]]), (3, []), (4, []))
+    ]
+    witness = finding("queue_unowned", key=None, group="g")
+    found = life_of(witness, assigned, [], [fault(1, 2, "x"), fault(5, 6, "x")], ["b-0"])
+    assert texts(found) == [
+        "1 c: g has the queue",
+        "1 x: power-cut strikes: 99 bytes that were not on disk are gone",
+        "2 x: power-cut is over",
+        "3 c: g gives up the queue",
+    ]
+
+
+def verdict(*findings: Finding) -> RunVerdict:
+    counts = {one.anomaly: 1 for one in findings}
+    judged = Verdict(checker="loss", valid=not findings, counts=counts, findings=findings)
+    return RunVerdict.from_json(
+        {
+            "valid": not findings,
+            "verdicts": [judged.to_json()],
+            "counts": {},
+            **{name: [] for name in ("below_floors", "not_applicable")},
+            **{name: [] for name in ("faults_bitten", "faults_not_bitten")},
+        }
+    )
+
+
+def test_the_consequences_of_a_loss_are_told_with_it() -> None:
+    found = verdict(finding("realtime_order", "x"), finding("lost"), finding("corrupt", "y"))
+    explanation = explanation_of(
+        found, OPS, [], [], {"b": ["b-0"]}, commands=["staticfire shrink R"]
+    )
+    lines = explanation.lines()
+    assert lines[:3] == [
+        "cause     loss (lost): 1; with it realtime_order 1",
+        "beside    corrupt 1",
+        "witness   k  t  b  queue 0  offset 7  lost at 2.000s",
+    ]
+    assert lines[-2:] == ["broken    it must survive", "go on     staticfire shrink R"]
+    assert explanation.to_json()["others"] == {"corrupt": 1}
+    assert explanation.to_json()["events"][0]["text"] == "sends it, 10 bytes"
+
+
+def test_the_witness_that_is_asked_for() -> None:
+    found = verdict(finding("realtime_order", "x"), finding("lost"))
+    assert explanation_of(found, OPS, [], [], {}, key="x").witness.anomaly == "realtime_order"
+    with pytest.raises(NothingToExplain, match="names the message z"):
+        explanation_of(found, OPS, [], [], {}, key="z")
+
+
+def test_a_valid_run_has_no_story() -> None:
+    with pytest.raises(NothingToExplain, match="no promise was broken"):
+        explanation_of(verdict(), OPS, [], [], {})
+
+
+def test_a_long_life_is_cut_in_the_middle() -> None:
+    events = [Event(time_ns=number * S, where="n", text=f"e{number}") for number in range(99)]
+    whole = explanation_of(verdict(finding(), finding("corrupt")), OPS, [], [], {})
+    lines = Explanation(
+        fingerprint=whole.fingerprint,
+        count=1,
+        consequences={},
+        others=whole.others,
+        witness=whole.witness,
+        events=events,
+        commands=("a", "b"),
+    ).lines()
+    assert len(lines) == EVENTS_MAX + 7 <= 25
+    assert f"{99 - EVENTS_MAX} more events; --json has all" in "\n".join(lines)
