@@ -16,7 +16,7 @@ from staticfire.system_under_test.name_server.rules import (
     ignore_unknown,
     leaves_any_place,
     leaves_own_place,
-    no_connection,
+    never_outdated,
     no_topics,
     older_connection,
     readable_topics,
@@ -57,7 +57,7 @@ NAME_SERVER_POLICIES = {
     Mode.FAITHFUL: NameServerPolicies(
         slave_topics=no_topics,
         leaves=leaves_any_place,
-        is_outdated=no_connection,
+        is_outdated=never_outdated,
         pause_guard=NoGuard,
         silence_clock_ns=wall_time_ns,
         answer_unknown=ignore_unknown,

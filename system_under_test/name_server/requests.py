@@ -165,7 +165,9 @@ class RequestTable:
         )
 
     def _unregister(self, request: RemotingCommand, caller: Caller) -> RemotingCommand:
-        self._routes.unregister(identity_of(request), connection_key=caller.connection.key)
+        self._routes.unregister(
+            identity_of(request), now_ns=caller.now_ns, connection_key=caller.connection.key
+        )
         return success(request)
 
     def _query_data_version(self, request: RemotingCommand, caller: Caller) -> RemotingCommand:

@@ -31,6 +31,10 @@ MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 BROKERS_MAX = 1_000  # addresses, places of broker ids, and broker names of clusters
 QUEUES_MAX = 400_000  # topics of all brokers: one for each broker that has it
 NAME_LENGTH_MAX = 512  # characters of a cluster, a broker, an address, a topic or a filter server
+# How long a connection counts as abandoned once its broker has registered on a newer one: a registration period.
+# A frozen name server reads what it finds unread within seconds; what TCP sends again after a cut may come 10 s later.
+# A broker that still speaks on it after that is alive.
+ABANDONED_NS = 30_000_000_000
 EXPIRY_NS = 120_000_000_000  # RocketMQ, RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
 PERMISSION_READ_WRITE = 6
 UNIT_FLAG = 1  # RocketMQ, TopicSysFlag: bits of QueueData.topic_sys_flag
@@ -71,6 +75,7 @@ class LiveBroker:
     """A broker that was heard. `connection_key` is None once its connection ended during a pause of ours."""
 
     updated_ns: int
+    connected_ns: int  # of the first registration on that connection
     data_version: DataVersion
     connection_key: int | None
     ha_address: str
@@ -116,8 +121,10 @@ class RouteTable:
         """
         self._check(registration)
         identity = registration.identity
-        if self._is_old_news(identity.address, connection_key):
+        if self._is_old_news(identity.address, connection_key, now_ns):
             return self._master_of(identity)
+        known = self._live.get(identity.address)
+        is_new = known is None or known.connection_key != connection_key
         is_first = self._add_broker(identity)
         is_news = is_first or self.data_version(identity.address) != registration.data_version
         if is_news and identity.broker_id == MASTER_ID:
@@ -128,6 +135,7 @@ class RouteTable:
             self._set_queues(name, self._slave_topics(name, registration.topics, self._queues))
         self._live[identity.address] = LiveBroker(
             updated_ns=now_ns,
+            connected_ns=now_ns if known is None or is_new else known.connected_ns,
             data_version=registration.data_version,
             connection_key=connection_key,
             ha_address=registration.ha_address,
@@ -137,9 +145,11 @@ class RouteTable:
             self._filter_servers[identity.address] = registration.filter_servers
         return self._master_of(identity)
 
-    def _is_old_news(self, address: str, connection_key: int) -> bool:
+    def _is_old_news(self, address: str, connection_key: int, now_ns: int) -> bool:
         live = self._live.get(address)
-        return live is not None and self._is_outdated(live.connection_key, connection_key)
+        if live is None or now_ns - live.connected_ns > ABANDONED_NS:
+            return False
+        return self._is_outdated(live.connection_key, connection_key)
 
     def _check(self, registration: Registration) -> None:
         """Raises ValueError."""
@@ -215,9 +225,9 @@ class RouteTable:
 
     # Departure
 
-    def unregister(self, identity: BrokerIdentity, *, connection_key: int) -> None:
+    def unregister(self, identity: BrokerIdentity, *, now_ns: int, connection_key: int) -> None:
         """Forget a broker that says goodbye."""
-        if self._is_old_news(identity.address, connection_key):
+        if self._is_old_news(identity.address, connection_key, now_ns):
             return
         self._forget_live(identity.address)
         broker = self._brokers.get(identity.broker_name)

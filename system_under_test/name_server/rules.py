@@ -66,7 +66,7 @@ def older_connection(last: int | None, speaking: int) -> bool:
     return last is not None and speaking < last
 
 
-def no_connection(_last: int | None, _speaking: int) -> bool:
+def never_outdated(_last: int | None, _speaking: int) -> bool:
     """What is read last counts (RocketMQ, RouteInfoManager.isBrokerTopicConfigChanged: any other version is news)."""
     return False
 

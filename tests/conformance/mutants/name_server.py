@@ -53,7 +53,9 @@ def brokers_expire_early(patch: pytest.MonkeyPatch) -> None:
 def unregister_by_id_alone(patch: pytest.MonkeyPatch) -> None:
     unregister = RouteTable.unregister
 
-    def by_id(self: RouteTable, identity: BrokerIdentity, *, connection_key: int) -> None:
+    def by_id(
+        self: RouteTable, identity: BrokerIdentity, *, now_ns: int, connection_key: int
+    ) -> None:
         data = self._brokers.get(identity.broker_name)
         address = data.broker_addrs.get(identity.broker_id) if data is not None else None
         found = BrokerIdentity(
@@ -62,7 +64,8 @@ def unregister_by_id_alone(patch: pytest.MonkeyPatch) -> None:
             broker_id=identity.broker_id,
             address=address or identity.address,
         )
-        unregister(self, found, connection_key=connection_key + 1_000_000)  # on no older connection
+        newest = connection_key + 1_000_000
+        unregister(self, found, now_ns=now_ns, connection_key=newest)
 
     patch.setattr(RouteTable, "unregister", by_id)
 

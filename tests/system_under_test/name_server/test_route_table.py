@@ -67,7 +67,7 @@ class Registry:
         )
 
     def unregister(self, broker: str, *, key: int = 99) -> None:
-        self.table.unregister(identity(broker), connection_key=key)
+        self.table.unregister(identity(broker), now_ns=self.now_ns, connection_key=key)
 
     def brokers(self, topic: str) -> dict[str, dict[int, str]] | None:
         """Broker names and addresses in the route of a topic."""
@@ -263,6 +263,18 @@ def test_in_faithful_mode_an_older_registration_may_be_the_last_word(registry: R
     assert registry.queues("T") == {"a": (2, 6)}
     registry.unregister("c/a/0@A", key=1)
     assert registry.brokers("T") is None
+
+
+def test_a_broker_that_goes_on_speaking_on_its_connection_is_heard(registry: Registry) -> None:
+    registry.register("c/a/0@A", "T", key=1, queues=6)
+    registry.register("c/a/0@A", "T", key=2, version=9, queues=1)  # of another process
+    registry.now_s += 20
+    registry.register("c/a/0@A", "T", key=2, version=9, queues=1)
+    registry.register("c/a/0@A", "T", key=1, queues=6)
+    assert registry.queues("T") == {"a": (1, 6)}
+    registry.now_s += 10.1
+    registry.register("c/a/0@A", "T", key=1, queues=6)
+    assert registry.queues("T") == {"a": (6, 6)}
 
 
 def test_a_connection_that_ended_makes_no_later_one_outdated(registry: Registry) -> None:

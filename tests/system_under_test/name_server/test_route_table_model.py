@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from staticfire.system_under_test.name_server.route_table import (
+    ABANDONED_NS,
     EXPIRY_NS,
     BrokerIdentity,
     Registration,
@@ -21,7 +22,7 @@ from staticfire.system_under_test.name_server.route_table import (
 from staticfire.system_under_test.name_server.rules import (
     leaves_any_place,
     leaves_own_place,
-    no_connection,
+    never_outdated,
     no_topics,
     older_connection,
     readable_topics,
@@ -50,6 +51,7 @@ class Heard:
     at_ns: int
     version: int
     key: int | None
+    since_ns: int  # of the first registration with this key
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Model:
         self, who: BrokerIdentity, topics: dict[str, int], version: int, key: int, now_ns: int
     ) -> str | None:
         place = (who.broker_name, who.broker_id)
-        if self.is_outdated(who, key):
+        if self.is_outdated(who, key, now_ns):
             return self.master_of(who)
         self.members.add((who.cluster, who.broker_name))
         self.cluster_of.setdefault(who.broker_name, who.cluster)
@@ -77,12 +79,15 @@ class Model:
         self.ids[place] = who.address
         if is_news or who.broker_id:
             self._take_topics(who, topics)
-        self.heard[who.address] = Heard(now_ns, version, key)
+        since_ns = known.since_ns if known is not None and known.key == key else now_ns
+        self.heard[who.address] = Heard(now_ns, version, key, since_ns)
         return self.master_of(who)
 
-    def is_outdated(self, who: BrokerIdentity, key: int) -> bool:
+    def is_outdated(self, who: BrokerIdentity, key: int, now_ns: int) -> bool:
         known = self.heard.get(who.address)
-        return not self.faithful and known is not None and (known.key or 0) > key
+        if self.faithful or known is None or now_ns - known.since_ns > ABANDONED_NS:
+            return False
+        return (known.key or 0) > key
 
     def master_of(self, who: BrokerIdentity) -> str | None:
         master = self.ids.get((who.broker_name, 0))
@@ -98,8 +103,8 @@ class Model:
             elif self.queues.get(place, (0, 0))[0] < queues:
                 self.queues[place] = (queues, 4)
 
-    def unregister(self, who: BrokerIdentity, key: int) -> None:
-        if self.is_outdated(who, key):
+    def unregister(self, who: BrokerIdentity, key: int, now_ns: int) -> None:
+        if self.is_outdated(who, key, now_ns):
             return
         self.heard.pop(who.address, None)
         place = (who.broker_name, who.broker_id)
@@ -134,7 +139,7 @@ class RouteTableMachine(RuleBasedStateMachine):
         self.table = RouteTable(
             slave_topics=no_topics if self.faithful else readable_topics,
             leaves=leaves_any_place if self.faithful else leaves_own_place,
-            is_outdated=no_connection if self.faithful else older_connection,
+            is_outdated=never_outdated if self.faithful else older_connection,
         )
         self.model = Model(faithful=self.faithful)
         self.now_ns = 0
@@ -161,8 +166,8 @@ class RouteTableMachine(RuleBasedStateMachine):
 
     @rule(who=identities, key=st.sampled_from(KEYS))
     def unregister(self, who: BrokerIdentity, key: int) -> None:
-        self.table.unregister(who, connection_key=key)
-        self.model.unregister(who, key)
+        self.table.unregister(who, now_ns=self.now_ns, connection_key=key)
+        self.model.unregister(who, key, self.now_ns)
 
     @rule(key=st.sampled_from(KEYS))
     def close(self, key: int) -> None:
