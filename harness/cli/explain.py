@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.status import EXIT_VALID, BadInput
-from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
+from staticfire.harness.run_folder.run_folder import VERDICT_FILE, RunFolder, RunFolderError
 from staticfire.harness.truncated_repr import printable
+
+if TYPE_CHECKING:
+    from staticfire.checkers.verdicts.compose import RunVerdict
 
 FAULT_FIELDS = {"kind", "targets", "bitten", "struck_ns", "healed_ns", "evidence"}
 
@@ -39,16 +43,17 @@ def explain(run: Path, key: str | None, is_json: bool) -> int:
     Exit status: 0 explained, 254 bad arguments, 255 harness error.
     """
     from staticfire.checkers.model.history import HistoryError, read_history, read_observations
-    from staticfire.checkers.verdicts.compose import RunVerdict
     from staticfire.harness.explain.explanation import NothingToExplain, explanation_of
     from staticfire.harness.run_folder.facts_file import facts_of_run
 
     folder = RunFolder(run)
     try:
-        verdict = RunVerdict.from_json(folder.read_verdict()["verdict"])
+        folder.verify()
+        verdict = _verdict(folder)
+        history = read_history(folder.history)
         explanation = explanation_of(
             verdict,
-            read_history(folder.history).ops,
+            history.ops,
             read_observations(folder.observations).records,
             _faults(run / "faults.jsonl"),
             facts_of_run(run).brokers,
@@ -61,11 +66,23 @@ def explain(run: Path, key: str | None, is_json: bool) -> int:
         raise BadInput(str(error)) from error
     except OSError as error:
         raise BadInput(f"{error.filename} cannot be read: {error.strerror}") from error
+    if history.torn:
+        print("note      the history is torn: what came after is not in it", file=sys.stderr)
     if is_json:
         print(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2).decode())
     else:
         print("\n".join(map(printable, explanation.lines())))
     return EXIT_VALID
+
+
+def _verdict(folder: RunFolder) -> RunVerdict:
+    """Raises RunFolderError."""
+    from staticfire.checkers.verdicts.compose import RunVerdict
+
+    try:
+        return RunVerdict.from_json(folder.read_verdict()["verdict"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunFolderError(f"{folder.path / VERDICT_FILE} holds no verdict: {error}") from error
 
 
 def _commands(folder: RunFolder) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from staticfire.checkers.guarantees.verdict import Finding
-from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.model.message_ranges import (
     messages_of,
     of_delivery,
@@ -44,10 +44,12 @@ def life_of(
         nodes: servers that held the message's queue.
 
     Without an op of the message, the time of the finding stands for its life.
+
+    Raises HistoryError for an op without the fields of its kind.
     """
     if witness.key is None:
         return sorted(_of_queue(witness, ops, faults))
-    events = [event for op in ops for event in _of_op(op, witness)]
+    events = [event for op in ops for event in _checked(op, witness)]
     begin_ns = min((event.time_ns for event in events), default=witness.time_ns)
     observed = list(_observed(witness, observations, nodes, begin_ns))
     events += [event for event, _ in observed]
@@ -76,6 +78,13 @@ def _of_queue(witness: Finding, ops: Iterable[Op], faults: Sequence[Record]) -> 
     yield from _of_faults(faults, nodes, witness.time_ns - BEFORE_NS, witness.time_ns)
 
 
+def _checked(op: Op, witness: Finding) -> list[Event]:
+    try:
+        return list(_of_op(op, witness))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HistoryError(f"op {op.index} is no {op.f}: {op.value!r:.200}") from error
+
+
 def _of_op(op: Op, witness: Finding) -> Iterator[Event]:
     where = op.node or ""
     match op.f:
@@ -92,7 +101,8 @@ def _of_op(op: Op, witness: Finding) -> Iterator[Event]:
                 for key, offset, *_ in messages_of(of_delivery(row)):
                     yield from _of_delivery(op, key, offset, witness)
         case "drain":
-            yield Event(time_ns=op.time_ns, where=where, text="the wait for consumers ends")
+            text = f"{op.value.get('group', 'the group')} has had its time to read what is left"
+            yield Event(time_ns=op.time_ns, where=where, text=text)
 
 
 def _of_send(op: Op, value: Mapping[str, Any], witness: Finding) -> Iterator[Event]:

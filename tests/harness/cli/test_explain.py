@@ -1,4 +1,4 @@
-"""`explain` tells the explanation of a recorded run, and refuses what has none in one sentence."""
+"""`explain` explains a planted loss, and refuses in one sentence what it cannot explain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Said, without_checksums
 
 Staticfire = Callable[..., Said]
 
@@ -33,12 +33,6 @@ def test_a_planted_loss_is_explained_in_words_and_as_json(
 
 
 def test_a_run_that_is_not_invalid_is_refused(run_folder: Path, staticfire: Staticfire) -> None:
-    path = run_folder / "verdict.json"
-    document = json.loads(path.read_bytes())
-    for judged in document["verdict"]["verdicts"]:
-        judged["findings"] = []
-    del document["checksums"]
-    path.write_text(json.dumps(document))
     said = staticfire("explain", run_folder)
     assert said.status == 254
     assert "cannot be explained: no promise was broken" in said.err
@@ -51,7 +45,29 @@ def test_a_run_that_did_not_finish_is_refused(run_folder: Path, staticfire: Stat
     assert "the run did not finish" in said.err
 
 
+def test_a_file_that_is_not_what_the_run_wrote_is_refused(
+    run_folder: Path, staticfire: Staticfire
+) -> None:
+    path = run_folder / "history.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"SEND_OK", b"SEND_KO", 1))
+    said = staticfire("explain", run_folder)
+    assert said.status == 254
+    assert "history.jsonl" in said.err
+
+
+def test_a_verdict_that_is_none_is_refused(run_folder: Path, staticfire: Staticfire) -> None:
+    path = without_checksums(run_folder) / "verdict.json"
+    document = json.loads(path.read_bytes())
+    wrongs: tuple[object, ...] = ({"verdicts": 3}, [])
+    for wrong in wrongs:
+        path.write_text(json.dumps({**document, "verdict": wrong}))
+        said = staticfire("explain", run_folder)
+        assert said.status == 254
+        assert "verdict.json holds no verdict" in said.err
+
+
 def test_faults_that_are_none_are_refused(run_folder: Path, staticfire: Staticfire) -> None:
+    without_checksums(run_folder)
     for line, what in (("{", "is no JSON"), ("{}", "is no fault")):
         (run_folder / "faults.jsonl").write_text(line + "\n")
         said = staticfire("explain", run_folder)

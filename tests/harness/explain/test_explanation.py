@@ -8,7 +8,7 @@ import pytest
 
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
-from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.explain.explanation import (
     EVENTS_MAX,
@@ -114,6 +114,13 @@ def test_a_recovery_that_keeps_the_message_is_no_loss() -> None:
     assert "the message is in it" in found[-1]
     faults = [fault(6, 9, "b-0")]
     assert len(life_of(finding(), OPS[:2], [recovery(5, "b-0", 501)], faults, ["b-0"])) == 3
+
+
+def test_an_op_without_the_fields_of_its_kind_is_refused() -> None:
+    for value in ({}, {"messages": [["k"]]}, {"messages": 3}):
+        wrong = op(1, "invoke", "consume", value, "c")
+        with pytest.raises(HistoryError, match="op 1 is no consume"):
+            life_of(finding(), [wrong], [], [], [])
 
 
 def test_a_fault_that_did_not_bite_is_no_part_of_it() -> None:
