@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
 from staticfire.harness.results.fingerprint import Fingerprint
@@ -20,8 +22,12 @@ class BudgetSpent(Exception):
     """The time is over; the best so far was reported."""
 
 
+class WorkerLost(Exception):
+    """A process that tried a candidate was killed, for instance for want of memory."""
+
+
 class Search:
-    """Raises nothing for candidates that cannot be run: they count as ones that do not fail.
+    """Tries candidates. One that cannot be run counts as one that does not fail.
 
     Args:
         wanted: the fingerprint that a candidate has to show.
@@ -29,6 +35,9 @@ class Search:
         until: of `time.monotonic`.
         improved: takes each new best.
         begin_worker: is called first in each process.
+
+    Attributes:
+        not_run: why candidates could not be run, and how many for each reason.
     """
 
     def __init__(
@@ -43,17 +52,23 @@ class Search:
         self._jobs = jobs
         self._until = until
         self._improved = improved
+        self.not_run: Counter[str] = Counter()
         context = multiprocessing.get_context("fork")
         self._pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker)
 
     def run(self, first: Trial) -> bool:
-        """Whether it came to its end: the best that it reported cannot be made simpler by any pass."""
+        """Whether it came to its end: the best that it reported cannot be made simpler by any pass.
+
+        Raises WorkerLost.
+        """
         passes: dict[str, Pass[Trial]] = {name: partial(_simpler, name) for name in PASSES}
         reducer = Reducer(passes, self._try_all, self._improved, _key, self._jobs)
         try:
             reducer.reduce(first)
         except BudgetSpent:
             return False
+        except BrokenProcessPool as error:
+            raise WorkerLost("a process that tried a campaign was killed") from error
         finally:
             self._end()
         return True
@@ -64,8 +79,9 @@ class Search:
             for candidate in candidates
         ]
         _, late = wait(futures, timeout=max(self._until - time.monotonic(), 0.0))
-        found = (future.result() for future in futures if future not in late)
-        best = next((trial for trial in found if trial is not None), None)
+        found = [future.result() for future in futures if future not in late]
+        self.not_run.update(answer for answer in found if isinstance(answer, str))
+        best = next((answer for answer in found if isinstance(answer, Trial)), None)
         if late and best is None:
             raise BudgetSpent
         return best

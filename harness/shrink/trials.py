@@ -36,13 +36,15 @@ def run_trial(campaign: Campaign) -> Trial:
     )
 
 
-def failing_trial(campaign: Campaign, wanted: Fingerprint) -> Trial | None:
-    """The first seed of the candidate that shows the fingerprint; None if none does, or it cannot be run."""
+def failing_trial(campaign: Campaign, wanted: Fingerprint) -> Trial | str | None:
+    """The first seed of the candidate that shows the fingerprint; None if none does; why, if it cannot be run."""
     for candidate in _reseeded(campaign):
         try:
             trial = run_trial(candidate)
-        except Exception:  # whatever a candidate does, it is no smaller form of the failure
-            return None
+        except (
+            Exception
+        ) as error:  # a candidate that cannot be run is no smaller form of the failure
+            return f"{type(error).__name__}: {error}"
         if trial.fingerprint == wanted:
             return trial
     return None

@@ -16,6 +16,7 @@ import click
 from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import DEFAULT_SYSTEM, Campaign, CampaignError
+from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt.rows import Rows
 from staticfire.harness.cli.hunt.seed_range import seed_range
@@ -61,7 +62,7 @@ from staticfire.harness.truncated_repr import printable, truncated_repr
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
     metavar="SECONDS",
     help="Time that it may take. Seeds under way then are given up.",
 )
@@ -105,8 +106,9 @@ def hunt(
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
     order = seed_range(seeds)
-    if not 1 <= jobs <= 256:
-        raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
+    check_jobs(jobs)
+    if budget is not None:
+        check_budget(budget)
     judging, limits = Judging(client_only, provider), _limits(until_found, anomaly, budget)
     hunts = [{**options, "workload": name} for name in _workloads(options)]
     prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]

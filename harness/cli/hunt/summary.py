@@ -44,7 +44,7 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
         print(printable(f"note      {seeds} seeds: {caveat}"))
     for cause, found in _causes(results).items():
         print(
-            f"cause     {cause or 'unnamed'} in {len(found)} seeds: "
+            f"cause     {cause or 'unnamed'} in {len(found)} seed{'s' * (len(found) > 1)}: "
             f"staticfire run --seed {found[0]}{_as_given(options)}"
         )
 

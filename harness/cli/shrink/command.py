@@ -11,9 +11,10 @@ import click
 
 from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
-from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError
+from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, one_sentence
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
 from staticfire.harness.version import version_line
@@ -51,10 +52,8 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
 
     Exit status: 0 shrunk, 254 bad arguments, 255 harness error.
     """
-    if not 1 <= jobs <= 256:
-        raise BadInput(f"--jobs is {jobs}; allowed: 1 to 256")
-    if not 0 < budget <= 1e6:
-        raise BadInput(f"--budget is {budget:g}; allowed: more than 0 and up to 1000000 seconds")
+    check_jobs(jobs)
+    check_budget(budget)
     folder = RunFolder(run)
     campaign, expected = _failing(folder)
     try:
@@ -102,7 +101,7 @@ def _repeated(folder: RunFolder, campaign: Campaign, expected: str) -> tuple[Tri
 
 def _shrink(out: Path, first: Trial, wanted: Fingerprint, jobs: int, until: float) -> None:
     from staticfire.harness.shrink.outputs import lines, write_outputs
-    from staticfire.harness.shrink.search import Search
+    from staticfire.harness.shrink.search import Search, WorkerLost
     from staticfire.harness.shrink.trials import run_trial
 
     started = time.monotonic()
@@ -127,11 +126,16 @@ def _shrink(out: Path, first: Trial, wanted: Fingerprint, jobs: int, until: floa
     print(f"shrink    {wanted}", flush=True)
     _written("the run")
     try:
-        is_complete = Search(wanted, jobs, until, improved, begin_worker).run(first)
+        search = Search(wanted, jobs, until, improved, begin_worker)
+        is_complete = search.run(first)
     except KeyboardInterrupt:
         raise HarnessError(f"interrupted; the best so far is in {out}") from None
+    except WorkerLost as error:
+        raise HarnessError(f"{error}; the best so far is in {out}") from error
     if not is_complete:
         print("the budget is spent; --budget gives it more time")
+    for reason, count in search.not_run.most_common(3):
+        print(f"note      {count} campaigns could not be run: {one_sentence(reason)}")
     print("\n".join(lines(out, first, best, wanted)))
     if run_trial(best.campaign).digest != best.digest:
         raise HarnessError(f"{out} holds a campaign that does not repeat")

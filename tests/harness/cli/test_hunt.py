@@ -125,8 +125,8 @@ def test_a_cause_is_printed_whole_once_and_summed_up(
     ]
     assert [line for line in lines if line.startswith("cause")] == [
         "cause     loss (lost) in 2 seeds: staticfire run --seed 2",
-        "cause     duplicate in 1 seeds: staticfire run --seed 4",
-        "cause     loss (unseen) in 1 seeds: staticfire run --seed 7",
+        "cause     duplicate in 1 seed: staticfire run --seed 4",
+        "cause     loss (unseen) in 1 seed: staticfire run --seed 7",
     ]
 
 
@@ -161,7 +161,13 @@ def test_a_budget_ends_a_hunt_between_seeds(
     assert said.status == 0
     assert said.out.splitlines()[-1] == "budget    1e-09 s are over: 1 of 10 seeds done"
     assert len(out.read_text().splitlines()) == 1
-    assert staticfire("hunt", "--budget", "0").status == 254
+
+
+@pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf"])
+def test_a_budget_is_a_time(budget: str, staticfire: Staticfire) -> None:
+    said = staticfire("hunt", "--budget", budget)
+    assert said.status == 254
+    assert "allowed: more than 0 and up to 1000000 seconds" in said.err
 
 
 def test_seeds_that_reach_nothing_new_are_counted(
