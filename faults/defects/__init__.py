@@ -34,6 +34,7 @@ class Defect:
     ]  # those that can find it; the first one does whenever the run is invalid
     base: str  # the named campaign of its recipe; "" for none
     campaign: dict[str, Any]  # further options of a campaign in which it shows
+    store_crashes: int  # cycles of `staticfire crash-store` that show it where no campaign does; 0: campaigns do
 
     @property
     def diff(self) -> bytes:
@@ -52,6 +53,7 @@ def _load() -> dict[str, Defect]:
             checkers=tuple(table["checkers"]),
             base=table.get("base", ""),
             campaign=table.get("campaign", {}),
+            store_crashes=table.get("store_crashes", 0),
         )
     return found
 

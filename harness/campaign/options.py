@@ -124,7 +124,7 @@ OPTIONS: Mapping[str, Option] = {
         "in faithful mode only these behaviours of RocketMQ 4.9.8; none: all",
         "see [faithful.md](faithful.md)",
     ),
-    "defect": Option("a known bug that is planted first", "see `staticfire defects`"),
+    "defect": Option("a known bug that is planted first", "see `staticfire bugs`"),
     "broker_properties": Option("options of every broker, as in a .properties file", PROPERTIES),
     "name_server_properties": Option("the same of every name server", PROPERTIES),
     "brokers": Option(

@@ -52,7 +52,8 @@ COMMANDS = {
     "faults": "staticfire.harness.cli.lists:faults",
     "workloads": "staticfire.harness.cli.lists:workloads",
     "campaigns": "staticfire.harness.cli.lists:campaigns",
-    "defects": "staticfire.harness.cli.lists:defects",
+    "bugs": "staticfire.harness.cli.bugs.bugs:bugs",
+    "reproduce": "staticfire.harness.cli.bugs.reproduce:reproduce",
     "promises": "staticfire.harness.cli.promises:promises",
 }
 

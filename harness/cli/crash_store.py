@@ -27,7 +27,7 @@ LOG_EVERY_CYCLES = 5_000  # a line of progress, where there is no terminal
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."
 )
-@click.option("--defect", default="", help="Plant a known bug first; see `staticfire defects`.")
+@click.option("--defect", default="", help="Plant a known bug first; see `staticfire bugs`.")
 @click.option(
     "--policies",
     default="",

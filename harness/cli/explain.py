@@ -42,6 +42,12 @@ def explain(run: Path, key: str | None, is_json: bool) -> int:
 
     Exit status: 0 explained, 254 bad arguments, 255 harness error.
     """
+    explain_run(run, key, is_json)
+    return EXIT_VALID
+
+
+def explain_run(run: Path, key: str | None = None, is_json: bool = False) -> None:
+    """Print why the run in a folder failed. Raises BadInput."""
     from staticfire.checkers.model.history import HistoryError, read_history, read_observations
     from staticfire.harness.explain.explanation import NothingToExplain, explanation_of
     from staticfire.harness.run_folder.facts_file import facts_of_run
@@ -72,7 +78,6 @@ def explain(run: Path, key: str | None, is_json: bool) -> int:
         print(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2).decode())
     else:
         print("\n".join(map(printable, explanation.lines())))
-    return EXIT_VALID
 
 
 def _verdict(folder: RunFolder) -> RunVerdict:

@@ -1,10 +1,9 @@
-"""`staticfire faults|workloads|campaigns|defects`: what there is, a line each."""
+"""`staticfire faults|workloads|campaigns`: what there is, a line each."""
 
 from __future__ import annotations
 
 import click
 
-from staticfire.faults.defects import DEFECTS
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.file import CAMPAIGNS, campaign_names
 from staticfire.harness.workloads.catalogue import WORKLOADS
@@ -52,14 +51,3 @@ def campaigns() -> None:
 def _first_comment(name: str) -> str:
     first = (CAMPAIGNS / f"{name}.toml").read_text(encoding="utf-8").partition("\n")[0]
     return first.removeprefix("#").strip()
-
-
-@click.command(short_help="List the bugs that can be planted.")
-def defects() -> None:
-    """List every planted bug, a line each.
-
-    \b
-    Example:
-      staticfire defects
-    """
-    _print([(defect.name, defect.title) for defect in DEFECTS.values()])

@@ -134,7 +134,7 @@ _OPTIONS = (
         help=f"{', '.join(TLS_MODES)}: no node, half of them or all speak TLS. Default: in the simulation one seed in "
         "ten has it.",
     ),
-    click.option("--defect", help="Plant a known bug first; see `staticfire defects`."),
+    click.option("--defect", help="Plant a known bug first; see `staticfire bugs`."),
 )
 
 

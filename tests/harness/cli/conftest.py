@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,18 @@ def staticfire(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
         status = status_of([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
         return Said(status, out, err)
+
+    return run
+
+
+@pytest.fixture
+def staticfire_process() -> Callable[..., Said]:
+    """Run the command line in a process of its own: one that plants a defect starts again."""
+
+    def run(*arguments: object) -> Said:
+        command = [sys.executable, "-m", "staticfire", *map(str, arguments)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        return Said(ran.returncode, ran.stdout, ran.stderr)
 
     return run
 

@@ -1,0 +1,1 @@
+"""Commands of the museum of planted bugs: `staticfire bugs` and `staticfire reproduce`."""

@@ -1,0 +1,80 @@
+"""`staticfire bugs`: the planted bugs."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import click
+
+from staticfire.faults.defects import DEFECTS, Defect
+from staticfire.harness.cli.status import EXIT_VALID, BadInput
+from staticfire.harness.truncated_repr import truncated_repr
+
+
+@click.command(short_help="List the bugs that can be planted.")
+@click.argument("name", required=False)
+@click.option("--checker", metavar="NAME", help="Only those that this checker can find.")
+@click.option(
+    "--grep", metavar="TEXT", help="Only those whose name, title or source has this text."
+)
+def bugs(name: str | None, checker: str | None, grep: str | None) -> int:
+    """List the planted bugs, a line each, or print all that is known of the bug NAME.
+
+    Each is a real bug of a message queue as a diff of a few lines, with a campaign that shows it.
+
+    \b
+    Example:
+      staticfire bugs
+      staticfire bugs --checker loss
+      staticfire bugs --grep transaction
+      staticfire bugs ack-before-fsync
+
+    Exit status: 0 listed, 254 bad arguments, 255 harness error.
+    """
+    if name is not None:
+        print("\n".join(description(bug_named(name))))
+        return EXIT_VALID
+    _check_checker(checker)
+    wanted = (grep or "").casefold()
+    found = [
+        bug
+        for bug in DEFECTS.values()
+        if (checker is None or checker in bug.checkers)
+        and wanted in f"{bug.name}\n{bug.title}\n{bug.source}".casefold()
+    ]
+    width = max((len(bug.name) for bug in found), default=0)
+    for bug in found:
+        print(f"{bug.name:<{width}}  {bug.title}")
+    print(f"{len(found)} of {len(DEFECTS)} bugs; `staticfire reproduce NAME` shows one of them")
+    return EXIT_VALID
+
+
+def bug_named(name: str) -> Defect:
+    """Raises BadInput for an unknown name, with those that are like it."""
+    if name not in DEFECTS:
+        near = get_close_matches(name, DEFECTS, 3)
+        allowed = ", ".join(near) if near else "those of `staticfire bugs`"
+        raise BadInput(f"NAME is {truncated_repr(name)}; allowed: {allowed}")
+    return DEFECTS[name]
+
+
+def description(bug: Defect) -> list[str]:
+    """Return what is known of a bug, as lines."""
+    recipe = [f"campaign {bug.base}"] if bug.base else []
+    recipe += [f"{option} = {value!r}" for option, value in bug.campaign.items()]
+    if bug.store_crashes:
+        recipe = [f"staticfire crash-store --cycles {bug.store_crashes} --defect {bug.name}"]
+    return [
+        f"bug       {bug.name}: {bug.title}",
+        f"source    {bug.source}",
+        f"found by  {', '.join(bug.checkers)}",
+        f"recipe    {', '.join(recipe)}",
+        *(f"          {line}" for line in bug.diff.decode().splitlines()),
+    ]
+
+
+def _check_checker(name: str | None) -> None:
+    """Raises BadInput."""
+    known = sorted({checker for bug in DEFECTS.values() for checker in bug.checkers})
+    if name is not None and name not in known:
+        raise BadInput(f"--checker is {truncated_repr(name)}; allowed: {', '.join(known)}")

@@ -1,0 +1,195 @@
+"""`staticfire reproduce`: a planted bug, from its recipe to the explanation of a run that shows it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from staticfire.faults.defects import Defect, DefectError
+from staticfire.harness.cli.bugs.bugs import bug_named
+from staticfire.harness.cli.effort import check_budget, check_jobs
+from staticfire.harness.cli.explain import explain_run
+from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
+from staticfire.harness.cli.options import given_options, runs_option
+from staticfire.harness.cli.run import make_folder, run_in
+from staticfire.harness.cli.status import EXIT_UNKNOWN, EXIT_VALID, BadInput, HarnessError
+from staticfire.harness.defect_loader import use_defect
+from staticfire.harness.machines.options import MachineOptions
+from staticfire.harness.workloads.catalogue import WORKLOADS
+
+if TYPE_CHECKING:
+    from staticfire.harness.store_crash.cycles import CrashSummary
+
+BUDGET_S = 60.0
+SEEDS_MAX = 100_000  # of one search; the budget ends it long before
+SEEDS_AT_ONCE = 100  # that wait for a process
+
+
+@dataclass(slots=True, kw_only=True)
+class Search:
+    """What a search for one bug came to, as `--json` prints it."""
+
+    name: str
+    how: str  # "recipe", "blind" or "store crashes"
+    seeds: int = 0  # judged, the last one included; of store crashes: cycles
+    seed: int | None = None  # the one that shows the bug
+    workload: str = ""
+    anomalies: tuple[str, ...] = ()  # that it shows
+    failed: int = 0  # seeds that the harness could not carry out
+    cpu_s: float = 0.0  # of all seeds
+    wall_s: float = 0.0
+
+
+@click.command(short_help="Show a planted bug and why it fails.")
+@click.argument("name")
+@click.option(
+    "--blind",
+    is_flag=True,
+    help="Draw workload, options and faults from the seed instead of using the recipe.",
+)
+@click.option(
+    "--budget",
+    default=BUDGET_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time that the search may take.",
+)
+@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option("--json", "is_json", is_flag=True, help="Print what the search came to, and stop.")
+@runs_option
+def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, runs: Path) -> int:
+    """Plant the bug NAME, run its recipe until a seed shows it, keep that run and explain it.
+
+    \b
+    Example:
+      staticfire reproduce ack-before-fsync
+      staticfire reproduce ack-before-fsync --blind --budget 600 --json
+
+    The recipe is the campaign that stands in the bug's file. --blind measures whether the bug is found without it: the
+    workloads take turns, and everything else is drawn.
+
+    Exit status: 0 found, 2 not found in time, 254 bad arguments, 255 harness error.
+    """
+    check_jobs(jobs)
+    check_budget(budget)
+    bug = bug_named(name)
+    try:
+        use_defect(bug.name)
+    except DefectError as error:
+        raise BadInput(str(error)) from error
+    if not is_json:
+        print(f"bug       {bug.name}: {bug.title}\nsource    {bug.source}", flush=True)
+    if bug.store_crashes and not blind:
+        return _by_store_crashes(bug, jobs, is_json)
+    search = Search(name=bug.name, how="blind" if blind else "recipe")
+    found = _search(bug, search, jobs, budget)
+    if is_json:
+        print(orjson.dumps(asdict(search)).decode())
+        return EXIT_VALID if found else EXIT_UNKNOWN
+    if found is None:
+        print(
+            f"not found {search.seeds} seeds in {search.wall_s:.0f} s, none invalid; --budget allows more"
+        )
+        return EXIT_UNKNOWN
+    print(
+        f"found     seed {search.seed} of workload {search.workload}, the {_th(search.seeds)} that was judged: "
+        f"{', '.join(search.anomalies)}; {search.cpu_s:.1f} CPU s",
+        flush=True,
+    )
+    seed, given = found
+    _keep_and_explain(seed, given, runs)
+    return EXIT_VALID
+
+
+def _search(
+    bug: Defect, search: Search, jobs: int, budget_s: float
+) -> tuple[int, dict[str, Any]] | None:
+    """The first seed that is invalid, and the options of its campaign. Raises HarnessError, KeyboardInterrupt."""
+    started = time.monotonic()
+    first_failure = ""
+    for given, result in _judged(bug, jobs, is_blind=search.how == "blind"):
+        search.seeds += 1
+        search.cpu_s = round(search.cpu_s + result.cpu_s, 3)
+        search.wall_s = round(time.monotonic() - started, 3)
+        if result.failed:
+            search.failed += 1
+            first_failure = first_failure or "\n".join(result.summary)
+        if result.valid is False:
+            search.seed, search.workload = result.seed, result.workload
+            search.anomalies = result.anomalies
+            return result.seed, given
+        if result.interrupted:
+            raise KeyboardInterrupt
+        if search.wall_s >= budget_s:
+            break
+        if sys.stderr.isatty():
+            print(f"\r{search.seeds} seeds, none invalid", end="", file=sys.stderr, flush=True)
+    if search.failed == search.seeds:
+        raise HarnessError(f"no seed could be run; the first says: {first_failure}")
+    return None
+
+
+def _judged(
+    bug: Defect, jobs: int, *, is_blind: bool
+) -> Iterator[tuple[dict[str, Any], SeedResult]]:
+    judging = Judging(client_only=False, provider=MachineOptions())
+    if not is_blind:
+        given = given_options(
+            campaign=None, slaves=None, masters=None, faults=None, defect=bug.name
+        )
+        for first in range(0, SEEDS_MAX, SEEDS_AT_ONCE):
+            for result in run_seeds(range(first, first + SEEDS_AT_ONCE), given, jobs, judging):
+                yield given, result
+        return
+    for first in range(0, SEEDS_MAX, jobs):
+        for workload in WORKLOADS:
+            drawn: dict[str, Any] = {"workload": workload, "defect": bug.name}
+            for result in run_seeds(range(first, first + jobs), drawn, jobs, judging):
+                yield drawn, result
+
+
+def _keep_and_explain(seed: int, given: dict[str, Any], runs: Path) -> None:
+    provider = MachineOptions()
+    campaign = campaign_of(seed, given, Judging(client_only=False, provider=provider))
+    folder = make_folder(campaign, runs)
+    run_in(folder, campaign, provider)
+    explain_run(folder.path)
+
+
+def _by_store_crashes(bug: Defect, jobs: int, is_json: bool) -> int:
+    """Campaigns hide the bug from clients: crashes of the store alone show it."""
+    from staticfire.harness.store_crash.cycles import run_parallel, store_policy
+
+    started, cpu = time.monotonic(), time.process_time()
+
+    def progress(total: CrashSummary) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{total.counts.cycles} cycles", end="", file=sys.stderr, flush=True)
+
+    total = run_parallel(0, bug.store_crashes, jobs, progress, store_policy(()))
+    if is_json:
+        search = Search(
+            name=bug.name,
+            how="store crashes",
+            seeds=total.counts.cycles,
+            seed=0 if total.failures else None,
+            cpu_s=round(time.process_time() - cpu, 3),
+            wall_s=round(time.monotonic() - started, 3),
+        )
+        print(orjson.dumps(asdict(search)).decode())
+    else:
+        print("\n".join(total.lines(f"staticfire crash-store --defect {bug.name}")))
+    return EXIT_VALID if total.failures else EXIT_UNKNOWN
+
+
+def _th(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10)
+    return f"{number}{ending or 'th'}"
