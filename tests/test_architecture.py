@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "jinja2",
             "docker",
             "paramiko",
+            "perfetto",
             "pytest",
             "rocketmq",
         ),

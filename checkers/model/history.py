@@ -174,7 +174,7 @@ def read_observations(path: Path) -> Observations:
         raise HistoryError(f"{path} is no plain file; a history is made of plain files")
     if unread := unread_reason(path.name, size):
         return Observations(records=[], torn=False, unread=unread)
-    records, torn = _decode_lines(path.read_bytes(), path.name, _decode_observation)
+    records, torn = _decode_lines(path.read_bytes(), path.name, decode_observation)
     return Observations(records=records, torn=torn)
 
 
@@ -270,7 +270,8 @@ def _integer(fields: dict[str, Any], key: str, low: int) -> int:
     return value
 
 
-def _decode_observation(fields: Any) -> dict[str, Any]:
+def decode_observation(fields: Any) -> dict[str, Any]:
+    """Check the fields of one observation that the checkers read. Raises HistoryError."""
     if not isinstance(fields, dict):
         raise HistoryError(f"an observation is a JSON object, not {type(fields).__name__}")
     _integer(fields, "time_ns", 0)

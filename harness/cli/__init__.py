@@ -38,6 +38,7 @@ COMMANDS = {
     "check": "staticfire.harness.cli.check.command:check",
     "history": "staticfire.harness.cli.history:history",
     "conform": "staticfire.harness.cli.conform.command:conform",
+    "export": "staticfire.harness.cli.export.command:export",
     "hunt": "staticfire.harness.cli.hunt.command:hunt",
     "explain": "staticfire.harness.cli.explain:explain",
     "shrink": "staticfire.harness.cli.shrink.command:shrink",

@@ -13,6 +13,7 @@ MODULES = {
     "tls": "cryptography",
     "spark": "pyspark",
     "cpp-client": "rocketmq",
+    "perfetto": "perfetto",
 }
 
 

@@ -93,7 +93,7 @@ def _wanted(ops: Iterable[Op], choice: Choice) -> bytearray:
     for op in ops:
         fits = choice.fits(op)
         wanted.append(fits)
-        pair = _pair(op)
+        pair = pair_of(op)
         if pair is None:
             continue
         if op.type == "invoke":
@@ -104,7 +104,7 @@ def _wanted(ops: Iterable[Op], choice: Choice) -> bytearray:
     return wanted
 
 
-def _pair(op: Op) -> object:
+def pair_of(op: Op) -> object:
     """What an invocation and its completion have in common; None where there is only one of them."""
     try:
         pair = _identity(op)

@@ -1,0 +1,1 @@
+"""`staticfire export`: traces of a run for the tools that engineers have."""
