@@ -66,7 +66,11 @@ class _Writer:
             self._trace.counter(RUN, name, unit, time_ns, value)
 
     def _add_exchange(self, exchange: Exchange, track: str, row: int) -> None:
-        keys = [message.key for message in exchange.messages if message.key is not None]
+        keys = [
+            message.key
+            for message in exchange.messages
+            if message.key is not None and self._selection.has_key(message.key)
+        ]
         more = f" and {len(exchange.messages) - 1} more" if len(exchange.messages) > 1 else ""
         name = f"{_OUTCOMES[exchange.outcome]}{keys[0] if keys else 'message without a key'}{more}"
         flows = list(self._flows(exchange))

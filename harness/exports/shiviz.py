@@ -18,6 +18,7 @@ from staticfire.harness.truncated_repr import printable
 # The first line of the file, as ShiViz takes it; the second one, empty, says that there is one execution.
 REGEX = r"(?<host>\S+) (?<clock>\{.*\})\n(?<time>\d+\.\d+) (?<event>.*)"
 EVENTS_MAX = 20_000  # ShiViz draws each event
+NAMES_MAX = 8  # keys in one text
 NEMESIS = "nemesis"
 Clock = dict[str, int]
 
@@ -159,7 +160,8 @@ class _Log:
 def _names(keys: list[str]) -> str:
     if not keys:
         return "a message without a key"
-    return keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
+    more = f" and {len(keys) - NAMES_MAX} more" if len(keys) > NAMES_MAX else ""
+    return ", ".join(keys[:NAMES_MAX]) + more
 
 
 def _host(name: str) -> str:
