@@ -40,7 +40,7 @@ from staticfire.checkers.guarantees.fault_effects import EMPTIES, OFFSETS, QUEUE
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Damage
 from staticfire.checkers.guarantees.verdict import Tally
 from staticfire.checkers.model.building.column_builder import WEAK_STATUSES
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, LogKey
 from staticfire.checkers.model.message_ids import MessageIds
 from staticfire.checkers.model.timeline import LookUp
 from staticfire.checkers.white_box.send_status import sends_seen
@@ -123,17 +123,17 @@ def _not_looked_up(columns: Columns, context: Context) -> int:
     if not context.timeline.look_ups or not len(sends):
         return 0
     first = np.ones(len(sends), np.bool_)  # row of its op
-    first[1:] = (sends.op_index[1:] != sends.op_index[:-1]) | (sends.queue[1:] != sends.queue[:-1])
+    first[1:] = (sends.op_index[1:] != sends.op_index[:-1]) | (sends.log[1:] != sends.log[:-1])
     if columns.piece is not None:  # whose first message may not be the first one of its stretch
         first &= sends.queue_offset != columns.piece.first_offset
-    placed = (sends.queue != UNKNOWN) & (sends.queue_offset != UNKNOWN)
+    placed = (sends.log != UNKNOWN) & (sends.queue_offset != UNKNOWN)
     rows = np.flatnonzero(first & placed & (sends.outcome == Outcome.OK))
     missing = 0
-    for queue in np.unique(sends.queue[rows]).tolist():
-        asked = _asked(columns, context, names.queues[queue])
+    for queue in np.unique(sends.log[rows]).tolist():
+        asked = _asked(columns, context, names.logs[queue])
         if asked is None:
             continue
-        mine = rows[(sends.queue[rows] == queue) & (sends.op_index[rows] < asked.since)]
+        mine = rows[(sends.log[rows] == queue) & (sends.op_index[rows] < asked.since)]
         missing += int(np.count_nonzero(~_is_asked(asked, columns, mine)))
     return missing
 
@@ -142,19 +142,19 @@ def _is_asked(asked: _Asked, columns: Columns, rows: Ints) -> Mask:
     if not len(asked.message):
         return np.zeros(len(rows), np.bool_)
     sends = columns.sends
-    number = np.array([queue.queue for queue in columns.names.queues], np.int64)
+    number = np.array([queue.partition for queue in columns.names.logs], np.int64)
     at = np.minimum(np.searchsorted(asked.message, sends.message[rows]), len(asked.message) - 1)
     found: Mask = (
         (asked.message[at] == sends.message[rows])
-        & (asked.queue[at] == number[sends.queue[rows]])
+        & (asked.queue[at] == number[sends.log[rows]])
         & (asked.offset[at] == sends.queue_offset[rows])
     )
     return found
 
 
-def _asked(columns: Columns, context: Context, queue: QueueKey) -> _Asked | None:
+def _asked(columns: Columns, context: Context, queue: LogKey) -> _Asked | None:
     """None where nothing says that all acknowledged messages were asked for."""
-    of = "asked", queue.topic, queue.broker
+    of = "asked", queue.topic, queue.home
     if of not in context.cache:
         ids, mine = MessageIds(columns.names.other_keys), _look_ups(context, queue)
         complete = mine and all(one.asked is not None and one.error is None for one in mine)
@@ -162,7 +162,7 @@ def _asked(columns: Columns, context: Context, queue: QueueKey) -> _Asked | None
         rows += [(ids[row.key], row.queue, row.queue_offset) for one in mine for row in one.torn]
         table = np.array(sorted(rows), np.int64).reshape(-1, 3)
         context.cache[of] = (
-            _Asked(_begun_after(context, queue.broker), *table.T) if complete else None
+            _Asked(_begun_after(context, queue.stream), *table.T) if complete else None
         )
     known = context.cache[of]
     assert known is None or isinstance(known, _Asked)
@@ -182,20 +182,20 @@ def _begun_after(context: Context, broker: str) -> int:
     return max((index for index in before if index < mine), default=mine)
 
 
-def _look_ups(context: Context, queue: QueueKey) -> list[LookUp]:
+def _look_ups(context: Context, queue: LogKey) -> list[LookUp]:
     return [
         one
         for one in context.timeline.look_ups
-        if (one.topic, one.broker) == (queue.topic, queue.broker)
+        if (one.topic, one.broker) == (queue.topic, queue.home)
     ]
 
 
 def _in_strange_queues(columns: Columns, context: Context) -> int:
     known = queue_numbers(context)
-    strange = [of for of, queue in enumerate(columns.names.queues) if is_strange(known, queue)]
+    strange = [of for of, queue in enumerate(columns.names.logs) if is_strange(known, queue)]
     if not strange:
         return 0
-    touched = (columns.sends.queue, columns.deliveries.queue)
+    touched = (columns.sends.log, columns.deliveries.log)
     return sum(int(np.count_nonzero(np.isin(queues, strange))) for queues in touched)
 
 
@@ -211,7 +211,7 @@ class _Seen(NamedTuple):
 
 def _seen(columns: Columns, context: Context) -> _Seen:
     sends = columns.sends
-    stored = np.flatnonzero((sends.outcome <= Outcome.WEAK) & (sends.queue != UNKNOWN))
+    stored = np.flatnonzero((sends.outcome <= Outcome.WEAK) & (sends.log != UNKNOWN))
     found = list(sends_seen(columns, context, stored))
     ends = [seen["end_offset"] for _, _, seen in found]
     return _Seen(
@@ -232,7 +232,7 @@ def _with_other_status(columns: Columns, seen: _Seen) -> int:
 
 def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
     sends, count = columns.sends, 0
-    physical, size = sends.physical_offset[seen.rows], sends.size[seen.rows]
+    physical, size = sends.position[seen.rows], sends.size[seen.rows]
     least = RECORD_MIN + np.where((size > 0) & (size < COMPRESSED_FROM), size, 0)
     latest = seen.end - least  # at which the record can begin
     known = seen.end != UNKNOWN
@@ -311,20 +311,20 @@ def _below_recovery(columns: Columns, context: Context) -> int:
     sends, names, count = columns.sends, columns.names, 0
     if RECOVERIES_DUE not in context.facts.due:
         return count
-    placed = (sends.outcome == Outcome.OK) & (sends.physical_offset != UNKNOWN)
-    rows = np.flatnonzero(placed & (sends.queue != UNKNOWN))
+    placed = (sends.outcome == Outcome.OK) & (sends.position != UNKNOWN)
+    rows = np.flatnonzero(placed & (sends.log != UNKNOWN))
     recovered = _recoveries(context)
-    for broker in np.unique(names.broker_of_queue[sends.queue[rows]]).tolist():
-        nodes = context.facts.brokers.get(names.brokers[broker], ())
+    for broker in np.unique(names.stream_of_log[sends.log[rows]]).tolist():
+        nodes = context.facts.brokers.get(names.streams[broker], ())
         found = recovered.get(nodes[0] if nodes else "", [])
         if not found:
             continue
         at_ns = np.array([time_ns for time_ns, _ in found], np.int64)
         ends = np.array([end for _, end in found], np.int64)
-        mine = rows[names.broker_of_queue[sends.queue[rows]] == broker]
+        mine = rows[names.stream_of_log[sends.log[rows]] == broker]
         last = np.searchsorted(at_ns, sends.invoke_ns[mine], side="left") - 1
         same = (last >= 0) & (last == np.searchsorted(at_ns, sends.time_ns[mine], "right") - 1)
-        count += int(np.count_nonzero(same & (sends.physical_offset[mine] < ends[last])))
+        count += int(np.count_nonzero(same & (sends.position[mine] < ends[last])))
     return count
 
 
@@ -358,16 +358,16 @@ def _places(columns: Columns, context: Context) -> dict[str, int]:
         return counts
     names, sends, given = columns.names, columns.sends, columns.deliveries
     ends = _drained_ends(context)
-    for number in np.union1d(np.unique(sends.queue), np.unique(given.queue)).tolist():
-        if number == UNKNOWN or names.internal_topic[names.topic_of_queue[number]]:
+    for number in np.union1d(np.unique(sends.log), np.unique(given.log)).tolist():
+        if number == UNKNOWN or names.internal_topic[names.topic_of_log[number]]:
             continue
-        queue = names.queues[number]
+        queue = names.logs[number]
         low, high = ends.get(queue, (0, 0))
         if columns.piece is not None:
             low = max(low, columns.piece.first_offset)
             high = min(high, columns.piece.last_offset + 1)
         if low < high:
-            stored = _of_queue(sends.queue, number), _of_queue(given.queue, number)
+            stored = _of_queue(sends.log, number), _of_queue(given.log, number)
             placed = sends.outcome[stored[0]] <= Outcome.WEAK
             seen = sends.queue_offset[stored[0]][placed], given.queue_offset[stored[1]]
             empty = high - low - _different(np.concatenate(seen), low, high)
@@ -399,7 +399,7 @@ def _unplaced(columns: Columns) -> int:
     return int(np.sum(np.where(may_be_stored, again + ~named, 0)))
 
 
-def _drained_ends(context: Context) -> Mapping[QueueKey, tuple[int, int]]:
+def _drained_ends(context: Context) -> Mapping[LogKey, tuple[int, int]]:
     """First offset and end of each queue, by the last complete drain that saw it."""
     drains = sorted(context.timeline.drains.values(), key=lambda drain: drain.op_index)
     return {
@@ -410,12 +410,12 @@ def _drained_ends(context: Context) -> Mapping[QueueKey, tuple[int, int]]:
     }
 
 
-def _all_is_delivered(context: Context, queue: QueueKey) -> bool:
+def _all_is_delivered(context: Context, queue: LogKey) -> bool:
     """Whether some group was given everything that ever lay at a drained place of a queue."""
     facts = context.facts
     moved = any(EXPLAIN_PASSED & set(fault.effects) for fault in facts.faults)
     lost = context.promises.damaged(
-        queue.broker, at_least=Damage.WRITE_ERROR, since_ns=0, until_ns=FOREVER_NS
+        queue.stream, at_least=Damage.WRITE_ERROR, since_ns=0, until_ns=FOREVER_NS
     )
     return (
         facts.mode == "hardened"
@@ -438,7 +438,7 @@ def _is_drained(context: Context, group: str, topic: str) -> bool:
 
 AGREEMENT = Kernel(
     name="agreement",
-    partition_by="queue",
+    partition_by="log",
     anomalies=(),
     partial=tally_agreement,
     unknown_reason=_disagreement,

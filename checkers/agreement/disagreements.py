@@ -25,7 +25,7 @@ from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_n
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.fault_effects import QUEUES, STOPS
 from staticfire.checkers.guarantees.promises import NS_PER_S
-from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span
 from staticfire.checkers.model.timeline import Found, LookUp
 
@@ -79,19 +79,19 @@ def _raised_drains(context: Context) -> Iterator[str]:
     look_ups = {(one.topic, one.broker): one for one in _first_look_ups(context)}
     for (group, _topic), drain in sorted(context.timeline.drains.items()):
         for queue, end in drain.ends.items():
-            one = look_ups.get((queue.topic, queue.broker))
+            one = look_ups.get((queue.topic, queue.home))
             if end.min_offset <= 0 or one is None or one.op_index < drain.op_index:
                 continue
             below = (
                 found.queue_offset
                 for found in one.found
                 if found.in_queue
-                if found.queue == queue.queue and found.queue_offset < end.min_offset
+                if found.queue == queue.partition and found.queue_offset < end.min_offset
             )
             offset = min(below, default=None)
             if offset is not None:
                 yield (
-                    f"the drain of {group} says that queue {queue.queue} of {queue.broker} begins at {end.min_offset}, "
+                    f"the drain of {group} says that queue {queue.partition} of {queue.home} begins at {end.min_offset}, "
                     f"and {one.node or one.broker} had offset {offset} after that"
                 )
 
@@ -109,9 +109,9 @@ def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
     return known
 
 
-def is_strange(known: Mapping[tuple[str, str], int], queue: QueueKey) -> bool:
-    numbers = known.get((queue.topic, queue.broker))
-    return numbers is not None and queue.queue >= numbers
+def is_strange(known: Mapping[tuple[str, str], int], queue: LogKey) -> bool:
+    numbers = known.get((queue.topic, queue.home))
+    return numbers is not None and queue.partition >= numbers
 
 
 def _strange_queues(context: Context) -> Iterator[str]:
@@ -120,8 +120,8 @@ def _strange_queues(context: Context) -> Iterator[str]:
     for queue in sorted(named | {queue for _, queue in timeline.ownership}):
         if is_strange(known, queue):
             yield (
-                f"the history has queue {queue.queue} of {queue.topic} on {queue.broker}, whose master says that there "
-                f"are {known[queue.topic, queue.broker]}"
+                f"the history has queue {queue.partition} of {queue.topic} on {queue.home}, whose master says that there "
+                f"are {known[queue.topic, queue.home]}"
             )
 
 
@@ -130,15 +130,15 @@ def _left_out(context: Context) -> Iterator[str]:
     if not facts.due:  # not recorded by this harness: a queue may have any number
         return
     fixed = facts.topics_everywhere and not any(QUEUES in fault.effects for fault in facts.faults)
-    owned = {queue for _, queue in context.timeline.ownership} if fixed else set[QueueKey]()
+    owned = {queue for _, queue in context.timeline.ownership} if fixed else set[LogKey]()
     for (group, topic), drain in sorted(context.timeline.drains.items()):
         numbers: dict[str, set[int]] = {}
         for queue in drain.ends:
-            numbers.setdefault(queue.broker, set()).add(queue.queue)
+            numbers.setdefault(queue.home, set()).add(queue.partition)
         for queue in sorted(owned - drain.ends.keys()):
-            if queue.topic == topic and queue.broker in numbers:
+            if queue.topic == topic and queue.home in numbers:
                 yield (
-                    f"a member had queue {queue.queue} of {topic} on {queue.broker}, and the drain of {group} leaves "
+                    f"a member had queue {queue.partition} of {topic} on {queue.home}, and the drain of {group} leaves "
                     "it out"
                 )
         for broker, found in sorted(numbers.items()):
@@ -251,9 +251,9 @@ def _entries(context: Context) -> Iterator[str]:
 
 def _drained(context: Context, broker: str) -> int:
     """How many messages the drained queues of a broker held."""
-    held: dict[QueueKey, int] = {}
+    held: dict[LogKey, int] = {}
     for drain in context.timeline.drains.values():
         for queue, end in drain.ends.items():
-            if queue.broker == broker:
+            if queue.home == broker:
                 held[queue] = max(end.max_offset - end.min_offset, 0)
     return sum(held.values())

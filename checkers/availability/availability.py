@@ -78,14 +78,14 @@ def _waits_for_copies(context: Context, drain: Drain) -> bool:
     """Whether each queue with a lag stands before a changed record of which a lost replica may have had a copy."""
     behind = [(queue, end) for queue, end in drain.ends.items() if end.committed < end.max_offset]
     return bool(behind) and all(
-        _lost_replica(context.facts, queue.broker)
-        and not _changed(context.facts, queue.broker).isdisjoint(
+        _lost_replica(context.facts, queue.stream)
+        and not _changed(context.facts, queue.stream).isdisjoint(
             found.key
             for look_up in context.timeline.look_ups
-            if (look_up.topic, look_up.broker) == (queue.topic, queue.broker)
+            if (look_up.topic, look_up.broker) == (queue.topic, queue.home)
             for found in look_up.found
             if (found.queue, found.queue_offset, found.in_queue)
-            == (queue.queue, end.committed, False)
+            == (queue.partition, end.committed, False)
         )
         for queue, end in behind
     )

@@ -107,7 +107,7 @@ def _bound(context: Context) -> str:
 
 
 def _start_gaps(columns: Columns, context: Context, load_end: int) -> Iterator[Gap]:
-    if len(columns.names.queues) < len(context.facts.consumers):
+    if len(columns.names.logs) < len(context.facts.consumers):
         return
     node_of = context.timeline.nodes
     gained = [

@@ -163,7 +163,7 @@ def longest_waits(
     rows = np.flatnonzero(acked & of_group[sends.topic])
     delivered_ns = np.minimum(first_consumed_ns(columns, group), load_end_ns)
     waited_ns = delivered_ns[rows] - np.maximum(sends.time_ns[rows], load_start_ns(context))
-    for queue in np.unique(sends.queue[rows]):
-        of_queue = np.flatnonzero(sends.queue[rows] == queue)
+    for queue in np.unique(sends.log[rows]):
+        of_queue = np.flatnonzero(sends.log[rows] == queue)
         worst = of_queue[np.argmax(waited_ns[of_queue])]
         yield int(rows[worst]), int(waited_ns[worst])

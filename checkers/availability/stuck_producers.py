@@ -84,7 +84,7 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
 
 def _got_through(sends: MessageEvents) -> Mask:
     """Sends that a broker has stored as safely as asked: acknowledged, or kept back in their place."""
-    kept = (sends.queue != UNKNOWN) & (sends.outcome != Outcome.WEAK)
+    kept = (sends.log != UNKNOWN) & (sends.outcome != Outcome.WEAK)
     through: Mask = (sends.outcome == Outcome.OK) | kept
     return through
 
@@ -156,7 +156,7 @@ def _refused_at_rest(columns: Columns, context: Context, node: str) -> Finding |
 def _unserved(sends: MessageEvents, context: Context) -> Mask:
     """Legal sends, but for transactions, that were refused, or not answered in the time of a request."""
     waited = sends.time_ns - sends.invoke_ns >= int(context.facts.timings.request_s * NS_PER_S)
-    silent = (sends.outcome == Outcome.UNKNOWN) & waited & (sends.queue == UNKNOWN)
+    silent = (sends.outcome == Outcome.UNKNOWN) & waited & (sends.log == UNKNOWN)
     tried = (sends.tries > 0) & (sends.transaction == Transaction.NONE)
     found: Mask = tried & ((sends.outcome == Outcome.FAILED) | silent)
     return found

@@ -35,7 +35,7 @@ from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuse_table import ON_ITS_WAY_S, Since
 from staticfire.checkers.guarantees.excuses import FOREVER_NS, Window, began_ns
 from staticfire.checkers.guarantees.promises import NS_PER_S
-from staticfire.checkers.model.columns import Columns, Commits, Ints, Mask, QueueKey
+from staticfire.checkers.model.columns import Columns, Commits, Ints, Mask, LogKey
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 from staticfire.checkers.model.timeline import Begun, CommitTo, Ownership
 
@@ -64,14 +64,14 @@ def surely_committed(
     key = (*stream, gain.op_index, gain.process)
     if key not in known:
         commits = commits_of(columns, context, stream, gain.process)
-        pair = columns.names.groups[stream[1]], columns.names.queues[stream[0]]
+        pair = columns.names.groups[stream[1]], columns.names.logs[stream[0]]
         known[key] = least_offset(context, commits, pair, gain)
     found: int = known[key]
     return found
 
 
 def least_offset(
-    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+    context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> int:
     """The same from the commits of one stream, sorted by op; `pair` is its group and its queue."""
     earlier = commits.where(np.flatnonzero(commits.op_index < gain.op_index))
@@ -103,7 +103,7 @@ def commits_of(
     reader = reader_of(context, columns.names.groups[group], process)
     if (stream, reader) not in known:
         commits = columns.commits
-        mine = commits.where(np.flatnonzero((commits.queue == queue) & (commits.group == group)))
+        mine = commits.where(np.flatnonzero((commits.log == queue) & (commits.group == group)))
         if reader is not None:
             nodes = context.timeline.nodes
             theirs = [p for p in np.unique(mine.process).tolist() if nodes.get(p, "") == reader]
@@ -120,7 +120,7 @@ def reader_of(context: Context, group: str, process: int) -> str | None:
     return context.timeline.nodes.get(process, "")
 
 
-def answer_to(context: Context, pair: tuple[str, QueueKey], gain: Ownership) -> Begun | None:
+def answer_to(context: Context, pair: tuple[str, LogKey], gain: Ownership) -> Begun | None:
     """The offset that a broker gave a member that had gained a queue; None: not known."""
     begins = context.timeline.begins.get(pair, ())
     first = bisect_right(begins, gain.op_index, key=lambda begun: begun.op_index)
@@ -256,7 +256,7 @@ def _since(context: Context, broker: str, window: Window, node: str | None) -> S
 
 
 def _forgotten(
-    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+    context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> tuple[Mask, Mask]:
     """Which commits may not be known where the queue is gained, and which may reach the master later; (commits,)."""
     nodes, timings = context.timeline.nodes, context.facts.timings
@@ -265,7 +265,7 @@ def _forgotten(
     late = np.zeros(len(commits), np.bool_)
     answer = answer_to(context, pair, gain)
     asked = None if answer is None else answer.broker_id
-    broker = pair[1].broker
+    broker = pair[1].stream
     for process in np.unique(commits.process).tolist():
         mine = np.flatnonzero(commits.process == process)
         node, time_ns = nodes.get(process), commits.time_ns[mine]
@@ -328,7 +328,7 @@ def _known_destinations(told: Sequence[CommitTo], op_index: Ints, until_index: i
 
 
 def _pulled_below(
-    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+    context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> Mask:
     """Which commits came when another member had the queue already, and may have begun before them."""
     below = np.zeros(len(commits), np.bool_)
@@ -347,7 +347,7 @@ def _pulled_below(
 
 
 def _begun_below(
-    context: Context, commits: Commits, pair: tuple[str, QueueKey], gain: Ownership
+    context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> Mask:
     """Which commits another member began below, before the queue was gained or answered for."""
     below = np.zeros(len(commits), np.bool_)

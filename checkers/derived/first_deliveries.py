@@ -53,8 +53,8 @@ def first_calls(columns: Columns, group: str, rows: Ints) -> Ints:
     mine = np.flatnonzero(delivered.group == groups.index(group))
     size, (sent, got) = dense_numbers(sends.message, delivered.message[mine])
     queue_of = np.full(size + 1, UNKNOWN, np.int64)
-    queue_of[sent] = sends.queue
-    there = (got != UNKNOWN) & (queue_of[got] == delivered.queue[mine])
+    queue_of[sent] = sends.log
+    there = (got != UNKNOWN) & (queue_of[got] == delivered.log[mine])
     first_ns = np.full(size + 1, NEVER_NS, np.int64)
     np.minimum.at(first_ns, got[there], delivered.invoke_ns[mine[there]])
     of_sent: Ints = first_ns[sent]

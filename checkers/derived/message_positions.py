@@ -27,12 +27,12 @@ class MessagePositions:
 def placements_of(columns: Columns, sent: Ints, delivered: Ints) -> MessagePositions:
     """The sightings among some rows of sends and of deliveries."""
     sends, deliveries = columns.sends, columns.deliveries
-    known = (sends.queue[sent] != UNKNOWN) & (sends.queue_offset[sent] != UNKNOWN)
+    known = (sends.log[sent] != UNKNOWN) & (sends.queue_offset[sent] != UNKNOWN)
     placed = sent[known]
     # An unreadable body names no message.
     read = delivered[deliveries.message[delivered] != UNKNOWN]
     return MessagePositions(
-        queue=np.concatenate((sends.queue[placed], deliveries.queue[read])),
+        queue=np.concatenate((sends.log[placed], deliveries.log[read])),
         offset=np.concatenate((sends.queue_offset[placed], deliveries.queue_offset[read])),
         message=np.concatenate((sends.message[placed], deliveries.message[read])),
         row=np.concatenate((placed, read)),

@@ -36,7 +36,7 @@ class ProvenSends:
     def rule(self, columns: Columns, context: Context, row: int) -> tuple[LossRule, str]:
         """What one of them may suffer, and the promise in words."""
         visible = context.promises.visible
-        broker = columns.names.queues[int(self.sends.queue[row])].broker
+        broker = columns.names.logs[int(self.sends.log[row])].stream
         key = columns.names.key(int(self.sends.message[row]))
         rule = visible.rule(broker, int(self.since_ns[row]), key=key)
         return rule, visible.text(rule)
@@ -65,9 +65,9 @@ def _proven(columns: Columns, source: Ints, given: Ints) -> ProvenSends:
     sends, proof = columns.sends.where(source), columns.deliveries.where(given)
     placed = replace(
         sends,
-        queue=proof.queue,
+        log=proof.log,
         queue_offset=proof.queue_offset,
-        physical_offset=proof.physical_offset,
+        position=proof.position,
     )
     return ProvenSends(
         sends=placed,

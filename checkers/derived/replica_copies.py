@@ -66,7 +66,7 @@ class ReplicaCopies:
         absent_from = tuple(node for node, in_queue in asked.items() if not in_queue)
         if held_by:
             return Copies(held_by, absent_from, text=f"{', '.join(held_by)} holds it in its queue")
-        return self._unless_fuller(queue.broker, absent_from)
+        return self._unless_fuller(queue.stream, absent_from)
 
     def _unless_fuller(self, broker: str, absent_from: tuple[str, ...]) -> Copies:
         entries = self._entries.get(broker, {})
@@ -92,8 +92,8 @@ def judge_lost(
     assert queue is not None  # build_columns refuses an acknowledged send without one
     sent_ns = int(sends.invoke_ns[row])
     promises = context.promises
-    rule = promises.rule(queue.broker, sent_ns, key=columns.names.key(int(sends.message[row])))
-    return promises.explained(rule, queue.broker, sent_ns, copies.held_by, copies.absent_from)
+    rule = promises.rule(queue.stream, sent_ns, key=columns.names.key(int(sends.message[row])))
+    return promises.explained(rule, queue.stream, sent_ns, copies.held_by, copies.absent_from)
 
 
 def loss_text(context: Context, rule: LossRule, copies: Copies) -> str:

@@ -31,10 +31,10 @@ class SettledPositions:
         sends = columns.sends
         acknowledged = (sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN)
         plain = (sends.due_ns == UNKNOWN) & (sends.transaction == Transaction.NONE)
-        rows = np.flatnonzero(acknowledged & plain & (sends.queue != UNKNOWN))
+        rows = np.flatnonzero(acknowledged & plain & (sends.log != UNKNOWN))
         rows = rows[_survives(columns, context, rows)]
-        rows = rows[np.lexsort((sends.time_ns[rows], sends.queue_offset[rows], sends.queue[rows]))]
-        self._queue, self._offset = sends.queue[rows], sends.queue_offset[rows]
+        rows = rows[np.lexsort((sends.time_ns[rows], sends.queue_offset[rows], sends.log[rows]))]
+        self._queue, self._offset = sends.log[rows], sends.queue_offset[rows]
         self._since_ns = sends.time_ns[rows]
 
     def has(self, queue: int, offset: int, at_ns: int) -> bool:
@@ -71,7 +71,7 @@ def set_back(
     `place`: the number of its queue, and its offset there. A settled message comes again only where an operator sent
     the group back. Where members do not say what they own, the one that has a queue may have lost it in between.
     """
-    if (group, columns.names.queues[place[0]]) not in context.timeline.ownership:
+    if (group, columns.names.logs[place[0]]) not in context.timeline.ownership:
         return anomaly
     is_settled = settled_places(columns, context).has(*place, given_ns + SET_BACK_AFTER_NS)
     return "sent_back" if is_settled else anomaly
@@ -99,8 +99,8 @@ def _survives(columns: Columns, context: Context, rows: Ints) -> Mask:
     """Which of some acknowledged sends every replica holds, and no fault may have destroyed, shape (rows,)."""
     sends, names = columns.sends, columns.names
     found = np.zeros(len(rows), np.bool_)
-    of_broker = names.broker_of_queue[sends.queue[rows]]
-    for number, broker in enumerate(names.brokers):
+    of_broker = names.stream_of_log[sends.log[rows]]
+    for number, broker in enumerate(names.streams):
         if all_replicas_hold_acknowledged(context.facts, broker):
             mine = np.flatnonzero(of_broker == number)
             found[mine] = context.promises.must_survive(broker, sends.invoke_ns[rows[mine]])

@@ -55,7 +55,7 @@ class StoredMessages:
 
     @cached_property
     def queue(self) -> Ints:
-        return self._column("queue")
+        return self._column("log")
 
     @cached_property
     def offset(self) -> Ints:
@@ -75,9 +75,9 @@ class StoredMessages:
         group, topic = names.groups[deliveries.group[row]], names.topics[deliveries.topic[row]]
         if topic not in self._context.facts.groups.get(group, ()):
             return np.zeros(0, np.int64)
-        queue = int(deliveries.queue[row])
+        queue = int(deliveries.log[row])
         drain = self._context.timeline.drains_of(group, topic)
-        end = None if drain is None else drain.ends.get(names.queues[queue])
+        end = None if drain is None else drain.ends.get(names.logs[queue])
         if end is not None:
             first_offset = max(first_offset, end.min_offset)
         start = int(np.searchsorted(self.queue, queue))

@@ -86,7 +86,7 @@ def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) ->
                 states[kernel.name, piece.queue] = kernel.split.look(columns, context, piece)
             except Exception as error:
                 results.failed[kernel.name] = failure(error)
-        elif kernel.partition_by == "queue":
+        elif kernel.partition_by == "log":
             results.keep(kernel, lambda of: of.partial(columns, context))
     others = [kernel for kernel in kernels if _is_screened(kernel)]
     candidates = NO_SUSPECTS
@@ -144,7 +144,7 @@ def conclude(
         results.failed.update(look.failed)
     screened = of_messages(columns, first.candidates) if reads_every_row(kernels) else columns
     for kernel in kernels:
-        if kernel.partition_by != "queue":
+        if kernel.partition_by != "log":
             read = screened if kernel.screened else columns
             results.keep(kernel, partial(_partial, read, context))
     tallies = reduce(
@@ -160,11 +160,11 @@ def conclude(
 
 def reads_every_row(kernels: Sequence[Kernel]) -> bool:
     """Whether one of the kernels must see all rows at once, so that the second look is at every partition."""
-    return any(kernel.partition_by != "queue" and not kernel.screened for kernel in kernels)
+    return any(kernel.partition_by != "log" and not kernel.screened for kernel in kernels)
 
 
 def _is_screened(kernel: Kernel) -> bool:
-    return kernel.partition_by != "queue" and kernel.screened
+    return kernel.partition_by != "log" and kernel.screened
 
 
 def _partial(columns: Columns, context: Context, kernel: Kernel) -> Tally:
@@ -228,7 +228,7 @@ def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
 
 
 def _in_order(rows: R) -> R:
-    order = touch_order(rows.queue, rows.op_index)
+    order = touch_order(rows.log, rows.op_index)
     return rows if order is None else rows.where(order)
 
 
@@ -239,14 +239,14 @@ def of_messages(columns: Columns, messages: Ints) -> Columns:
     """
     sends = np.flatnonzero(is_among(columns.sends.message, messages))
     deliveries = np.flatnonzero(is_among(columns.deliveries.message, messages))
-    queues = np.unique(columns.deliveries.queue[deliveries])
+    queues = np.unique(columns.deliveries.log[deliveries])
     return Columns(
         names=columns.names,
         sends=columns.sends.where(sends),
         deliveries=columns.deliveries.where(deliveries),
         commits=columns.commits
         if columns.piece is not None
-        else columns.commits.where(is_among(columns.commits.queue, queues)),
+        else columns.commits.where(is_among(columns.commits.log, queues)),
     )
 
 

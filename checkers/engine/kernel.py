@@ -26,7 +26,7 @@ from staticfire.checkers.model.columns import (
     Mask,
     MessageEvents,
     PartitionKey,
-    QueueKey,
+    LogKey,
 )
 from staticfire.checkers.model.timeline import Timeline
 
@@ -57,7 +57,7 @@ class Context:
             wanted &= self.matches(columns, sends, group)
         if group in self.facts.late_groups:
             low, *_ = _drain_columns(columns, self.timeline, group)
-            wanted &= (sends.queue == UNKNOWN) | (sends.queue_offset >= low[sends.queue])
+            wanted &= (sends.log == UNKNOWN) | (sends.queue_offset >= low[sends.log])
         return wanted
 
     def matches(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
@@ -89,7 +89,7 @@ class Context:
         its end, when it was acknowledged after the drain, or when it was old enough to be deleted unread.
         """
         low, end, committed, drained_at, drained_ns = _drain_columns(columns, self.timeline, group)
-        queue, offset = sends.queue, sends.queue_offset
+        queue, offset = sends.log, sends.queue_offset
         # What lies at an unknown offset is passed with the last message of its queue.
         read = np.where(offset == UNKNOWN, (committed >= end)[queue], offset < committed[queue])
         passed = read | (offset >= end[queue])
@@ -110,7 +110,7 @@ def _tagged(columns: Columns, sends: MessageEvents, tags: tuple[str, ...] | None
 
 def _drain_columns(columns: Columns, timeline: Timeline, group: str) -> tuple[Ints, ...]:
     """Columns of shape (queues,): min, max and committed offset at the drain; its op index and time."""
-    queues = columns.names.queues
+    queues = columns.names.logs
     table = np.zeros((5, len(queues)), np.int64)
     for row, queue in enumerate(queues):
         drain = timeline.drains_of(group, queue.topic)
@@ -319,17 +319,17 @@ def finding_at(
         detail=detail,
         key=columns.names.key(int(touches.message[row])),
         topic=columns.names.topics[touches.topic[row]],
-        broker=None if queue is None else queue.broker,
-        queue=None if queue is None else queue.queue,
+        broker=None if queue is None else queue.home,
+        queue=None if queue is None else queue.partition,
         queue_offset=_known(touches.queue_offset[row]),
-        physical_offset=_known(touches.physical_offset[row]),
+        physical_offset=_known(touches.position[row]),
         group=group,
     )
 
 
-def queue_of(columns: Columns, touches: MessageEvents, row: int) -> QueueKey | None:
-    queue = int(touches.queue[row])
-    return None if queue == UNKNOWN else columns.names.queues[queue]
+def queue_of(columns: Columns, touches: MessageEvents, row: int) -> LogKey | None:
+    queue = int(touches.log[row])
+    return None if queue == UNKNOWN else columns.names.logs[queue]
 
 
 def _known(value: np.int64) -> int | None:

@@ -28,7 +28,7 @@ class PositionIndex:
     def _numbered(self) -> tuple[int, Ints, Ints]:
         sends, deliveries = self._sends, self._deliveries
         size, (send_place, delivery_place) = number_places(
-            (sends.queue, sends.queue_offset), (deliveries.queue, deliveries.queue_offset)
+            (sends.log, sends.queue_offset), (deliveries.log, deliveries.queue_offset)
         )
         return size, send_place, delivery_place
 
@@ -49,7 +49,7 @@ class PositionIndex:
     def placed(self) -> Mask:
         """Which sends say where the message is, shape (sends,)."""
         sends = self._sends
-        known: Mask = (sends.queue != UNKNOWN) & (sends.queue_offset != UNKNOWN)
+        known: Mask = (sends.log != UNKNOWN) & (sends.queue_offset != UNKNOWN)
         return known
 
     @cached_property
@@ -178,7 +178,7 @@ def stream_id(columns: Columns, queue: int, group: int) -> int:
 
 
 def _stream_ids(groups: int, rows: MessageEvents | Commits) -> Ints:
-    return (rows.queue + 1) * (groups + 1) + rows.group + 1
+    return (rows.log + 1) * (groups + 1) + rows.group + 1
 
 
 def number_places(*sightings: tuple[Ints, Ints]) -> tuple[int, list[Ints]]:

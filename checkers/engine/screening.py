@@ -122,7 +122,7 @@ def _odd_sends(columns: Columns, index: PositionIndex) -> Ints:
     last = np.full(index.size, UNKNOWN, np.int64)
     last[place] = rows
     odd = (last[place] != rows) | (sends.outcome[rows] != Outcome.OK)
-    odd |= columns.names.topic_of_queue[sends.queue[rows]] != sends.topic[rows]
+    odd |= columns.names.topic_of_log[sends.log[rows]] != sends.topic[rows]
     odd |= _is_special(sends)[rows]
     found: Ints = rows[odd]
     return found
@@ -141,7 +141,7 @@ def _odd_deliveries(columns: Columns, index: PositionIndex) -> Ints:
     sent_to[index.send_place[index.placed]] = True
     odd = ~sent_to[index.delivery_place] | ~deliveries.body_ok
     odd |= deliveries.message == UNKNOWN
-    odd |= columns.names.topic_of_queue[deliveries.queue] != deliveries.topic
+    odd |= columns.names.topic_of_log[deliveries.log] != deliveries.topic
     odd[index.strange_deliveries] = True
     return np.flatnonzero(odd)
 

@@ -169,16 +169,16 @@ class _Contents:
 
     def other_store_time(self) -> Mask:
         got = self.deliveries
-        record = numbered(got.message, got.queue, got.queue_offset, got.physical_offset)
+        record = numbered(got.message, got.log, got.queue_offset, got.position)
         first = self._first_known(got.stored_ms, record, got.message != UNKNOWN)
         return _differ(got.stored_ms, first)
 
     def other_origin(self) -> Mask:
         got = self.deliveries
         internal = self._columns.names.internal_topic[got.topic]
-        place = numbered(got.message, got.physical_offset)
+        place = numbered(got.message, got.position)
         originals = place[~internal]
-        named = _numbered_like(place, (got.message, got.physical_offset), (got.message, got.origin))
+        named = _numbered_like(place, (got.message, got.position), (got.message, got.origin))
         right: Mask = np.isin(named, originals) | (got.origin == got.message_id)
         known: Mask = (got.message_id != UNKNOWN) & (got.message != UNKNOWN)
         copied = (got.message != UNKNOWN) & ~internal & (got.origin != UNKNOWN)

@@ -18,7 +18,7 @@ import numpy as np
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, QueueKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, LogKey
 from staticfire.checkers.model.event_times import began_latest
 
 NS_PER_MS = 1_000_000
@@ -65,10 +65,10 @@ def _early(
 
 
 def clock_stepped(
-    context: Context, queue: QueueKey | None, since_ns: int, until_ns: int
+    context: Context, queue: LogKey | None, since_ns: int, until_ns: int
 ) -> str | None:
     """Say whether the clock of the queue's broker was wrong in that time, of any broker if the queue is not known."""
-    brokers = context.facts.brokers if queue is None else (queue.broker,)
+    brokers = context.facts.brokers if queue is None else (queue.stream,)
     for broker in brokers:
         window = context.excuses.find("clock", since_ns, until_ns, broker)
         if window is not None:

@@ -54,7 +54,7 @@ from staticfire.checkers.model.columns import (
     Mask,
     MessageEvents,
     Outcome,
-    QueueKey,
+    LogKey,
     Transaction,
 )
 from staticfire.checkers.model.intervals import Span, shared, without
@@ -182,7 +182,7 @@ def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
     if epoch_ms is None or not len(deliveries):
         return acked_ns, is_acked
     stored_ns = on_run_clock(deliveries.stored_ms, epoch_ms) + ROUGHNESS_NS
-    stepped = brokers_stepped_ns(columns, context)[columns.names.broker_of_queue[deliveries.queue]]
+    stepped = brokers_stepped_ns(columns, context)[columns.names.stream_of_log[deliveries.log]]
     is_known = (deliveries.stored_ms != UNKNOWN) & (deliveries.invoke_ns < stepped)
     return np.where(is_acked | ~is_known, acked_ns, np.maximum(stored_ns, 0)), is_acked
 
@@ -223,7 +223,7 @@ def _judge(
     group, queue = columns.names.groups[given.group[row]], queue_of(columns, given, row)
     assert queue is not None  # it was delivered from it
     until_ns, longest = int(given.invoke_ns[row]), Span(0, 0)
-    bound = bound_ns(context, queue.broker)
+    bound = bound_ns(context, queue.stream)
     for process, owned in _owned(context, (group, queue)):
         if group in context.facts.broadcasting and process != int(given.process[row]):
             continue
@@ -231,7 +231,7 @@ def _judge(
         if able.length_ns <= bound:
             continue
         node = context.timeline.nodes.get(process)
-        excused = context.excuses.spans("slow_delivery", queue.broker, (node,))
+        excused = context.excuses.spans("slow_delivery", queue.stream, (node,))
         judged = [able] if piece.is_acked[row] else shared([able], spans_at_rest(context))
         longest = max([longest, *without(judged, excused)], key=_length_ns)
     if longest.length_ns > bound:
@@ -252,7 +252,7 @@ def _length_ns(span: Span) -> int:
     return span.length_ns
 
 
-def _owned(context: Context, pair: tuple[str, QueueKey]) -> Iterator[tuple[int, Span]]:
+def _owned(context: Context, pair: tuple[str, LogKey]) -> Iterator[tuple[int, Span]]:
     """When which process had a queue."""
     since: dict[int, int] = {}
     for change in context.timeline.ownership.get(pair, ()):
@@ -267,7 +267,7 @@ def _owned(context: Context, pair: tuple[str, QueueKey]) -> Iterator[tuple[int, 
 
 DELIVERY_WAITS = Kernel(
     name="delivery_waits",
-    partition_by="queue",
+    partition_by="log",
     anomalies=("slow_delivery",),
     partial=tally_delivery_waits,
     unknown_reason=nothing_missing,

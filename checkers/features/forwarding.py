@@ -32,7 +32,7 @@ from staticfire.checkers.model.columns import (
     Ints,
     MessageEvents,
     Outcome,
-    QueueKey,
+    LogKey,
 )
 from staticfire.checkers.model.timeline import Forward
 
@@ -56,7 +56,7 @@ def tally_forwarding(columns: Columns, context: Context) -> Tally:
 
 def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[MessageEvents, list[Forward]]]:
     """Deliveries of each queue to forwarders, and the copies that they reported."""
-    told: dict[QueueKey, list[Forward]] = {}
+    told: dict[LogKey, list[Forward]] = {}
     for forward in context.timeline.forwards:
         told.setdefault(forward.queue, []).append(forward)
     nodes = context.timeline.nodes
@@ -65,8 +65,8 @@ def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[MessageEvent
     deliveries = columns.deliveries
     given = deliveries.where(np.isin(deliveries.process, sorted(mine)))
     for queue in _queues_here(columns):
-        forwards = told.get(columns.names.queues[queue], [])
-        of_queue = given.where(given.queue == queue)
+        forwards = told.get(columns.names.logs[queue], [])
+        of_queue = given.where(given.log == queue)
         if forwards or len(of_queue):
             yield of_queue, forwards
 
@@ -75,7 +75,7 @@ def _queues_here(columns: Columns) -> list[int]:
     """Those that an op touched, whole or in a piece."""
     if columns.piece is not None:
         return [columns.piece.queue]
-    touched = np.unique(np.concatenate((columns.sends.queue, columns.deliveries.queue)))
+    touched = np.unique(np.concatenate((columns.sends.log, columns.deliveries.log)))
     queues: list[int] = touched[touched != UNKNOWN].tolist()
     return queues
 
@@ -167,8 +167,8 @@ def _made_up(context: Context, forward: Forward, offset: int) -> Finding:
         time_ns=forward.time_ns,
         detail="a copy of what the member had not been given by then",
         topic=forward.queue.topic,
-        broker=forward.queue.broker,
-        queue=forward.queue.queue,
+        broker=forward.queue.home,
+        queue=forward.queue.partition,
         queue_offset=offset,
         group=forward.group,
     )
@@ -208,7 +208,7 @@ def _of_run(context: Context, anomaly: str, detail: str) -> Finding:
 FORWARDING = replace(
     Kernel(
         name="forwarding",
-        partition_by="queue",
+        partition_by="log",
         anomalies=ANOMALIES,
         partial=tally_forwarding,
         unknown_reason=nothing_missing,

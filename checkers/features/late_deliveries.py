@@ -49,7 +49,7 @@ from staticfire.checkers.model.columns import (
     Mask,
     MessageEvents,
     Outcome,
-    QueueKey,
+    LogKey,
     Transaction,
 )
 from staticfire.checkers.model.event_times import began_earliest
@@ -66,10 +66,10 @@ class Hindered:
     def __init__(self, columns: Columns, context: Context) -> None:
         self._columns = columns
         self._context = context
-        self._known: dict[tuple[str, QueueKey], list[Span]] = {}
-        self._passes: dict[str, dict[QueueKey, tuple[Ints, Ints, Ints]]] = {}
+        self._known: dict[tuple[str, LogKey], list[Span]] = {}
+        self._passes: dict[str, dict[LogKey, tuple[Ints, Ints, Ints]]] = {}
 
-    def spans(self, group: str, queue: QueueKey) -> list[Span]:
+    def spans(self, group: str, queue: LogKey) -> list[Span]:
         known = self._known.get((group, queue))
         if known is None:
             faults = list(_near(self._context, group, queue))
@@ -77,7 +77,7 @@ class Hindered:
             known = self._known[group, queue] = without(faults, passing)
         return known
 
-    def _passing(self, group: str, queue: QueueKey) -> list[Span]:
+    def _passing(self, group: str, queue: LogKey) -> list[Span]:
         """When messages of the queue passed to the group."""
         if group not in self._passes:
             self._passes[group] = {
@@ -148,17 +148,17 @@ def _apart_ns(context: Context) -> int:
     return int(context.facts.timings.request_s * NS_PER_S)
 
 
-def _near(context: Context, group: str, queue: QueueKey) -> Iterator[Span]:
+def _near(context: Context, group: str, queue: LogKey) -> Iterator[Span]:
     """When a row of the table covers the member that has the queue, or any while none has it."""
     excuses, nodes = context.excuses, context.timeline.nodes
     owned = _owned(context, group, queue)
     for process, span in owned:
-        yield from shared([span], excuses.spans(LATE, queue.broker, (nodes.get(process),)))
+        yield from shared([span], excuses.spans(LATE, queue.stream, (nodes.get(process),)))
     alone = without([_EVER], [span for _, span in owned])
-    yield from shared(alone, excuses.spans(LATE, queue.broker, context.timeline.members(group)))
+    yield from shared(alone, excuses.spans(LATE, queue.stream, context.timeline.members(group)))
 
 
-def _owned(context: Context, group: str, queue: QueueKey) -> list[tuple[int, Span]]:
+def _owned(context: Context, group: str, queue: LogKey) -> list[tuple[int, Span]]:
     """When each process had the queue; empty if none ever says so."""
     pair = group, queue
     if pair not in context.timeline.ownership:
@@ -174,7 +174,7 @@ def _unreported_ns(context: Context, group: str) -> int:
 
 def _passes(
     columns: Columns, context: Context, group: str
-) -> dict[QueueKey, tuple[Ints, Ints, Ints]]:
+) -> dict[LogKey, tuple[Ints, Ints, Ints]]:
     """By queue, the sends that passed to the group: their rows, when they began, and when the group was given them."""
     sends = columns.sends
     stored = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK))
@@ -183,11 +183,11 @@ def _passes(
     took_ns = given_ns - sends.invoke_ns
     passed = (took_ns >= 0) & (took_ns <= _apart_ns(context))
     rows = np.flatnonzero(stored & plain & passed)
-    rows = rows[np.argsort(sends.queue[rows], kind="stable")]
-    queues, first = np.unique(sends.queue[rows], return_index=True)
+    rows = rows[np.argsort(sends.log[rows], kind="stable")]
+    queues, first = np.unique(sends.log[rows], return_index=True)
     return (
         {
-            columns.names.queues[queue]: (of, sends.invoke_ns[of], given_ns[of])
+            columns.names.logs[queue]: (of, sends.invoke_ns[of], given_ns[of])
             for queue, of in zip(queues.tolist(), np.split(rows, first[1:]), strict=True)
         }
         if len(rows)
@@ -201,14 +201,14 @@ def _late(columns: Columns) -> tuple[Ints, _Kept]:
     # A request that no broker answered, an earlier attempt too, may have reached its broker at any time; a client that
     # does not say how often it tried may have made one.
     answered = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK)) & (sends.tries == 1)
-    delayed = np.flatnonzero((sends.due_ns != UNKNOWN) & answered & (sends.queue != UNKNOWN))
+    delayed = np.flatnonzero((sends.due_ns != UNKNOWN) & answered & (sends.log != UNKNOWN))
     if not len(delayed):
         return delayed, _Kept(delayed, delayed, delayed, delayed)
     delayed = delayed[np.argsort(sends.message[delayed], kind="stable")]
     messages = sends.message[delayed]
     rows = np.flatnonzero(is_among(deliveries.message, messages))
     sent = delayed[np.searchsorted(messages, deliveries.message[rows])]
-    there = sends.queue[sent] == deliveries.queue[rows]
+    there = sends.log[sent] == deliveries.log[rows]
     rows, sent = _firsts(deliveries, rows[there], sent[there])
     due_ns = sends.due_ns[sent]
     kept = _Kept(rows, sends.invoke_ns[sent], due_ns, np.maximum(due_ns, sends.time_ns[sent]))
@@ -243,7 +243,7 @@ def _find_retries(columns: Columns, context: Context) -> _Kept:
     for row in rows.tolist():
         tries, group = int(deliveries.tries[row]), int(deliveries.group[row])
         message = int(deliveries.message[row])
-        one = message, group, tries, int(deliveries.queue[row])
+        one = message, group, tries, int(deliveries.log[row])
         if one in had:
             continue
         had.add(one)
@@ -263,7 +263,7 @@ def _find_retries(columns: Columns, context: Context) -> _Kept:
 
 def _retries_in_time(
     columns: Columns, context: Context, group: str
-) -> dict[QueueKey, tuple[Ints, Ints, Ints]]:
+) -> dict[LogKey, tuple[Ints, Ints, Ints]]:
     """By queue, the retries that came soon after they were due: their rows, when they were due, and when they came."""
     deliveries, kept = columns.deliveries, _retries(columns, context)
     if group not in columns.names.groups or not len(kept.given):
@@ -272,9 +272,9 @@ def _retries_in_time(
     in_time = given_ns - kept.due_ns <= _apart_ns(context)
     in_time &= deliveries.group[kept.given] == columns.names.groups.index(group)
     rows, due_ns, given_ns = kept.given[in_time], kept.due_ns[in_time], given_ns[in_time]
-    queue = deliveries.queue[rows]
+    queue = deliveries.log[rows]
     return {
-        columns.names.queues[number]: (
+        columns.names.logs[number]: (
             rows[queue == number],
             due_ns[queue == number],
             np.maximum(due_ns, given_ns)[queue == number],

@@ -74,10 +74,10 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
 
     kept_back = (sends.transaction[send] != Transaction.NONE) | (sends.due_ns[send] != UNKNOWN)
     first = is_clear & ~kept_back & (sends.tries[send] == 1)
-    first &= (given.queue == sends.queue[send]) & (given.queue_offset == sends.queue_offset[send])
+    first &= (given.log == sends.log[send]) & (given.queue_offset == sends.queue_offset[send])
     stored_ns = on_run_clock(given.stored_ms, epoch_ms)
     by_ns = np.where(first, ended_ns, given.invoke_ns)
-    of_brokers = brokers_stepped_ns(columns, context)[columns.names.broker_of_queue[given.queue]]
+    of_brokers = brokers_stepped_ns(columns, context)[columns.names.stream_of_log[given.log]]
     since_ns = np.maximum(began_ns, _sent_back_ns(columns))
     stored = _outside(stored_ns, since_ns, by_ns) & (given.invoke_ns < of_brokers)
     return {
@@ -131,7 +131,7 @@ def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
                 (stepped.get(node, FOREVER_NS) for node in brokers.get(name, ())),
                 default=FOREVER_NS,
             )
-            for name in columns.names.brokers
+            for name in columns.names.streams
         ],
         np.int64,
     )

@@ -54,7 +54,7 @@ def tally_orderly(columns: Columns, context: Context) -> Tally:
         & ~columns.names.internal_topic[deliveries.topic]
     )
     findings: list[Finding] = []
-    stream = deliveries.queue[rows] * len(groups) + deliveries.group[rows]
+    stream = deliveries.log[rows] * len(groups) + deliveries.group[rows]
     for _, of_stream in rows_by_id(stream):
         findings.extend(_order_violated(columns, context, rows[of_stream]))
     return Tally.of(findings, consumed_in_order=len(rows))
@@ -88,7 +88,7 @@ def _latest_of_others(ended: Ints) -> Ints:
 
 def _overtaking(columns: Columns, context: Context, row: int, held_up: int) -> Finding:
     deliveries = columns.deliveries
-    broker = columns.names.queues[int(deliveries.queue[row])].broker
+    broker = columns.names.logs[int(deliveries.log[row])].stream
     rule = context.promises.rule(broker, _sent_ns(columns, row, held_up))
     return finding_at(
         columns,
@@ -131,7 +131,7 @@ def keyed_rows(columns: Columns, _context: Context) -> Columns:
     """Acknowledged messages with a sharding key, and what came from the queues that have such."""
     sends = columns.sends
     keyed = sends.where((sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK))
-    there = is_among(columns.deliveries.queue, np.unique(keyed.queue))
+    there = is_among(columns.deliveries.log, np.unique(keyed.log))
     return Columns(
         names=columns.names,
         sends=keyed,
@@ -157,9 +157,9 @@ def check_keys(columns: Columns, context: Context) -> Verdict:
 def _moved(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[Finding]:
     for _, rows in rows_by_id(keyed.sharding_key):
         of_key = keyed.where(rows[np.argsort(keyed.op_index[rows], kind="stable")])
-        for row in (1 + np.flatnonzero(np.diff(of_key.queue) != 0)).tolist():
+        for row in (1 + np.flatnonzero(np.diff(of_key.log) != 0)).tolist():
             excuse = _excuse(context, of_key, row)
-            before = columns.names.queues[int(of_key.queue[row - 1])]
+            before = columns.names.logs[int(of_key.log[row - 1])]
             key = columns.names.sharding_keys[int(of_key.sharding_key[row])]
             yield finding_at(
                 columns,
@@ -167,7 +167,7 @@ def _moved(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator
                 row,
                 anomaly="key_moved",
                 judgement=Judgement.ALLOWED if excuse else judge(context.facts.mode, "key_moved"),
-                detail=f"sharding key {key} was in queue {before.queue} of {before.broker}{excuse}",
+                detail=f"sharding key {key} was in queue {before.partition} of {before.home}{excuse}",
             )
 
 
@@ -177,19 +177,19 @@ def _hot(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[F
         return
     key = int(np.bincount(keyed.sharding_key).argmax())
     mine = keyed.sharding_key == key
-    queue = _main_queue(columns, keyed.queue[mine])
+    queue = _main_queue(columns, keyed.log[mine])
     waits_ns = _waits_ns(columns, keyed)
-    here, elsewhere = waits_ns[keyed.queue == queue], waits_ns[keyed.queue != queue]
+    here, elsewhere = waits_ns[keyed.log == queue], waits_ns[keyed.log != queue]
     here, elsewhere = here[here >= 0], elsewhere[elsewhere >= 0]
     if 2 * np.count_nonzero(mine) <= len(keyed) or not len(here) or not len(elsewhere):
         return
     slow_ns, quick_ns = _nine_of_ten(here), _nine_of_ten(elsewhere)
     if slow_ns < HOT_WAIT_NS or slow_ns < HOT_RATIO * quick_ns:
         return
-    place = columns.names.queues[queue]
+    place = columns.names.logs[queue]
     name = columns.names.sharding_keys[key]
-    others = np.unique(keyed.sharding_key[(keyed.queue == queue) & ~mine])
-    in_queue = np.flatnonzero(mine & (keyed.queue == queue))
+    others = np.unique(keyed.sharding_key[(keyed.log == queue) & ~mine])
+    in_queue = np.flatnonzero(mine & (keyed.log == queue))
     yield finding_at(
         columns,
         keyed,
@@ -197,8 +197,8 @@ def _hot(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[F
         anomaly="hot_key",
         judgement=judge(context.facts.mode, "hot_key"),
         detail=(
-            f"sharding key {name} has {np.count_nonzero(mine)} of {len(keyed)} messages, in queue {place.queue} of "
-            f"{place.broker}, which one listener consumes one after the other: 9 of 10 wait up to "
+            f"sharding key {name} has {np.count_nonzero(mine)} of {len(keyed)} messages, in queue {place.partition} of "
+            f"{place.home}, which one listener consumes one after the other: 9 of 10 wait up to "
             f"{slow_ns / NS_PER_S:.1f} s there, and {quick_ns / NS_PER_S:.1f} s in the other queues. {len(others)} "
             "other keys of that queue wait with it. More consumers or more queues do not help; spread the key, or "
             "order only what must be in order"
@@ -210,7 +210,7 @@ def _main_queue(columns: Columns, queues: Ints) -> int:
     """The queue that occurs most often; the first by name, if several do."""
     of, counts = np.unique(queues, return_counts=True)
     most: list[int] = of[counts == counts.max()].tolist()
-    return min(most, key=lambda queue: columns.names.queues[queue])
+    return min(most, key=lambda queue: columns.names.logs[queue])
 
 
 def _nine_of_ten(waits_ns: Ints) -> int:
@@ -245,7 +245,7 @@ def _excuse(context: Context, of_key: MessageEvents, row: int) -> str:
 
 ORDERLY = Kernel(
     name="orderly",
-    partition_by="queue",
+    partition_by="log",
     anomalies=("order_violated",),
     partial=tally_orderly,
     unknown_reason=nothing_missing,

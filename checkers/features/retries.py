@@ -210,7 +210,7 @@ def _dead_twice(
     deliveries = columns.deliveries
     places: dict[tuple[int, int], int] = {}
     for row in story.dead:
-        places.setdefault((int(deliveries.queue[row]), int(deliveries.queue_offset[row])), row)
+        places.setdefault((int(deliveries.log[row]), int(deliveries.queue_offset[row])), row)
     lived = (*story.first, *story.retried)
     reasons = sum(_uses_up(deliveries, row, retries_max) for row in lived)
     extra = list(places.values())[max(reasons, 1) :]
@@ -237,7 +237,7 @@ def _retried_twice(
     steps: dict[int, dict[tuple[int, int], int]] = {}
     for row in story.retried:
         if not any(_repeats(deliveries, r, row) for r in story.retried):
-            place = int(deliveries.queue[row]), int(deliveries.queue_offset[row])
+            place = int(deliveries.log[row]), int(deliveries.queue_offset[row])
             steps.setdefault(int(deliveries.tries[row]), {}).setdefault(place, row)
     for tries, places in steps.items():
         rows = list(places.values())
@@ -311,7 +311,7 @@ def _uses_up(deliveries: MessageEvents, row: int, retries_max: int) -> bool:
 def _repeats(deliveries: MessageEvents, row: int, retry: int) -> bool:
     """Whether a client that could not send back tried again by itself: the same place, with fewer tries before."""
     return bool(
-        deliveries.queue[row] == deliveries.queue[retry]
+        deliveries.log[row] == deliveries.log[retry]
         and deliveries.queue_offset[row] == deliveries.queue_offset[retry]
         and deliveries.tries[row] < deliveries.tries[retry]
         and deliveries.invoke_index[row] < deliveries.invoke_index[retry]

@@ -50,7 +50,7 @@ from staticfire.checkers.model.columns import (
     Mask,
     MessageEvents,
     Outcome,
-    QueueKey,
+    LogKey,
     Transaction,
 )
 from staticfire.checkers.model.event_times import began_latest
@@ -166,7 +166,7 @@ def _is_left(halves: MessageEvents) -> Mask:
     left: Mask = (
         (halves.transaction == Transaction.COMMIT)
         & (halves.outcome == Outcome.UNKNOWN)
-        & (halves.queue != UNKNOWN)
+        & (halves.log != UNKNOWN)
     )
     return left
 
@@ -181,8 +181,8 @@ def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> It
     for row in np.flatnonzero(passed & ~seen).tolist():
         queue = queue_of(columns, left, row)
         assert queue is not None
-        rule = context.promises.rule(queue.broker, int(left.invoke_ns[row]))
-        gone = queue.broker not in context.facts.living_brokers
+        rule = context.promises.rule(queue.stream, int(left.invoke_ns[row]))
+        gone = queue.stream not in context.facts.living_brokers
         yield finding_at(
             columns,
             left,
@@ -199,7 +199,7 @@ def _never_asked(
 ) -> Iterator[Finding]:
     """Halves that were stored at rest, that no producer ended, and that no broker asked about in time."""
     facts = context.facts
-    undecided = (halves.transaction == Transaction.UNKNOWN) & (halves.queue != UNKNOWN)
+    undecided = (halves.transaction == Transaction.UNKNOWN) & (halves.log != UNKNOWN)
     undecided |= _is_left(halves)
     if not facts.check_every_s or not facts.check_max:
         return
@@ -265,7 +265,7 @@ def _asked_again(
     context: Context,
     halves: MessageEvents,
     row: int,
-    queue: QueueKey | None,
+    queue: LogKey | None,
     checks: list[CheckBack],
     given_ns: Mapping[int, int],
 ) -> tuple[str, str | None] | None:
@@ -342,7 +342,7 @@ def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:
 
 
 def _end_not_known(
-    context: Context, queue: QueueKey | None, first_ns: int, again: _Again
+    context: Context, queue: LogKey | None, first_ns: int, again: _Again
 ) -> str | None:
     """Why a broker may not know how a transaction has ended, or that it has asked.
 
@@ -354,7 +354,7 @@ def _end_not_known(
     if not facts.disks_observed:
         return "a busy broker may have refused the end of the transaction"
     request_ns, moments = int(facts.timings.request_s * NS_PER_S), (again.known, again.asked)
-    for broker in facts.brokers if queue is None else (queue.broker,):
+    for broker in facts.brokers if queue is None else (queue.stream,):
         asked_ns = again.asked.time_ns
         found = [
             context.excuses.find(ASKED_AGAIN, asked_ns - request_ns, asked_ns + request_ns, broker)
@@ -397,11 +397,9 @@ def _many_halves(halves: MessageEvents, row: int) -> str | None:
     return None
 
 
-def _broker_died(
-    context: Context, queue: QueueKey | None, first_ns: int, last_ns: int
-) -> str | None:
+def _broker_died(context: Context, queue: LogKey | None, first_ns: int, last_ns: int) -> str | None:
     """Why a broker may have asked again: what it had put back or passed lately was not durable."""
-    brokers = context.facts.brokers if queue is None else (queue.broker,)
+    brokers = context.facts.brokers if queue is None else (queue.stream,)
     found = (context.excuses.find("checked_too_often", first_ns, last_ns, of) for of in brokers)
     return next((window.words for window in found if window is not None), None)
 

@@ -65,7 +65,7 @@ def _missed(
         queue = queue_of(columns, missed, row)
         assert queue is not None  # it was acknowledged
         key = columns.names.key(int(missed.message[row]))
-        rule = context.promises.rule(queue.broker, int(missed.invoke_ns[row]), key=key)
+        rule = context.promises.rule(queue.stream, int(missed.invoke_ns[row]), key=key)
         yield finding_at(
             columns,
             missed,

@@ -40,10 +40,10 @@ from staticfire.checkers.guarantees.excuses import began_ns
 from staticfire.checkers.guarantees.fault_effects import STOPS
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict, seconds
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, LogKey
 from staticfire.checkers.model.intervals import Span, shared, without
 
-QueueOfGroup = tuple[str, QueueKey]
+QueueOfGroup = tuple[str, LogKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +152,9 @@ def _unowned(
             spans = [one.span for one in owned.get((group, queue), ())]
             first = known[queue] + int(timings.route_refresh_s * NS_PER_S)
             first = min([first, *(span.start_ns for span in spans)])
-            lost_ns = master_lost_ns(context, queue.broker)
+            lost_ns = master_lost_ns(context, queue.stream)
             end_ns = last_ns if queue in acknowledged else min(last_ns, lost_ns)
-            excused = excused_spans(context, "queue_unowned", group, queue.broker, members)
+            excused = excused_spans(context, "queue_unowned", group, queue.stream, members)
             for alone in without([Span(first, end_ns)], spans):
                 alone_ns = _length_ns(without([alone], excused))
                 if alone_ns > bound_ns(context, group, alone) + locked_ns(context, group, alone):
@@ -174,16 +174,16 @@ def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
 
 def _first_acks(columns: Columns) -> Ints:
     sends = columns.sends
-    rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
-    return rows[np.unique(sends.queue[rows], return_index=True)[1]]
+    rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
+    return rows[np.unique(sends.log[rows], return_index=True)[1]]
 
 
-def _first_acknowledged(columns: Columns) -> dict[QueueKey, int]:
+def _first_acknowledged(columns: Columns) -> dict[LogKey, int]:
     """When the first message of each queue was acknowledged."""
     firsts = columns.sends.where(_first_acks(columns))
     return {
-        columns.names.queues[queue]: at
-        for queue, at in zip(firsts.queue.tolist(), firsts.time_ns.tolist(), strict=True)
+        columns.names.logs[queue]: at
+        for queue, at in zip(firsts.log.tolist(), firsts.time_ns.tolist(), strict=True)
     }
 
 
@@ -200,7 +200,7 @@ def _double_ownership(
             both = shared([one.span], [other.span])
             if not both:
                 continue
-            excused = excused_spans(context, "double_ownership", pair[0], pair[1].broker, nodes)
+            excused = excused_spans(context, "double_ownership", pair[0], pair[1].stream, nodes)
             both_ns = _length_ns(without(both, excused))
             if both_ns > bound_ns(context, pair[0], both[0]):
                 detail = (
@@ -222,8 +222,8 @@ def _finding(
         time_ns=span.start_ns,
         detail=detail,
         topic=queue.topic,
-        broker=queue.broker,
-        queue=queue.queue,
+        broker=queue.home,
+        queue=queue.partition,
         group=group,
     )
 

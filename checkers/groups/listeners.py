@@ -49,8 +49,8 @@ def _findings(columns: Columns, context: Context) -> Iterator[Finding]:
     if not orderly:
         return
     delivered = columns.deliveries.where(np.isin(columns.deliveries.group, orderly))
-    queues = len(columns.names.queues)
-    for _, rows in rows_by_id(delivered.group * queues + delivered.queue):
+    queues = len(columns.names.logs)
+    for _, rows in rows_by_id(delivered.group * queues + delivered.log):
         if np.any(delivered.process[rows] != delivered.process[rows[0]]):
             yield from _of_stream(columns, context, delivered.where(rows))
 
@@ -143,14 +143,14 @@ def _excuse(
         anomaly,
         int(delivered.invoke_ns[other]),
         int(delivered.invoke_ns[row]),
-        None if queue is None else queue.broker,
+        None if queue is None else queue.stream,
         map(context.timeline.nodes.get, delivered.process[[row, other]].tolist()),
     )
 
 
 LISTENERS = Kernel(
     name="listeners",
-    partition_by="queue",
+    partition_by="log",
     anomalies=("two_listeners", "overlapping_owners"),
     partial=tally_listeners,
     unknown_reason=nothing_missing,

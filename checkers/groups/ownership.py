@@ -52,7 +52,7 @@ class _Calls:
     process: Ints  # place in `processes`
     group: Ints
     topic: Ints
-    queue: Ints
+    log: Ints
     invoke_index: Ints
     invoke_ns: Ints
 
@@ -60,7 +60,7 @@ class _Calls:
     def of(cls, delivered: MessageEvents, rows: Ints) -> Self:
         """The calls of which these are the first rows."""
         processes, process = np.unique(delivered.process[rows], return_inverse=True)
-        names = ("group", "topic", "queue", "invoke_index", "invoke_ns")
+        names = ("group", "topic", "log", "invoke_index", "invoke_ns")
         others = {name: getattr(delivered, name)[rows] for name in names}
         return cls(processes=processes.tolist(), process=process, **others)
 
@@ -112,10 +112,10 @@ def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
     """Commits of processes for queues that they never had by then, in groups that report assignments."""
     names, commits, ownership = columns.names, columns.commits, context.timeline.ownership
     reported = {(group, queue.topic) for group, queue in ownership}
-    who = np.stack((commits.queue, commits.group, commits.process))
+    who = np.stack((commits.log, commits.group, commits.process))
     streams, of_row = np.unique(who, axis=1, return_inverse=True)
     for number, (queue_id, group_id, process) in enumerate(streams.T.tolist()):
-        group, queue = names.groups[group_id], names.queues[queue_id]
+        group, queue = names.groups[group_id], names.logs[queue_id]
         if (group, queue.topic) not in reported or group in context.facts.assigned:
             continue
         changes = (of for of in ownership.get((group, queue), ()) if of.process == process)
@@ -129,15 +129,15 @@ def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
                 detail=f"process {process}{_where(context, process)} committed {commits.offset[row]}: "
                 "it never had the queue",
                 topic=queue.topic,
-                broker=queue.broker,
-                queue=queue.queue,
+                broker=queue.home,
+                queue=queue.partition,
                 group=group,
             )
 
 
 def _begins_call(rows: MessageEvents) -> Mask:
     """Which rows are the first of a call of a listener, shape (rows,): those of one op follow each other."""
-    new: Mask = (rows.op_index[1:] != rows.op_index[:-1]) | (rows.queue[1:] != rows.queue[:-1])
+    new: Mask = (rows.op_index[1:] != rows.op_index[:-1]) | (rows.log[1:] != rows.log[:-1])
     return np.concatenate(([True], new))
 
 
@@ -197,7 +197,7 @@ def _owned(columns: Columns, context: Context, calls: _Calls) -> Mask:
     """Calls of listeners whose process had the queue, or was just losing or gaining it."""
     names = columns.names
     groups, number = len(names.groups), {process: at for at, process in enumerate(calls.processes)}
-    stream = calls.queue * groups + calls.group
+    stream = calls.log * groups + calls.group
     streams = np.flatnonzero(np.bincount(stream)).tolist()
     changes = [
         (
@@ -208,7 +208,7 @@ def _owned(columns: Columns, context: Context, calls: _Calls) -> Mask:
         )
         for stream in streams
         for change in context.timeline.ownership.get(
-            (names.groups[stream % groups], names.queues[stream // groups]), ()
+            (names.groups[stream % groups], names.logs[stream // groups]), ()
         )
         if change.process in number
     ]
@@ -278,7 +278,7 @@ def _unknown_reason(tally: Tally, context: Context) -> str | None:
 
 OWNERSHIP = Kernel(
     name="ownership",
-    partition_by="queue",
+    partition_by="log",
     anomalies=("unowned_delivery", "unknown_consumer", "delivery_after_exit", "unowned_commit"),
     partial=tally_ownership,
     unknown_reason=_unknown_reason,

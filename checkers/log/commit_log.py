@@ -27,14 +27,14 @@ from staticfire.checkers.model.message_ids import dense_numbers
 def tally_log_holes(columns: Columns, context: Context) -> Tally:
     """Judge the copies of whole brokers (partition key: broker)."""
     sends = columns.sends
-    acked = sends.where((sends.outcome == Outcome.OK) & (sends.physical_offset != UNKNOWN))
+    acked = sends.where((sends.outcome == Outcome.OK) & (sends.position != UNKNOWN))
     if not len(acked) or not context.promises.any_suffix_excused():
         return Tally(counts={"excused_copies": 0})
     missing = ~_delivered_from_broker(columns, acked) & _passed(columns, context, acked)
     findings: list[Finding] = []
     excused = 0
-    for brokers, rows in rows_by_id(columns.names.broker_of_queue[acked.queue]):
-        broker = columns.names.brokers[int(brokers[0])]
+    for brokers, rows in rows_by_id(columns.names.stream_of_log[acked.log]):
+        broker = columns.names.streams[int(brokers[0])]
         log = _Log(columns, context, broker, acked.where(rows), missing[rows])
         excused += len(log.excused)
         findings.extend(log.holes())
@@ -43,13 +43,13 @@ def tally_log_holes(columns: Columns, context: Context) -> Tally:
 
 def _delivered_from_broker(columns: Columns, acked: MessageEvents) -> Mask:
     """Which copies a consumer got from the broker that acknowledged them, shape (acked,)."""
-    brokers = columns.names.broker_of_queue
-    size = len(columns.names.brokers)
+    brokers = columns.names.stream_of_log
+    size = len(columns.names.streams)
     read = columns.deliveries.where(columns.deliveries.message != UNKNOWN)
     messages, (got, wanted) = dense_numbers(read.message, acked.message)
     delivered = np.zeros(messages * size, np.bool_)
-    delivered[got * size + brokers[read.queue]] = True
-    found: Mask = delivered[wanted * size + brokers[acked.queue]]
+    delivered[got * size + brokers[read.log]] = True
+    found: Mask = delivered[wanted * size + brokers[acked.log]]
     return found
 
 
@@ -81,7 +81,7 @@ class _Log:
 
     def holes(self) -> Iterator[Finding]:
         for row, rule in self.excused:
-            if reason := self._reached_beyond(int(self._acked.physical_offset[row]), rule):
+            if reason := self._reached_beyond(int(self._acked.position[row]), rule):
                 yield finding_at(
                     self._columns,
                     self._acked,
@@ -130,7 +130,7 @@ class _Log:
             self._survived = self._acked.where(certain)
         survived = self._survived
         last = _furthest_before(survived, fault_ns)
-        if last is None or survived.physical_offset[last] <= physical_offset:
+        if last is None or survived.position[last] <= physical_offset:
             return None
         return self._columns.names.key(int(survived.message[last]))
 
@@ -156,8 +156,8 @@ def _furthest_before(copies: MessageEvents, fault_ns: int) -> int | None:
     rows = np.flatnonzero(copies.time_ns < fault_ns)
     if not len(rows):
         return None
-    highest = copies.physical_offset[rows].max()
-    rows = rows[copies.physical_offset[rows] == highest]
+    highest = copies.position[rows].max()
+    rows = rows[copies.position[rows] == highest]
     return int(rows[np.argmin(copies.op_index[rows])])
 
 
@@ -167,12 +167,12 @@ def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Int
     if not context.promises.any_suffix_excused():
         return np.zeros(0, np.int64)
     index = index_of(columns)
-    certain = cleared & (sends.outcome == Outcome.OK) & (sends.physical_offset != UNKNOWN)
+    certain = cleared & (sends.outcome == Outcome.OK) & (sends.position != UNKNOWN)
     certain &= index.delivered_at[index.send_place] & _below_the_end(columns, context, sends)
     found: list[int] = []
-    for _, rows in rows_by_id(np.where(certain, sends.queue, UNKNOWN)):
+    for _, rows in rows_by_id(np.where(certain, sends.log, UNKNOWN)):
         copies = sends.where(rows)
-        if copies.queue[0] != UNKNOWN:
+        if copies.log[0] != UNKNOWN:
             for fault_ns in context.promises.fault_starts():
                 last = _furthest_before(copies, fault_ns)
                 if last is not None:
@@ -183,12 +183,12 @@ def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Int
 def _below_the_end(columns: Columns, context: Context, sends: MessageEvents) -> Mask:
     """Which of some placed sends lie below the end of their queue after a complete drain."""
     names = columns.names
-    ends = np.zeros(len(names.queues) + 1, np.int64)  # the last: no queue
+    ends = np.zeros(len(names.logs) + 1, np.int64)  # the last: no queue
     for drain in context.timeline.drains.values():
-        for row, queue in enumerate(names.queues):
+        for row, queue in enumerate(names.logs):
             if drain.complete and queue in drain.ends:
                 ends[row] = max(ends[row], drain.ends[queue].max_offset)
-    below: Mask = sends.queue_offset < ends[sends.queue]
+    below: Mask = sends.queue_offset < ends[sends.log]
     return below
 
 
@@ -199,7 +199,7 @@ def _rows_of_messages(sends: MessageEvents, acked: MessageEvents) -> Ints:
 
 LOG_HOLES = Kernel(
     name="log_holes",
-    partition_by="broker",
+    partition_by="stream",
     screened=True,
     anomalies=("log_hole",),
     partial=tally_log_holes,

@@ -35,7 +35,7 @@ from staticfire.checkers.model.columns import (
     Ints,
     MessageEvents,
     Outcome,
-    QueueKey,
+    LogKey,
     Transaction,
 )
 from staticfire.checkers.model.intervals import Span, without
@@ -51,7 +51,7 @@ class Given(NamedTuple):
 
     row: int
     topic: int
-    queue: int
+    log: int
     queue_offset: int
     group: int
     process: int
@@ -62,7 +62,7 @@ class Given(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        return self.queue, self.queue_offset
+        return self.log, self.queue_offset
 
 
 def tally_duplication(columns: Columns, context: Context) -> Tally:
@@ -165,7 +165,7 @@ def _copies(
         # It is a phantom, and reported there.
         yield (f"{len(places)} copies of a message that no producer sent", True)
     elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
-        stored = Counter(columns.names.queues[queue].broker for queue, _ in places)
+        stored = Counter(columns.names.logs[queue].stream for queue, _ in places)
         yield _judge_moves(context, sends, sent, stored, repeats[-1].invoke_ns)
     else:
         attempts, outcome = int(sends.tries[sent]), Outcome(int(sends.outcome[sent]))
@@ -224,7 +224,7 @@ def _judge_redelivery(
         return "the listener did not finish", True
     if again.tries > before.tries:
         return "retried by the consumer", True
-    group, queue = columns.names.groups[again.group], columns.names.queues[again.queue]
+    group, queue = columns.names.groups[again.group], columns.names.logs[again.log]
     timeline = context.timeline
     if (group, queue) not in timeline.ownership:
         if again.process != before.process:
@@ -239,7 +239,7 @@ def _judge_redelivery(
     reset = context.excuses.find("sent_back", since_ns, again.invoke_ns)
     if reset is not None:
         return reset.words, True
-    committed = surely_committed(columns, context, (again.queue, again.group), gain)
+    committed = surely_committed(columns, context, (again.log, again.group), gain)
     if committed > again.queue_offset:
         return f"owner began below offset {committed}, which was committed before", False
     if gain.op_index > before.invoke_index:
@@ -265,7 +265,7 @@ def _may_have_rebalanced(context: Context, group: str, before: Given, again: Giv
 
 
 def _judge_same_owner(
-    columns: Columns, context: Context, queue: QueueKey, before: Given, again: Given
+    columns: Columns, context: Context, queue: LogKey, before: Given, again: Given
 ) -> tuple[str, bool]:
     """Nothing is given twice to one owner of a queue, unless the place where it pulls was set back."""
     nodes, group = (context.timeline.nodes.get(again.process),), columns.names.groups[again.group]
@@ -273,21 +273,21 @@ def _judge_same_owner(
         columns, context, group, again.place, before.invoke_ns, "duplicate_unexplained"
     )
     times = before.invoke_ns, again.invoke_ns
-    window = context.excuses.find(anomaly, *times, queue.broker, nodes)
+    window = context.excuses.find(anomaly, *times, queue.stream, nodes)
     if window is not None:
         return window.words, True
     return "the same owner got it again, with no rebalance", False
 
 
 def _judge_overlap(
-    context: Context, pair: tuple[str, QueueKey], gain: Ownership, before: Given, again: Given
+    context: Context, pair: tuple[str, LogKey], gain: Ownership, before: Given, again: Given
 ) -> tuple[str, bool]:
     """Two members had the queue at once: while `double_ownership` allows it, each may be given what the other had."""
     first = context.timeline.gained_before(*pair, before.process, before.invoke_index)
     if first is None:
         return f"process {before.process} never had the queue", False
     nodes = map(context.timeline.nodes.get, (before.process, again.process))
-    excused = excused_spans(context, "double_ownership", pair[0], pair[1].broker, nodes)
+    excused = excused_spans(context, "double_ownership", pair[0], pair[1].stream, nodes)
     both = Span(max(first.time_ns, gain.time_ns), again.invoke_ns)
     both_ns = sum(span.length_ns for span in without([both], excused))
     what = f"processes {before.process} and {again.process} had the queue together"

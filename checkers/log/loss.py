@@ -115,10 +115,10 @@ def _used_up_unread(columns: Columns, context: Context, group: str) -> Ints:
     if not brokers or retries_max is None or group not in columns.names.groups:
         return np.zeros(0, np.int64)
     names, deliveries = columns.names, columns.deliveries
-    at_broker = np.isin(np.array(names.brokers), brokers)[names.broker_of_queue[deliveries.queue]]
+    at_broker = np.isin(np.array(names.streams), brokers)[names.stream_of_log[deliveries.log]]
     used_up = (deliveries.tries >= retries_max) & (deliveries.outcome != Outcome.OK)
     of_group = deliveries.group == names.groups.index(group)
-    return np.flatnonzero(used_up & of_group & at_broker & (deliveries.queue != UNKNOWN))
+    return np.flatnonzero(used_up & of_group & at_broker & (deliveries.log != UNKNOWN))
 
 
 def _lost(
@@ -184,7 +184,7 @@ def _finding(
     rule = judge_lost(columns, context, acked, row, copies)
     judgement, why = rule.judgement, loss_text(context, rule, copies)
     kept_back = acked.due_ns[row] != UNKNOWN or acked.transaction[row] != Transaction.NONE
-    if kept_back and queue.broker not in context.facts.living_brokers:
+    if kept_back and queue.stream not in context.facts.living_brokers:
         # Only a master delivers it, and no slave becomes one; it is still in the log of the slave.
         judgement, why = Judgement.ALLOWED, "kept back by a master that is gone for good"
     elif group is not None and judgement is Judgement.VIOLATION:
@@ -230,7 +230,7 @@ def _copy_rule(columns: Columns, context: Context, message: int, group: str) -> 
         if int(deliveries.tries[row]) == tries and int(deliveries.process[row]) in processes:
             if queue is None:
                 return None
-            rules.append(context.promises.rule(queue.broker, int(deliveries.time_ns[row])))
+            rules.append(context.promises.rule(queue.stream, int(deliveries.time_ns[row])))
     strict = (rule for rule in rules if rule.judgement is Judgement.VIOLATION)
     return next(strict, rules[0] if rules else None)
 

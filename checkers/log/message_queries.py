@@ -30,7 +30,7 @@ from staticfire.checkers.engine.kernel import Checker, Context, no_rows
 from staticfire.checkers.features.delays import clock_stepped
 from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
-from staticfire.checkers.model.columns import Columns, QueueKey
+from staticfire.checkers.model.columns import Columns, LogKey
 from staticfire.checkers.model.timeline import Found, LookUp, RefusedRead, Searched, Torn
 
 DUE = "look_up"  # the kind of op that such a run is to hold (checkers/engine/evidence.py)
@@ -146,7 +146,7 @@ def _wrong_times(context: Context, look_up: LookUp) -> Iterator[Finding]:
             what = "which is not the first with that time"
         else:
             continue
-        place = QueueKey(look_up.topic, look_up.broker, one.queue)
+        place = LogKey(look_up.topic, look_up.broker, one.queue)
         why = clock_stepped(context, place, 0, look_up.time_ns)
         detail = f"the search for time {one.stored_ms} ms led to offset {one.answer}, {what}"
         finding = _finding(context, look_up, one, "wrong_time_search", detail)

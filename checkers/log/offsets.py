@@ -44,7 +44,7 @@ from staticfire.checkers.model.columns import (
     Mask,
     MessageEvents,
     Outcome,
-    QueueKey,
+    LogKey,
 )
 from staticfire.checkers.model.timeline import Drain, QueueEnd
 
@@ -150,7 +150,7 @@ def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
     """The highest offset below each commit of a stream at which lies what its group wants, or NOTHING."""
     sends, group = columns.sends, columns.names.groups[int(commits.group[0])]
     placed = (sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN)
-    here = sends.where(placed & (sends.queue == commits.queue[0]))
+    here = sends.where(placed & (sends.log == commits.log[0]))
     here = here.where(~_given_anew(here))
     wanted = np.sort(here.queue_offset[context.matches(columns, here, group)])
     below = np.searchsorted(wanted, commits.offset)
@@ -198,7 +198,7 @@ def _reached(columns: Columns, context: Context, commits: Commits, stream: int) 
 def _finding(
     columns: Columns, context: Context, commits: Commits, row: int, anomaly: str, detail: str
 ) -> Finding:
-    queue = columns.names.queues[int(commits.queue[row])]
+    queue = columns.names.logs[int(commits.log[row])]
     return Finding(
         anomaly=anomaly,
         judgement=judge(context.facts.mode, anomaly),
@@ -206,8 +206,8 @@ def _finding(
         time_ns=int(commits.time_ns[row]),
         detail=f"{detail}, by process {commits.process[row]}",
         topic=queue.topic,
-        broker=queue.broker,
-        queue=queue.queue,
+        broker=queue.home,
+        queue=queue.partition,
         queue_offset=int(commits.offset[row]),
         group=columns.names.groups[int(commits.group[row])],
     )
@@ -246,20 +246,20 @@ def _gaps(context: Context) -> Iterator[str]:
         if not drain.complete:
             continue
         for queue in known:
-            serves = queue.broker in context.facts.living_brokers
+            serves = queue.stream in context.facts.living_brokers
             if queue.topic == topic and serves and queue not in drain.ends:
-                yield f"the drain of {group} leaves out queue {queue.queue} of {queue.broker}"
+                yield f"the drain of {group} leaves out queue {queue.partition} of {queue.home}"
 
 
 def _judge_end(
-    columns: Columns, context: Context, group: str, queue: QueueKey, end: QueueEnd, drain: Drain
+    columns: Columns, context: Context, group: str, queue: LogKey, end: QueueEnd, drain: Drain
 ) -> Iterator[Finding]:
     beyond = end.committed > end.max_offset
     if not beyond and not (drain.complete and end.committed < end.max_offset):
         return
     anomaly = "commit_beyond_end" if beyond else "commit_behind"
     # A disk that is lost for good takes along what only weaker statuses promised, consumed or not.
-    gone = beyond and _lost_for_good(context.facts, queue.broker, drain.time_ns)
+    gone = beyond and _lost_for_good(context.facts, queue.stream, drain.time_ns)
     allowed = gone and end.committed <= _came_to(columns, context.facts, group, queue)
     yield Finding(
         anomaly=anomaly,
@@ -268,23 +268,23 @@ def _judge_end(
         time_ns=drain.time_ns,
         detail=f"committed {end.committed}, the queue ends at {end.max_offset}",
         topic=queue.topic,
-        broker=queue.broker,
-        queue=queue.queue,
+        broker=queue.home,
+        queue=queue.partition,
         queue_offset=end.committed,
         group=group,
     )
 
 
-def _came_to(columns: Columns, facts: RunFacts, group: str, queue: QueueKey) -> int:
+def _came_to(columns: Columns, facts: RunFacts, group: str, queue: LogKey) -> int:
     """How far any member of a group has come in a queue; what a filter leaves out is not known."""
     names, deliveries, commits = columns.names, columns.deliveries, columns.commits
     if group in facts.wanted_tags:
         return EVERYWHERE
-    if group not in names.groups or queue not in names.queues:
+    if group not in names.groups or queue not in names.logs:
         return 0
-    of_queue, of_group = names.queues.index(queue), names.groups.index(group)
-    given = (deliveries.queue == of_queue) & (deliveries.group == of_group)
-    told = (commits.queue == of_queue) & (commits.group == of_group)
+    of_queue, of_group = names.logs.index(queue), names.groups.index(group)
+    given = (deliveries.log == of_queue) & (deliveries.group == of_group)
+    told = (commits.log == of_queue) & (commits.group == of_group)
     return max(
         int(deliveries.queue_offset[given].max(initial=-1)) + 1,
         int(commits.offset[told].max(initial=0)),
@@ -298,14 +298,14 @@ def rows_beyond_ends(columns: Columns, context: Context) -> Columns:
         for drain in context.timeline.drains.values()
         for queue, end in drain.ends.items()
         if end.committed > end.max_offset
-        and _lost_for_good(context.facts, queue.broker, drain.time_ns)
+        and _lost_for_good(context.facts, queue.stream, drain.time_ns)
     }
-    of_queues = np.flatnonzero([queue in asked for queue in columns.names.queues])
+    of_queues = np.flatnonzero([queue in asked for queue in columns.names.logs])
     return Columns(
         names=columns.names,
         sends=columns.sends.where(slice(0)),
-        deliveries=columns.deliveries.where(np.isin(columns.deliveries.queue, of_queues)),
-        commits=columns.commits.where(np.flatnonzero(np.isin(columns.commits.queue, of_queues))),
+        deliveries=columns.deliveries.where(np.isin(columns.deliveries.log, of_queues)),
+        commits=columns.commits.where(np.flatnonzero(np.isin(columns.commits.log, of_queues))),
     )
 
 
@@ -321,7 +321,7 @@ def _lost_for_good(facts: RunFacts, broker: str, until_ns: int) -> bool:
 
 OFFSETS = Kernel(
     name="offsets",
-    partition_by="queue",
+    partition_by="log",
     anomalies=("commit_ahead", "commit_rewound"),
     partial=tally_commits,
     unknown_reason=nothing_missing,

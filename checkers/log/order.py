@@ -81,7 +81,7 @@ def _judge_reuse(
     columns: Columns, context: Context, places: MessagePositions, pair: tuple[int, int]
 ) -> Judgement:
     """Whether the log may have lost one of two messages, so that its offset was used again."""
-    broker = columns.names.queues[int(places.queue[pair[0]])].broker
+    broker = columns.names.logs[int(places.queue[pair[0]])].stream
     since_ns = min(_stored_since_ns(columns, places, at) for at in pair)
     until_ns = max(_stored_by_ns(columns, places, at) for at in pair)
     if any(_is_fragile(columns, places, at) for at in pair):
@@ -123,7 +123,7 @@ def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
     sends = columns.sends
     # The place of a message that its broker kept back at first is not known.
     acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN))
-    queue, offset = sends.queue[acked], sends.queue_offset[acked]
+    queue, offset = sends.log[acked], sends.queue_offset[acked]
     if not np.any((offset[1:] <= offset[:-1]) & (queue[1:] == queue[:-1])):
         return  # in the order of acknowledgements offsets ascend
     _, starts = number_runs(queue)
@@ -150,7 +150,7 @@ def _order_violated(sends: MessageEvents, rows: Ints, offset: Ints) -> tuple[Int
 def _misordered_send(columns: Columns, context: Context, earlier: int, row: int) -> Finding:
     sends = columns.sends
     same = sends.process[earlier] == sends.process[row]
-    broker = columns.names.queues[int(sends.queue[row])].broker
+    broker = columns.names.logs[int(sends.log[row])].stream
     return finding_at(
         columns,
         sends,
@@ -206,7 +206,7 @@ def _judge_owner(
     deliveries = columns.deliveries
     offset, called = deliveries.queue_offset[rows], deliveries.invoke_index[rows]
     group = columns.names.groups[deliveries.group[rows[0]]]
-    queue = columns.names.queues[deliveries.queue[rows[0]]]
+    queue = columns.names.logs[deliveries.log[rows[0]]]
     gains = context.timeline.gains(group, queue, int(deliveries.process[rows[0]]))
     gained = np.array([gain.op_index for gain in gains], np.int64)
     term = np.searchsorted(gained, called, side="right")
@@ -236,7 +236,7 @@ def _out_of_order(columns: Columns, context: Context, row: int, before: int) -> 
 
 ORDER = Kernel(
     name="order",
-    partition_by="queue",
+    partition_by="log",
     anomalies=("inconsistent_offsets", "nonmonotonic_send", "realtime_order", "out_of_order"),
     partial=tally_order,
     unknown_reason=nothing_missing,

@@ -123,7 +123,7 @@ class _Below:
         if topic in context.facts.groups.get(group, ()):
             parts = [*self._unread.get(int(given.group[0]), ()), question.skipped]
         drain = context.timeline.drains_of(group, topic)
-        end = None if drain is None else drain.ends.get(names.queues[int(given.queue[0])])
+        end = None if drain is None else drain.ends.get(names.logs[int(given.log[0])])
         first = since if end is None else max(since, end.min_offset)
         rows = joined(MessageEvents, parts)
         return rows.where(np.flatnonzero(rows.queue_offset >= first))
@@ -133,7 +133,7 @@ def _gained_between(columns: Columns, context: Context, question: Question, past
     given, names = question.given, columns.names
     return context.timeline.gained_between(
         names.groups[given.group[0]],
-        names.queues[given.queue[0]],
+        names.logs[given.log[0]],
         int(given.process[0]),
         past.invoke_index,
         int(given.invoke_index[0]),

@@ -179,7 +179,7 @@ class _Polls:
     def _lowest_asked_for(self, piece: Chunk, group: int) -> int:
         """No question about a group goes below this offset: the lowest that it was given, or has committed."""
         commits = self._columns.commits
-        mine = commits.offset[(commits.queue == piece.queue) & (commits.group == group)]
+        mine = commits.offset[(commits.log == piece.queue) & (commits.group == group)]
         lowest = piece.given[group][0]
         return min(lowest, int(mine.min())) if len(mine) else lowest
 
@@ -221,7 +221,7 @@ class _Polls:
         deliveries, names = self._columns.deliveries, self._columns.names
         return not self._context.timeline.gained_between(
             names.groups[deliveries.group[row]],
-            names.queues[deliveries.queue[row]],
+            names.logs[deliveries.log[row]],
             int(deliveries.process[row]),
             int(deliveries.invoke_index[earlier]),
             int(deliveries.invoke_index[row]),
@@ -230,7 +230,7 @@ class _Polls:
     def _committed(self, row: int) -> int | None:
         """The offset that the group had committed when this row's listener was called."""
         deliveries, commits = self._columns.deliveries, self._columns.commits
-        queue, group = int(deliveries.queue[row]), int(deliveries.group[row])
+        queue, group = int(deliveries.log[row]), int(deliveries.group[row])
         rows = self._commit_rows.get((queue, group))
         facts = self._context.facts
         if rows is None or self._columns.names.groups[group] in (
@@ -245,10 +245,10 @@ class _Polls:
     def _commit_rows(self) -> dict[tuple[int, int], Ints]:
         """Rows of commits by queue and group, in the order of ops."""
         commits = self._columns.commits
-        order = np.lexsort((commits.op_index, commits.group, commits.queue))
+        order = np.lexsort((commits.op_index, commits.group, commits.log))
         _, starts = number_runs(stream_ids(self._columns, commits)[order])
         runs = (order[start:stop] for start, stop in pairwise(starts.tolist()))
-        return {(int(commits.queue[run[0]]), int(commits.group[run[0]])): run for run in runs}
+        return {(int(commits.log[run[0]]), int(commits.group[run[0]])): run for run in runs}
 
     def _skipped(
         self, at: int, first_offset: int, what: str, inside: bool = False
@@ -335,8 +335,8 @@ class _Polls:
         if committed is None or committed <= deliveries.queue_offset[row]:
             return Judgement.ALLOWED, "the group had not committed it"
         first_ns, last_ns = int(deliveries.invoke_ns[last]), int(deliveries.invoke_ns[row])
-        broker = self._columns.names.queues[int(deliveries.queue[row])].broker
-        place = int(deliveries.queue[row]), int(deliveries.queue_offset[row])
+        broker = self._columns.names.logs[int(deliveries.log[row])].stream
+        place = int(deliveries.log[row]), int(deliveries.queue_offset[row])
         given_ns = int(deliveries.invoke_ns[earlier])
         group = self._columns.names.groups[int(deliveries.group[row])]
         anomaly = set_back(
@@ -377,7 +377,7 @@ def skip_finding(
     Of `columns` only the names are looked at.
     """
     names = columns.names
-    broker = names.queues[int(skipped.queue[0])].broker
+    broker = names.logs[int(skipped.log[0])].stream
     detail = (
         f"process {given.process[0]} {what}: {len(skipped)} skipped, first key "
         f"{names.key(int(skipped.message[0]))} at offset {skipped.queue_offset[0]}"
@@ -412,7 +412,7 @@ def _finding(
 
 POLLS = Kernel(
     name="polls",
-    partition_by="queue",
+    partition_by="log",
     anomalies=("poll_skip", "int_poll_skip", "nonmonotonic_poll", "int_nonmonotonic_poll"),
     partial=tally_polls,
     unknown_reason=nothing_missing,

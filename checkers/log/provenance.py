@@ -65,11 +65,11 @@ def _misrouted(columns: Columns, readable: Ints, source: Ints, outcome: Ints) ->
     sent_to = _of_source(sends.topic, source, UNKNOWN)
     wrong_topic = (sent_to != topic) & (outcome != NEVER_SENT)
     attempts = _of_source(sends.tries, source, 0)
-    acked_by = _of_source(sends.queue, source, UNKNOWN)
+    acked_by = _of_source(sends.log, source, UNKNOWN)
     placed = (acked_by != UNKNOWN) & (attempts == 1)
     acked_at = _of_source(sends.queue_offset, source, UNKNOWN)
     wrong_offset = (acked_at != UNKNOWN) & (acked_at != delivered.queue_offset[readable])
-    wrong_place = placed & ((acked_by != delivered.queue[readable]) | wrong_offset)
+    wrong_place = placed & ((acked_by != delivered.log[readable]) | wrong_offset)
     moved_by_broker = columns.names.internal_topic[topic]
     group = delivered.group[readable]
     wrong: Mask = np.where(
@@ -121,11 +121,11 @@ def _detail(columns: Columns, delivered: MessageEvents, row: int, anomaly: str) 
         came_from = columns.names.topics[delivered.topic[row]]
         if came_from.startswith((RETRY, DEAD)):
             return f"delivered from {came_from}, which is for another group"
-        queue, offset = columns.sends.queue[sent], columns.sends.queue_offset[sent]
-        if queue != UNKNOWN and queue == delivered.queue[row]:
+        queue, offset = columns.sends.log[sent], columns.sends.queue_offset[sent]
+        if queue != UNKNOWN and queue == delivered.log[row]:
             return f"acknowledged at offset {offset} of this queue"
         topic = columns.names.topics[columns.sends.topic[sent]]
-        return f"sent to {columns.names.queues[queue] if queue != UNKNOWN else topic}"
+        return f"sent to {columns.names.logs[queue] if queue != UNKNOWN else topic}"
     return _DETAIL[anomaly]
 
 

@@ -25,14 +25,14 @@ from staticfire.checkers.derived.replica_copies import Copies, ReplicaCopies, ju
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of, unless_unread
 from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, QueueKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, LogKey
 
 BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
 
 
 def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
     """Judge whole message queues (partition key: queue)."""
-    acked = (columns.sends.outcome == Outcome.OK) & (columns.sends.queue != UNKNOWN)
+    acked = (columns.sends.outcome == Outcome.OK) & (columns.sends.log != UNKNOWN)
     gone, elsewhere = _lost_from_log(columns, context, acked)
     counts = {"only_on_another_replica": elsewhere} if elsewhere else {}
     return Tally.of([*gone, *_from_beyond(columns, context, acked)], **counts)
@@ -42,9 +42,9 @@ def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[lis
     """What is gone, and how many messages are on another slave than the one that serves for a lost master."""
     sends = columns.sends
     low, ends, drained_at = _ends(columns, context)
-    beyond = (sends.queue_offset >= ends[sends.queue]) & (sends.op_index < drained_at[sends.queue])
+    beyond = (sends.queue_offset >= ends[sends.log]) & (sends.op_index < drained_at[sends.log])
     gone = acked & (beyond | _not_found(columns, context))
-    deleted = sends.queue_offset < low[sends.queue]  # by retention
+    deleted = sends.queue_offset < low[sends.log]  # by retention
     rows = np.flatnonzero(gone & ~deleted)
     if not len(rows):
         return [], 0
@@ -61,7 +61,7 @@ def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[lis
 def _has_lost_its_master(columns: Columns, context: Context, row: int) -> bool:
     """Whether slaves alone serve the queue of a send: what one of them lacks another one may have."""
     queue = queue_of(columns, columns.sends, row)
-    return queue is not None and queue.broker not in context.facts.living_brokers
+    return queue is not None and queue.stream not in context.facts.living_brokers
 
 
 def _gone(columns: Columns, context: Context, row: int, copies: Copies) -> Finding:
@@ -88,17 +88,17 @@ def _not_found(columns: Columns, context: Context) -> Mask:
     gone = np.zeros(len(sends), np.bool_)
     if missing:
         offsets = np.array(sorted({place[3] for place in missing}), np.int64)
-        candidates = np.isin(sends.queue_offset, offsets) & (sends.queue != UNKNOWN)
+        candidates = np.isin(sends.queue_offset, offsets) & (sends.log != UNKNOWN)
         for row in np.flatnonzero(candidates).tolist():
-            queue, key = names.queues[int(sends.queue[row])], names.key(int(sends.message[row]))
+            queue, key = names.logs[int(sends.log[row])], names.key(int(sends.message[row]))
             gone[row] = (*queue, int(sends.queue_offset[row]), key) in missing
     return gone
 
 
 def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
     """Columns of shape (queues,): first offset, end, and op index of the last drain that saw the queue."""
-    table = np.zeros((3, len(columns.names.queues) + 1), np.int64)  # the last one: no queue
-    numbers = {queue: number for number, queue in enumerate(columns.names.queues)}
+    table = np.zeros((3, len(columns.names.logs) + 1), np.int64)  # the last one: no queue
+    numbers = {queue: number for number, queue in enumerate(columns.names.logs)}
     for drain in context.timeline.drains.values():
         for queue, end in drain.ends.items():
             number = numbers.get(queue)
@@ -106,7 +106,7 @@ def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
                 table[:, number] = (end.min_offset, end.max_offset, drain.op_index)
     for look_up in context.timeline.look_ups:  # retention goes on after the drain
         for queue_id, first in look_up.first_offsets.items():
-            number = numbers.get(QueueKey(look_up.topic, look_up.broker, queue_id))
+            number = numbers.get(LogKey(look_up.topic, look_up.broker, queue_id))
             if number is not None:
                 table[0, number] = max(int(table[0, number]), first)
     return table[0], table[1], table[2]
@@ -122,8 +122,8 @@ def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Fi
             (name for name, nodes in context.facts.brokers.items() if nodes == (seen["node"],)),
             None,
         )
-        if broker is not None and broker in columns.names.brokers:
-            number = columns.names.brokers.index(broker)
+        if broker is not None and broker in columns.names.streams:
+            number = columns.names.streams.index(broker)
             late = _read_after(columns, acked, number, seen["time_ns"], seen["end_offset"])
             for row in late.tolist():
                 ends.setdefault(row, seen["end_offset"])
@@ -144,29 +144,27 @@ def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Fi
 def _read_after(columns: Columns, acked: Mask, broker: int, at_ns: int, end_offset: int) -> Ints:
     """Rows of deliveries, from the queue and the place in the log that had been acknowledged."""
     sends = columns.sends
-    candidates = np.flatnonzero(
-        acked & (sends.physical_offset >= end_offset) & (sends.time_ns < at_ns)
-    )
-    of_broker = columns.names.broker_of_queue[sends.queue[candidates]] == broker
+    candidates = np.flatnonzero(acked & (sends.position >= end_offset) & (sends.time_ns < at_ns))
+    of_broker = columns.names.stream_of_log[sends.log[candidates]] == broker
     before = sends.where(candidates[of_broker])
     if not len(before):
         return np.zeros(0, np.int64)
     delivered = columns.deliveries
     late = np.flatnonzero(
         (delivered.invoke_ns > at_ns + BUFFERED_NS)
-        & (delivered.physical_offset >= end_offset)
+        & (delivered.position >= end_offset)
         & np.isin(delivered.message, before.message)
     )
     order = np.argsort(before.message, kind="stable")
     sent = before.where(order[np.searchsorted(before.message[order], delivered.message[late])])
-    same = sent.physical_offset == delivered.physical_offset[late]
-    found: Ints = late[same & (sent.queue == delivered.queue[late])]
+    same = sent.position == delivered.position[late]
+    found: Ints = late[same & (sent.log == delivered.log[late])]
     return found
 
 
 RECOVERY = Kernel(
     name="recovery",
-    partition_by="queue",
+    partition_by="log",
     anomalies=("lost_from_log", "read_beyond_recovery"),
     partial=tally_recovery_stability,
     unknown_reason=unless_unread,

@@ -16,7 +16,7 @@ from staticfire.checkers.derived.committed import least_offset, reader_of
 from staticfire.checkers.derived.settled import NOWHERE, settled_places
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import Window
-from staticfire.checkers.model.columns import Columns, Commits, Ints, QueueKey
+from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey
 from staticfire.checkers.model.timeline import Ownership
 
 Rewind = tuple[int, str, bool]  # row of the commit, what it did, and whether that is excused
@@ -34,7 +34,7 @@ def settled_below(columns: Columns, context: Context, commits: Commits) -> Ints:
         for at in (1 + np.flatnonzero(np.diff(commits.offset[rows]) < 0)).tolist():
             before = int(rows[at - 1])
             found[rows[at]] = settled_places(columns, context).highest_below(
-                int(commits.queue[before]),
+                int(commits.log[before]),
                 int(commits.offset[before]),
                 int(commits.time_ns[before]),
             )
@@ -50,7 +50,7 @@ def rewinds(
     """
     if not np.any(commits.offset[1:] < commits.offset[:-1]):
         return
-    pair = columns.names.groups[int(commits.group[0])], columns.names.queues[int(commits.queue[0])]
+    pair = columns.names.groups[int(commits.group[0])], columns.names.logs[int(commits.log[0])]
     is_owned = pair in context.timeline.ownership
     for rows in _by_reader(context, commits, pair[0], is_owned):
         own = commits.where(rows)
@@ -78,12 +78,12 @@ def _judge(
     context: Context,
     own: Commits,
     row: int,
-    pair: tuple[str, QueueKey],
+    pair: tuple[str, LogKey],
     is_owned: bool,
     anomaly: str,
 ) -> tuple[str, bool]:
     """Why a commit is lower than the one before, and whether the excuses of `anomaly` make that legal."""
-    process, broker = int(own.process[row]), pair[1].broker
+    process, broker = int(own.process[row]), pair[1].stream
     if not is_owned:
         window = _reset(context, own, row - 1, row, broker, anomaly)
         return ("by the same process", False) if window is None else (window.words, True)
@@ -113,7 +113,7 @@ def _reset(
     return context.excuses.find(anomaly, *times, broker)
 
 
-def _lost(context: Context, pair: tuple[str, QueueKey], gain: Ownership, before: int) -> int | None:
+def _lost(context: Context, pair: tuple[str, LogKey], gain: Ownership, before: int) -> int | None:
     """The op by which a process lost a queue that it had gained, before another op; None: it still has it."""
     changes = context.timeline.ownership_between(*pair, gain.op_index, before)
     lost = (c.op_index for c in changes if c.process == gain.process and c.change == "lost")

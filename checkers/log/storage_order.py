@@ -140,9 +140,9 @@ class _Places:
             )
         )
         self.physical = np.full(index.size, UNKNOWN, np.int64)
-        _fill(self.physical, index.delivery_place, deliveries.physical_offset)
+        _fill(self.physical, index.delivery_place, deliveries.position)
         rows = np.flatnonzero(index.placed)
-        _fill(self.physical, index.send_place[rows], sends.physical_offset[rows])
+        _fill(self.physical, index.send_place[rows], sends.position[rows])
         self.physical[disputed] = UNKNOWN
         self._others = self._differing()
         self.stored = self.physical != UNKNOWN  # at one place in the log
@@ -156,8 +156,8 @@ class _Places:
         """Rows of deliveries with another physical offset than the one of their place."""
         deliveries = self._columns.deliveries
         there = self.physical[self._index.delivery_place]
-        rows = np.flatnonzero(there != deliveries.physical_offset)
-        known = (there[rows] != UNKNOWN) & (deliveries.physical_offset[rows] != UNKNOWN)
+        rows = np.flatnonzero(there != deliveries.position)
+        known = (there[rows] != UNKNOWN) & (deliveries.position[rows] != UNKNOWN)
         found: Ints = rows[known]
         return found
 
@@ -172,10 +172,10 @@ class _Places:
         deliveries = self._columns.deliveries
         rows = np.flatnonzero(self._index.send_place == place)
         rows = rows[self._index.placed[rows]]
-        if len(rows) and self._columns.sends.physical_offset[rows[0]] != UNKNOWN:
+        if len(rows) and self._columns.sends.position[rows[0]] != UNKNOWN:
             return self._sent(int(rows[0]), place)
         rows = np.flatnonzero(self._index.delivery_place == place)
-        row = int(rows[deliveries.physical_offset[rows] != UNKNOWN][0])
+        row = int(rows[deliveries.position[rows] != UNKNOWN][0])
         return Stored(deliveries.where(slice(row, row + 1)), from_send=False, delivered=True)
 
     def sent_at(self, place: int) -> Stored:
@@ -192,7 +192,7 @@ class _Places:
         physical = self.physical[places]
         for at in np.flatnonzero(physical[1:] <= physical[:-1]).tolist():
             pair = self.stored_at(int(places[at])), self.stored_at(int(places[at + 1]))
-            if pair[0].touches.queue[0] == pair[1].touches.queue[0]:
+            if pair[0].touches.log[0] == pair[1].touches.log[0]:
                 yield pair
 
     def sent_pairs(self) -> Iterator[Pair]:
@@ -217,7 +217,7 @@ def _fill(table: Ints, places: Ints, physical: Ints) -> None:
 
 def _goes_back(pair: Pair) -> bool:
     lower, upper = (of.touches for of in pair)
-    return bool(upper.physical_offset[0] <= lower.physical_offset[0])
+    return bool(upper.position[0] <= lower.position[0])
 
 
 def _is_shuffled(pair: Pair) -> bool:
@@ -227,7 +227,7 @@ def _is_shuffled(pair: Pair) -> bool:
 
 def _are_shuffled(lower: MessageEvents, upper: MessageEvents) -> Mask:
     """Whether both are of one request, and the later one in the queue is the earlier one in the request; (sends,)."""
-    together = lower.queue == upper.queue
+    together = lower.log == upper.log
     for name in ("process", "invoke_ns", "time_ns"):
         together &= getattr(lower, name) == getattr(upper, name)
     met = (upper.op_index > lower.invoke_index) | (upper.op_index == lower.op_index)
@@ -267,7 +267,7 @@ def _misplaced(columns: Columns, context: Context, pair: Pair) -> Finding:
         judgement=_judge(columns, context, pair),
         detail=(
             f"key {columns.names.key(int(lower.touches.message[0]))}, at offset "
-            f"{lower.touches.queue_offset[0]}, lies at physical offset {lower.touches.physical_offset[0]}"
+            f"{lower.touches.queue_offset[0]}, lies at physical offset {lower.touches.position[0]}"
         ),
         at_invocation=not upper.from_send,
     )
@@ -290,7 +290,7 @@ def _shuffled(columns: Columns, context: Context, pair: Pair) -> Finding:
 
 def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
     """Whether the log may have lost one of two, so that places were used again."""
-    broker = columns.names.queues[int(pair[0].touches.queue[0])].broker
+    broker = columns.names.logs[int(pair[0].touches.log[0])].stream
     since_ns, until_ns = min(of.since_ns for of in pair), max(of.by_ns for of in pair)
     if any(_is_fragile(stored) for stored in pair):
         destroyed = context.promises.damaged(
@@ -311,7 +311,7 @@ def _is_fragile(stored: Stored) -> bool:
 
 STORAGE_ORDER = Kernel(
     name="storage_order",
-    partition_by="queue",
+    partition_by="log",
     anomalies=(
         "inconsistent_physical_offset",
         "nonmonotonic_physical_offset",

@@ -101,14 +101,14 @@ def _orderly_calls(columns: Columns, context: Context) -> Iterator[tuple[str, In
     for group in context.facts.orderly:
         if group in groups:
             of_group = deliveries.where(np.flatnonzero(deliveries.group == groups.index(group)))
-            order = np.lexsort((of_group.invoke_index, of_group.queue))
-            yield group, of_group.queue[order], of_group.process[order]
+            order = np.lexsort((of_group.invoke_index, of_group.log))
+            yield group, of_group.log[order], of_group.process[order]
 
 
 def _kept_back(columns: Columns, context: Context) -> dict[str, int]:
     """Acknowledged messages that groups did not ask for, and those of them whose tag has the hash of a wanted one."""
     sends, names = columns.sends, columns.names
-    sends = sends.where(np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN)))
+    sends = sends.where(np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN)))
     filtered = colliding = 0
     for group, wanted in context.facts.wanted_tags.items():
         topics = context.facts.groups.get(group, ())
@@ -140,7 +140,7 @@ def _worked_at(columns: Columns, context: Context) -> Mask:
     names, delivered = columns.names, columns.deliveries
     worked: list[bool] = []
     groups = {group: number for number, group in enumerate(names.groups)}
-    queues = {queue: number for number, queue in enumerate(names.queues)}
+    queues = {queue: number for number, queue in enumerate(names.logs)}
     for (group, queue), changes in context.timeline.ownership.items():
         if group in groups and queue in queues:
             stream = stream_id(columns, queues[queue], groups[group])
@@ -154,7 +154,7 @@ def _worked_at(columns: Columns, context: Context) -> Mask:
 
 COVERAGE = Kernel(
     name="coverage",
-    partition_by="queue",
+    partition_by="log",
     anomalies=(),
     partial=tally_coverage,
     unknown_reason=nothing_missing,

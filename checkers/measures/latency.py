@@ -126,7 +126,7 @@ def _active(facts: RunFacts) -> list[tuple[str, int, int]]:
 
 LATENCY = Kernel(
     name="latency",
-    partition_by="queue",
+    partition_by="log",
     anomalies=(),
     partial=tally_latency,
     unknown_reason=nothing_missing,

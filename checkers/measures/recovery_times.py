@@ -41,7 +41,7 @@ def tally_recovery(columns: Columns, context: Context) -> Tally:
     if not len(rows) or not healed:
         return Tally()
     rows = _by_time(sends.time_ns, rows)
-    brokers = columns.names.broker_of_queue[sends.queue[rows]]
+    brokers = columns.names.stream_of_log[sends.log[rows]]
     parts = [_sent(columns, context.facts, sends.time_ns[rows], brokers, healed)]
     ready_ns = np.maximum(sends.time_ns, sends.due_ns)
     rows = _by_time(ready_ns, rows)
@@ -95,10 +95,10 @@ def _struck(columns: Columns, facts: RunFacts, fault: FaultFacts) -> Mask:
     """The brokers whose recovery is looked at, shape (brokers,): those that were struck, or all."""
     struck = {
         name
-        for name in {*facts.brokers, *columns.names.brokers}
+        for name in {*facts.brokers, *columns.names.streams}
         if not {name, *facts.brokers.get(name, ())}.isdisjoint(fault.targets)
     }
-    return np.array([not struck or name in struck for name in columns.names.brokers], np.bool_)
+    return np.array([not struck or name in struck for name in columns.names.streams], np.bool_)
 
 
 def _behind(group: str, ready_ns: Ints, given_ns: Ints, healed: list[Healed]) -> Tally:
@@ -147,7 +147,7 @@ def _row(tally: Tally, facts: RunFacts, number: int, fault: FaultFacts) -> dict[
 
 RECOVERY_TIMES = Kernel(
     name="recovery_times",
-    partition_by="queue",
+    partition_by="log",
     anomalies=(),
     partial=tally_recovery,
     unknown_reason=nothing_missing,

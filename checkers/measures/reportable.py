@@ -26,7 +26,7 @@ from staticfire.checkers.derived.settled import SET_BACK, settled_spans
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.groups.groups import owned_while_watched, watched_until_ns
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span, joined, without
 
 LATE = "late_delivery"
@@ -68,7 +68,7 @@ def reportable(context: Context, excused: Excused | None = None) -> dict[str, fl
     return {name: round(open_[name] / asked[name], 4) for name in sorted(asked) if asked[name]}
 
 
-def share_of(context: Context, excused: Callable[[str, QueueKey], list[Span]]) -> float | None:
+def share_of(context: Context, excused: Callable[[str, LogKey], list[Span]]) -> float | None:
     """The share, 0 to 1, of an anomaly that is asked of each queue while it has an owner; None: no queue had one.
 
     `excused`: its spans for a group and a queue, none of which overlap.
@@ -92,7 +92,7 @@ def with_share(
     verdict: Verdict,
     anomaly: str,
     context: Context,
-    *excused: Callable[[str, QueueKey], list[Span]],
+    *excused: Callable[[str, LogKey], list[Span]],
 ) -> Verdict:
     """The verdict of a checker that knows by itself when its anomaly is excused; the mean of several questions."""
     shares = [share for of in excused if (share := share_of(context, of)) is not None]
@@ -148,20 +148,20 @@ def _questions(context: Context) -> Iterator[_Question]:
         members = members_of(group)
         start_ns = min((span.start_ns for _, span in spans), default=end_ns)
         for anomaly in OF_GROUP:
-            yield anomaly, group, queue.broker, members, Span(start_ns, end_ns)
+            yield anomaly, group, queue.stream, members, Span(start_ns, end_ns)
         shares = () if group in context.facts.broadcasting else OF_PAIR
         pairs = (*shares, *(OF_LOCK if group in context.facts.orderly else ()))
         for node, span in spans:
             for anomaly in OF_OWNER:
-                yield anomaly, group, queue.broker, (node,), span
+                yield anomaly, group, queue.stream, (node,), span
             others = [other for other in members if other != node]
             for anomaly, other in product(pairs, others):
-                yield anomaly, group, queue.broker, (node, other), span
+                yield anomaly, group, queue.stream, (node, other), span
 
 
 def _owned(
     context: Context,
-) -> Iterator[tuple[tuple[str, QueueKey], list[tuple[str | None, Span]]]]:
+) -> Iterator[tuple[tuple[str, LogKey], list[tuple[str | None, Span]]]]:
     """For each queue of each group: the nodes that had it, and when."""
     node_of = context.timeline.nodes.get
     for pair, owned in owned_while_watched(context).items():

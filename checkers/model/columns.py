@@ -22,7 +22,7 @@ from staticfire.checkers.model.message_ids import key_of
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-PartitionKey = Literal["message", "queue", "broker"]
+PartitionKey = Literal["message", "log", "stream"]
 UNKNOWN = -1
 INTERNAL_TOPICS = ("%RETRY%", "%DLQ%")  # the broker moves messages there by itself (MixAll)
 
@@ -45,12 +45,32 @@ class Transaction(IntEnum):
     UNKNOWN = 3  # the broker has to ask
 
 
-class QueueKey(NamedTuple):
-    """A message queue. Sorts by topic, broker name, number."""
+class LogKey(NamedTuple):
+    """A log of messages, one partition of a topic: in RocketMQ a message queue.
+
+    `home` is part of the name where a log never moves (RocketMQ: the broker), and empty where it may. Sorts by topic,
+    home, partition, as files that exist are sorted.
+    """
 
     topic: str
-    broker: str
-    queue: int
+    home: str
+    partition: int
+
+    @property
+    def stream(self) -> str:
+        """What its messages are stored in, one after the other: all logs of a home share one (RocketMQ: a commit log).
+
+        A log without a home is its own stream. `RunFacts.brokers` names the replicas of each stream.
+        """
+        return self.home or f"{self.topic}-{self.partition}"
+
+    def __str__(self) -> str:
+        """Return `topic@home/partition`, or `topic/partition` for a log that may move."""
+        return (
+            f"{self.topic}@{self.home}/{self.partition}"
+            if self.home
+            else f"{self.topic}/{self.partition}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +85,10 @@ class MessageEvents:
     outcome: Ints  # Outcome
     message: Ints  # Names.key tells its key; UNKNOWN when the body held no readable key
     topic: Ints  # id in Names.topics
-    queue: Ints  # id in Names.queues; UNKNOWN for a send that no broker answered
+    log: Ints  # id in Names.logs; UNKNOWN for a send that no broker answered
     group: Ints  # id in Names.groups; UNKNOWN for sends
     queue_offset: Ints
-    physical_offset: Ints
+    position: Ints  # in the stream in which its log is stored (`LogKey.stream`)
     tries: Ints  # attempts of a send (0: not recorded), reconsume times of a delivery
     body_ok: Mask
     sharding_key: Ints  # id in Names.sharding_keys, of a send
@@ -85,7 +105,7 @@ class MessageEvents:
     size: Ints  # bytes of the body
     born_ms: Ints  # wall clock of the producer, of a delivery
     stored_ms: Ints  # wall clock of the broker, of a delivery
-    origin: Ints  # physical offset of the message that this is a copy of, of a delivery
+    origin: Ints  # position of the message that this is a copy of, of a delivery
 
     def __len__(self) -> int:
         return len(self.op_index)
@@ -127,7 +147,7 @@ class Commits:
     time_ns: Ints
     process: Ints
     group: Ints
-    queue: Ints
+    log: Ints
     offset: Ints  # the next message the group wants
 
     def __len__(self) -> int:
@@ -167,11 +187,11 @@ class Names:
 
     other_keys: list[str]  # of messages whose key does not follow from their id
     topics: list[str]
-    brokers: list[str]
-    queues: list[QueueKey]
+    streams: list[str]
+    logs: list[LogKey]
     groups: list[str]
-    broker_of_queue: Ints  # shape (queues,)
-    topic_of_queue: Ints  # shape (queues,)
+    stream_of_log: Ints  # shape (logs,): id in `streams`
+    topic_of_log: Ints  # shape (logs,)
     internal_topic: Mask  # shape (topics,): a retry or dead-letter topic
     tags: list[str] = field(default_factory=list)
     sharding_keys: list[str] = field(default_factory=list)
@@ -232,18 +252,18 @@ def _message_ids(_names: Names, rows: MessageEvents | Commits) -> Ints:
     return rows.message
 
 
-def _queue_ids(_names: Names, rows: MessageEvents | Commits) -> Ints:
-    return rows.queue
+def _log_ids(_names: Names, rows: MessageEvents | Commits) -> Ints:
+    return rows.log
 
 
-def _broker_ids(names: Names, rows: MessageEvents | Commits) -> Ints:
-    if not names.queues:
+def _stream_ids(names: Names, rows: MessageEvents | Commits) -> Ints:
+    if not names.logs:
         return np.full(len(rows), UNKNOWN, np.int64)
-    return np.where(rows.queue == UNKNOWN, UNKNOWN, names.broker_of_queue[rows.queue])
+    return np.where(rows.log == UNKNOWN, UNKNOWN, names.stream_of_log[rows.log])
 
 
 _PARTITION_IDS: dict[PartitionKey, Callable[[Names, MessageEvents | Commits], Ints]] = {
     "message": _message_ids,
-    "queue": _queue_ids,
-    "broker": _broker_ids,
+    "log": _log_ids,
+    "stream": _stream_ids,
 }

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from staticfire.checkers.model.columns import Ints, Mask, QueueKey
+from staticfire.checkers.model.columns import Ints, Mask, LogKey
 from staticfire.checkers.model.history import OpType
 
 
@@ -70,7 +70,7 @@ class Drain:
     time_ns: int
     complete: bool
     lag: int
-    ends: Mapping[QueueKey, QueueEnd]
+    ends: Mapping[LogKey, QueueEnd]
     still_s: int | None = None
 
 
@@ -226,7 +226,7 @@ class Forward(NamedTuple):
     time_ns: int
     process: int
     group: str
-    queue: QueueKey  # in which it was given the originals
+    queue: LogKey  # in which it was given the originals
     originals: Sequence[tuple[int, int]]  # first queue offset, and how many follow each other
     copy: int  # id of the first copy; those of the others follow
 
@@ -287,11 +287,11 @@ class FaultOp(NamedTuple):
 class Timeline:
     """Ops that touch no message, each list in history order."""
 
-    commits: Mapping[tuple[str, QueueKey], Sequence[Commit]]  # by group and queue
+    commits: Mapping[tuple[str, LogKey], Sequence[Commit]]  # by group and queue
     # No broker has confirmed them: they may be carried out at any later time, or never.
-    unclear_commits: Mapping[tuple[str, QueueKey], Sequence[Commit]] = field(default_factory=dict)
-    ownership: Mapping[tuple[str, QueueKey], Sequence[Ownership]]  # by group and queue
-    begins: Mapping[tuple[str, QueueKey], Sequence[Begun]] = field(default_factory=dict)
+    unclear_commits: Mapping[tuple[str, LogKey], Sequence[Commit]] = field(default_factory=dict)
+    ownership: Mapping[tuple[str, LogKey], Sequence[Ownership]]  # by group and queue
+    begins: Mapping[tuple[str, LogKey], Sequence[Begun]] = field(default_factory=dict)
     # by group, broker name and process
     commits_to: Mapping[tuple[str, str, int], Sequence[CommitTo]] = field(default_factory=dict)
     drains: Mapping[tuple[str, str], Drain]  # by group and topic
@@ -327,7 +327,7 @@ class Timeline:
         return found
 
     def ownership_between(
-        self, group: str, queue: QueueKey, after: int, until: int
+        self, group: str, queue: LogKey, after: int, until: int
     ) -> Sequence[Ownership]:
         """Changes of owner with op_index in after+1..until."""
         changes = self.ownership.get((group, queue), ())
@@ -335,7 +335,7 @@ class Timeline:
         return changes[first : bisect_right(changes, until, key=lambda change: change.op_index)]
 
     def gained_between(
-        self, group: str, queue: QueueKey, process: int, after: int, until: int
+        self, group: str, queue: LogKey, process: int, after: int, until: int
     ) -> bool:
         """Whether `process` gained `queue` with an op_index in after+1..until."""
         return any(
@@ -343,7 +343,7 @@ class Timeline:
             for change in self.ownership_between(group, queue, after, until)
         )
 
-    def gains(self, group: str, queue: QueueKey, process: int) -> Sequence[Ownership]:
+    def gains(self, group: str, queue: LogKey, process: int) -> Sequence[Ownership]:
         """Each time that `process` gained `queue`, in history order."""
         changes = self.ownership.get((group, queue), ())
         return [
@@ -362,7 +362,7 @@ class Timeline:
         return frozenset(self.nodes[process] for process in processes & self.nodes.keys())
 
     def gained_before(
-        self, group: str, queue: QueueKey, process: int, before: int
+        self, group: str, queue: LogKey, process: int, before: int
     ) -> Ownership | None:
         """The latest gain of `queue` by `process` before op index `before`."""
         changes = self.ownership.get((group, queue), ())

@@ -61,7 +61,7 @@ from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.measures.reportable import with_share
 from staticfire.checkers.model.building.column_builder import WEAK_STATUSES as WEAKER
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, QueueKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, LogKey
 from staticfire.checkers.model.intervals import Span, joined, without
 from staticfire.checkers.model.message_ids import MessageIds
 
@@ -133,7 +133,7 @@ AT_ONCE_ONLY = frozenset({STOPS, FORGETS, STALLS, CUTS})
 def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
     """Compare each observed acknowledgement with the copies that the profile promises (partition key: queue)."""
     sends = columns.sends
-    acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+    acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
     copies = _Copies(context.facts)
     gone = _gone(context.facts)
     findings, proven, excused, unclear = [], 0, 0, 0
@@ -191,7 +191,7 @@ def _not_all_proven(tally: Tally, _context: Context) -> str | None:
 def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     """Compare each observed weak status with the copies that SEND_OK would have promised."""
     sends = columns.sends
-    weak = np.flatnonzero((sends.outcome == Outcome.WEAK) & (sends.queue != UNKNOWN))
+    weak = np.flatnonzero((sends.outcome == Outcome.WEAK) & (sends.log != UNKNOWN))
     copies = _Copies(context.facts)
     observed = list(sends_seen(columns, context, weak))
     held = (
@@ -221,12 +221,12 @@ def weak_rows(columns: Columns, context: Context) -> Columns:
     fault was over, and as few as show the same as all of what had waited for a time-out.
     """
     sends = columns.sends
-    placed = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+    placed = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
     placed = placed[np.argsort(sends.op_index[placed], kind="stable")]
     weak = np.flatnonzero(sends.outcome == Outcome.WEAK)
-    kept = [weak, placed[np.unique(sends.queue[placed], return_index=True)[1]]]
-    for queue in np.unique(sends.queue[placed]).tolist():
-        mine = placed[sends.queue[placed] == queue]
+    kept = [weak, placed[np.unique(sends.log[placed], return_index=True)[1]]]
+    for queue in np.unique(sends.log[placed]).tolist():
+        mine = placed[sends.log[placed] == queue]
         latest = mine[_where_highest(sends.invoke_ns[mine])]
         known = np.searchsorted(sends.op_index[mine], sends.invoke_index[weak]) - 1
         kept.append(latest[known[known >= 0]])
@@ -264,8 +264,8 @@ def sends_seen(
     rows = rows[np.argsort(sends.message[rows], kind="stable")]
     of_row = sends.message[rows]
     first, last = (np.searchsorted(of_row, messages, side=side) for side in ("left", "right"))
-    brokers = [queue.broker for queue in columns.names.queues]
-    broker_of = [brokers[queue] for queue in sends.queue[rows].tolist()]
+    brokers = [queue.stream for queue in columns.names.logs]
+    broker_of = [brokers[queue] for queue in sends.log[rows].tolist()]
     numbers = rows.tolist()
     for at in np.flatnonzero(last > first).tolist():
         for place in range(first[at], last[at]):
@@ -287,10 +287,10 @@ def sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any
 def _robbed(columns: Columns, context: Context, rows: Ints) -> dict[int, frozenset[str]]:
     """By row: the nodes that a fault may have cost the message while its acknowledgement was on the way."""
     sends, names = columns.sends, columns.names
-    broker = names.broker_of_queue[sends.queue[rows]]
+    broker = names.stream_of_log[sends.log[rows]]
     since_ns, until_ns = sends.invoke_ns[rows], sends.time_ns[rows]
     found = {}
-    for number, name in enumerate(names.brokers):
+    for number, name in enumerate(names.streams):
         near = np.zeros(len(rows), np.bool_)
         for start_ns, end_ns in context.promises.hit_times(name):
             near |= (end_ns >= since_ns) & (start_ns <= until_ns)
@@ -372,9 +372,9 @@ def _refuted(columns: Columns, context: Context, broker: str, status: str) -> li
     known = columns.cache.get(name)
     if known is None:
         sends, names = columns.sends, columns.names
-        rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
-        number = names.brokers.index(broker) if broker in names.brokers else UNKNOWN
-        rows = rows[names.broker_of_queue[sends.queue[rows]] == number]
+        rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
+        number = names.streams.index(broker) if broker in names.streams else UNKNOWN
+        rows = rows[names.stream_of_log[sends.log[rows]] == number]
         _, starts_ns, ends_ns = _answered_within(columns, context, status, rows)
         known = columns.cache[name] = stretches(starts_ns, ends_ns, 1)
     assert isinstance(known, list)
@@ -399,10 +399,10 @@ def _over_ns(fault: FaultFacts) -> int:
 
 def _excused_by(
     columns: Columns, context: Context, status: str
-) -> Callable[[str, QueueKey], list[Span]]:
+) -> Callable[[str, LogKey], list[Span]]:
     """When faults explain a weak status, by group and queue; all queues of a broker have the same answer."""
     of_broker = cache(partial(_excused, columns, context, status))
-    return lambda _group, queue: of_broker(queue.broker)
+    return lambda _group, queue: of_broker(queue.stream)
 
 
 def _excused(columns: Columns, context: Context, status: str, broker: str) -> list[Span]:
@@ -421,7 +421,7 @@ def _excused(columns: Columns, context: Context, status: str, broker: str) -> li
 
 
 def _broker(columns: Columns, row: int) -> str:
-    return columns.names.queues[int(columns.sends.queue[row])].broker
+    return columns.names.logs[int(columns.sends.log[row])].stream
 
 
 def _served(columns: Columns, row: int) -> int | None:
@@ -442,10 +442,10 @@ def _acknowledged(columns: Columns) -> dict[str, tuple[Ints, Ints]]:
     known = columns.cache.get("acknowledged by broker")
     if known is None:
         sends, names = columns.sends, columns.names
-        rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue != UNKNOWN))
+        rows = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
         rows = rows[np.argsort(sends.op_index[rows], kind="stable")]
-        of_broker = names.broker_of_queue[sends.queue[rows]]
-        mine = {broker: rows[of_broker == n] for n, broker in enumerate(names.brokers)}
+        of_broker = names.stream_of_log[sends.log[rows]]
+        mine = {broker: rows[of_broker == n] for n, broker in enumerate(names.streams)}
         known = columns.cache["acknowledged by broker"] = {
             broker: (sends.op_index[of], np.maximum.accumulate(sends.invoke_ns[of]))
             for broker, of in mine.items()
@@ -457,7 +457,7 @@ def _acknowledged(columns: Columns) -> dict[str, tuple[Ints, Ints]]:
 DURABLE_BEFORE_ACK = replace(
     Kernel(
         name="durable_before_ack",
-        partition_by="queue",
+        partition_by="log",
         anomalies=("acked_not_durable",),
         partial=tally_durable_before_ack,
         unknown_reason=_not_all_proven,

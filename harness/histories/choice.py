@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
 from staticfire.checkers.op_kinds.producer import SEND_MANY
@@ -21,7 +21,7 @@ class Choice:
     since_ns: int | None = None
     until_ns: int | None = None  # exclusive
     processes: frozenset[int] = frozenset()
-    queues: frozenset[QueueKey] = frozenset()
+    queues: frozenset[LogKey] = frozenset()
     keys: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
@@ -48,18 +48,18 @@ def keys_of(op: Op) -> Iterator[str]:
             yield message[0]
 
 
-def queues_of(op: Op) -> Iterator[QueueKey]:
+def queues_of(op: Op) -> Iterator[LogKey]:
     """The message queues that an op is about, as far as it says."""
     value = op.value
     topic = value.get("topic")
     if not isinstance(topic, str):
         return
     if isinstance(value.get("broker"), str) and isinstance(value.get("queue"), int):
-        yield QueueKey(topic, value["broker"], value["queue"])
+        yield LogKey(topic, value["broker"], value["queue"])
     for name in ("queues", "offsets"):
         for row in _rows(op, name):
             if len(row) >= 2 and isinstance(row[0], str) and isinstance(row[1], int):
-                yield QueueKey(topic, row[0], row[1])
+                yield LogKey(topic, row[0], row[1])
 
 
 def _rows(op: Op, name: str) -> Iterator[list[object]]:

@@ -125,7 +125,7 @@ class ScenarioSets:
             others,
             topics=[*others.topics, *mine.topics],
             groups=[*others.groups, *mine.groups],
-            queues=[*others.queues, *mine.queues],
+            queues=[*others.queues, *mine.logs],
             processes={**others.processes, **self._tables.builder.timeline.nodes},
             tags=mine.tags,
             sharding_keys=mine.sharding_keys,

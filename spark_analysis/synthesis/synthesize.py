@@ -24,7 +24,7 @@ from staticfire.checkers.formats.columnar.manifest import Dictionaries
 from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
 from staticfire.checkers.formats.columnar.writer import ColumnarWriter
 from staticfire.checkers.guarantees.facts import FaultFacts, MinimumEvidence, RunFacts, Timings
-from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.history import NEMESIS, Op, OpType, encode_op
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, OBSERVATIONS_FILE
 from staticfire.spark_analysis.runs.raw import RAW_FOLDER, RawWriter
@@ -189,7 +189,7 @@ class _Synthesis:
         for (group, topic), by_owner in self._ownership().items():
             for owner, queues in by_owner.items():
                 places = [
-                    [self._names.queues[q].broker, self._names.queues[q].queue] for q in queues
+                    [self._names.queues[q].home, self._names.queues[q].partition] for q in queues
                 ]
                 value = {"group": group, "topic": topic, "queues": places}
                 self._event("assign", owner, "ok", value)
@@ -315,7 +315,7 @@ def dictionaries(profile: WorkloadProfile) -> Dictionaries:
     topics = [f"topic-{n}" for n in range(profile.topics)]
     columns = (profile.topic_of_queue(), profile.broker_of_queue(), profile.number_of_queue())
     queues = [
-        QueueKey(topics[topic], f"broker-{broker}", number)
+        LogKey(topics[topic], f"broker-{broker}", number)
         for topic, broker, number in zip(*(column.tolist() for column in columns), strict=True)
     ]
     return Dictionaries(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from staticfire.checkers.formats.columnar.schema import OPS, TOUCHES, Kind, completed
-from staticfire.checkers.model.columns import UNKNOWN, Ints, Outcome, QueueKey
+from staticfire.checkers.model.columns import UNKNOWN, Ints, Outcome, LogKey
 from staticfire.checkers.model.message_contents import NO_PROPERTIES
 from staticfire.checkers.model.message_ids import key_of
 from staticfire.spark_analysis.synthesis.plants import Planted
@@ -388,7 +388,7 @@ def _texts(codes: NDArray[np.int8], words: Sequence[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(words)).cast(pa.string())
 
 
-def truth_of(profile: WorkloadProfile, place: QueueKey, planted: Planted) -> dict[str, object]:
+def truth_of(profile: WorkloadProfile, place: LogKey, planted: Planted) -> dict[str, object]:
     """What must be found, in the words of a finding."""
     queue = planted.queue
     told: dict[str, object] = {

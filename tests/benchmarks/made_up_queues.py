@@ -13,7 +13,7 @@ from staticfire.checkers.model.columns import (
     MessageEvents,
     Names,
     Outcome,
-    QueueKey,
+    LogKey,
 )
 from staticfire.checkers.model.timeline import Drain, QueueEnd, Timeline
 
@@ -30,7 +30,7 @@ class MadeUpQueues:
         self._sends, self._queues = sends, queues
         self.groups = [f"group-{number}" for number in range(groups)]
         brokers = [f"broker-{number}" for number in range(BROKERS)]
-        self.keys = [QueueKey(TOPIC, brokers[n % BROKERS], n // BROKERS) for n in range(queues)]
+        self.keys = [LogKey(TOPIC, brokers[n % BROKERS], n // BROKERS) for n in range(queues)]
         self.facts = RunFacts(
             flush="sync",
             replication="sync",
@@ -124,7 +124,7 @@ class MadeUpQueues:
             time_ns=at[order],
             process=PRODUCERS + groups[order],
             group=groups[order],
-            queue=np.full(len(rows), queue),
+            log=np.full(len(rows), queue),
             offset=offset[rows][order],
         )
 
@@ -150,10 +150,10 @@ def _touches(
         outcome=np.full(rows, Outcome.OK.value),
         message=(number % PRODUCERS) << 40 | number // PRODUCERS,
         topic=np.zeros(rows, np.int64),
-        queue=np.full(rows, queue),
+        log=np.full(rows, queue),
         group=np.full(rows, group),
         queue_offset=offset,
-        physical_offset=number * 300,
+        position=number * 300,
         tries=np.full(rows, 1 if group < 0 else 0),
         body_ok=np.ones(rows, np.bool_),
         sharding_key=nothing,

@@ -36,6 +36,6 @@ def check_rows(columns: Columns, context: Context) -> Verdict:
 
 
 DEFAULTS = (
-    *(default_kernel(key) for key in ("message", "broker", "queue")),
+    *(default_kernel(key) for key in ("message", "stream", "log")),
     Checker(name="rows", anomalies=("a_send",), check=check_rows, rows=every_row),
 )

@@ -37,7 +37,7 @@ def tally_slow_acks(columns: Columns, context: Context) -> Tally:
 
 SLOW_ACKS = Kernel(
     name="slow_acks",
-    partition_by="queue",
+    partition_by="log",
     anomalies=("slow_ack",),
     partial=tally_slow_acks,
     unknown_reason=nothing_missing,

@@ -74,7 +74,7 @@ def broadcasting_groups(names: Names, facts: RunFacts) -> list[int]:
 
 def owners_of(names: Names, facts: RunFacts, timeline: Timeline, queue: int) -> Owners:
     """Who of orderly groups had a queue, and when."""
-    key = names.queues[queue]
+    key = names.logs[queue]
     return {
         group: timeline.ownership.get((names.groups[group], key), ())
         for group in orderly_groups(names, facts)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from staticfire.checkers.formats.chunks.ownership_runs import Turns, turns_of
 from staticfire.checkers.formats.columnar.manifest import Part
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
+from staticfire.checkers.formats.columnar.rows import commits_of
 from staticfire.checkers.formats.columnar.schema import Kind
-from staticfire.checkers.model.columns import COMMIT_FIELDS, UNKNOWN, Commits, Ints, Outcome, joined
+from staticfire.checkers.model.columns import UNKNOWN, Commits, Ints, Outcome, joined
 
 Keys = NDArray[np.uint64]  # call and end of an op in one number, which ascends with calls
 SENDS = -1  # in place of a group
@@ -224,10 +225,7 @@ def _backwards(column: Mapping[str, Ints], rows: Ints, grid: Grid) -> Ints:
 
 
 def _commits(table: pa.Table) -> Commits:
-    names = {"offset": "queue_offset"}
-    return Commits(
-        **{name: table[names.get(name, name)].to_numpy().copy() for name in COMMIT_FIELDS}
-    )
+    return commits_of({name: table[name].to_numpy().copy() for name in table.schema.names})
 
 
 def _sorted(commits: Commits) -> Commits:

@@ -46,11 +46,11 @@ def timeline_of(events: list[Op], commits: Commits, names: Names, manifest: Mani
         commits.process.tolist(),
         commits.offset.tolist(),
         commits.group.tolist(),
-        commits.queue.tolist(),
+        commits.log.tolist(),
         strict=True,
     )
     for *commit, group, queue in rows:
-        pair = names.groups[group], names.queues[queue]
+        pair = names.groups[group], names.logs[queue]
         builder.commits.setdefault(pair, []).append(Commit(*commit))
     builder.nodes.update(manifest.dictionaries.processes)
     return builder.timeline()

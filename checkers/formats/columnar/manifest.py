@@ -32,7 +32,7 @@ import orjson
 from staticfire.checkers.formats.columnar.files import write_durably
 from staticfire.checkers.formats.columnar.schema import FORMAT, MANIFEST, VERSION
 from staticfire.checkers.model.building.column_arrays import names_of
-from staticfire.checkers.model.columns import Names, QueueKey
+from staticfire.checkers.model.columns import Names, LogKey
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.model.plain_files import read_plain
 
@@ -77,7 +77,7 @@ class Dictionaries:
 
     topics: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
-    queues: list[QueueKey] = field(default_factory=list)
+    queues: list[LogKey] = field(default_factory=list)
     processes: Mapping[int, str] = field(default_factory=dict)
     other_keys: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
@@ -209,7 +209,7 @@ def _crc32(document: Mapping[str, Any]) -> int:
 
 def _dictionaries(fields: Any) -> Dictionaries:
     queues = [
-        QueueKey(_is(topic, str), _is(broker, str), _is(number, int))
+        LogKey(_is(topic, str), _is(broker, str), _is(number, int))
         for topic, broker, number in fields["queues"]
     ]
     topics = _texts(fields, "topics")

@@ -182,7 +182,7 @@ def _delivered(got: MessageEvents) -> Iterator[tuple[int, _Delivered]]:
     columns = (getattr(got, name).tolist() for name in DeliveryEvent._fields)
     rows = zip(
         got.op_index.tolist(),
-        got.queue.tolist(),
+        got.log.tolist(),
         got.group.tolist(),
         map(DeliveryEvent._make, zip(*columns, strict=True)),
         strict=True,

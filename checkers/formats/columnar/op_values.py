@@ -27,9 +27,9 @@ class SendEvent(NamedTuple):
 
     message: int
     topic: int
-    queue: int
+    log: int
     queue_offset: int
-    physical_offset: int
+    position: int
     tries: int
     sharding_key: int
     tag: int
@@ -44,7 +44,7 @@ class DeliveryEvent(NamedTuple):
 
     message: int
     queue_offset: int
-    physical_offset: int
+    position: int
     body_ok: bool
     tries: int
     message_id: int
@@ -126,10 +126,10 @@ def send_value(
         value["delay_ms"] = (touch.due_ns - touch.invoke_ns) // NS_PER_MS
     if touch.transaction:
         value["transaction"] = _TRANSACTION_NAMES[touch.transaction]
-    if touch.queue != UNKNOWN:
-        _, value["broker"], value["queue"] = names.queues[touch.queue]
+    if touch.log != UNKNOWN:
+        _, value["broker"], value["queue"] = names.logs[touch.log]
         value["queue_offset"] = touch.queue_offset
-        value["physical_offset"] = touch.physical_offset
+        value["physical_offset"] = touch.position
         value["status"] = _status(type, error)
     if touch.tries:
         value["attempts"] = touch.tries
@@ -142,7 +142,7 @@ def consume_value(
     names: Names, queue: int, group: int, touches: Sequence[DeliveryEvent], *, contents: bool
 ) -> dict[str, Any]:
     """The value of a delivery, with contents of its messages or without. Raises IndexError for ids without a name."""
-    topic, broker, number = names.queues[queue]
+    topic, broker, number = names.logs[queue]
     return {
         "group": names.groups[group],
         "topic": topic,

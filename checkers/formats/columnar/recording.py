@@ -84,7 +84,7 @@ class ColumnarRecorder:
         return Dictionaries(
             topics=names.topics,
             groups=names.groups,
-            queues=names.queues,
+            queues=names.logs,
             processes=self._builder.timeline.nodes,
             other_keys=names.other_keys,
             tags=names.tags,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from staticfire.checkers.formats.columnar.schema import TOUCHES, Kind
+from staticfire.checkers.formats.columnar.schema import TOUCHES, Kind, file_name
 from staticfire.checkers.model.building.column_arrays import NOTHING_SPECIAL, touch_order
 from staticfire.checkers.model.columns import (
     COMMIT_FIELDS,
@@ -81,12 +81,21 @@ def from_tables(tables: list[pa.Table]) -> QueueRows:
         column = _whole(columns.pop(name))
         for of in Kind:
             fields[of][name] = _same_or_all(column[rows[of]])
-    commits = {**fields[Kind.COMMIT], "offset": fields[Kind.COMMIT]["queue_offset"]}
     return QueueRows(
-        sends=MessageEvents(**{name: fields[Kind.SEND][name] for name in TOUCH_FIELDS}),
-        deliveries=MessageEvents(**{name: fields[Kind.DELIVERY][name] for name in TOUCH_FIELDS}),
-        commits=Commits(**{name: commits[name] for name in COMMIT_FIELDS}),
+        sends=_events(fields[Kind.SEND]),
+        deliveries=_events(fields[Kind.DELIVERY]),
+        commits=commits_of(fields[Kind.COMMIT]),
     )
+
+
+def _events(columns: Mapping[str, Any]) -> MessageEvents:
+    return MessageEvents(**{name: columns[file_name(name)] for name in TOUCH_FIELDS})
+
+
+def commits_of(columns: Mapping[str, Any]) -> Commits:
+    """Commits from the columns of files: the offset of a commit is in the column of queue offsets."""
+    offset = {"offset": "queue_offset"}
+    return Commits(**{name: columns[offset.get(name, file_name(name))] for name in COMMIT_FIELDS})
 
 
 def _whole(chunks: list[pa.Array]) -> Any:
@@ -108,7 +117,7 @@ def _same_or_all(column: Any) -> Any:
 
 
 def _touch_arrays(kind: Kind, touches: MessageEvents) -> dict[str, Any]:
-    arrays: dict[str, Any] = {name: getattr(touches, name) for name in TOUCH_FIELDS}
+    arrays: dict[str, Any] = {file_name(name): getattr(touches, name) for name in TOUCH_FIELDS}
     arrays["kind"] = np.full(len(touches), kind, np.int64)
     return arrays
 
@@ -125,8 +134,8 @@ def _commit_arrays(names: Names, commits: Commits) -> dict[str, Any]:
         "invoke_ns": commits.time_ns,
         "process": commits.process,
         "outcome": np.full(rows, Outcome.OK, np.int64),
-        "topic": names.topic_of_queue[commits.queue] if rows else commits.queue,
-        "queue": commits.queue,
+        "topic": names.topic_of_log[commits.log] if rows else commits.log,
+        "queue": commits.log,
         "group": commits.group,
         "queue_offset": commits.offset,
         "tries": np.zeros(rows, np.int64),

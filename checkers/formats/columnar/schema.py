@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,8 @@ _ORDER = (
     "stored_ms",
     "origin",
 )
+# Columns whose name in files is not that of the field.
+FILE_NAMES: Mapping[str, str] = MappingProxyType({"log": "queue", "position": "physical_offset"})
 TOUCHES = pa.schema(
     [
         pa.field(name, pa.bool_() if name == "body_ok" else pa.int64(), nullable=False)
@@ -129,6 +132,11 @@ OPTIONAL = frozenset(
         "origin",
     }
 )
+
+
+def file_name(name: str) -> str:
+    """The name of the column that holds a field of MessageEvents or of Commits."""
+    return FILE_NAMES.get(name, name)
 
 
 def completed(table: pa.Table, wanted: Sequence[str], schema: pa.Schema) -> pa.Table:

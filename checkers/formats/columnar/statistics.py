@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.schema import Kind
-from staticfire.checkers.model.columns import UNKNOWN, QueueKey
+from staticfire.checkers.model.columns import UNKNOWN, LogKey
 from staticfire.checkers.model.history import NEMESIS, Op
 from staticfire.checkers.model.message_ranges import messages_in
 from staticfire.checkers.op_kinds.catalogue import CONDENSED
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 
-NOWHERE = QueueKey("-", "-", UNKNOWN)  # sends that no broker placed
+NOWHERE = LogKey("-", "-", UNKNOWN)  # sends that no broker placed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class Statistics:
 
     ops: int = 0
     by_type: Counter[tuple[str, str]] = field(default_factory=Counter)  # (f, type)
-    sends: Counter[QueueKey] = field(default_factory=Counter)
-    deliveries: Counter[QueueKey] = field(default_factory=Counter)
+    sends: Counter[LogKey] = field(default_factory=Counter)
+    deliveries: Counter[LogKey] = field(default_factory=Counter)
     groups: Counter[str] = field(default_factory=Counter)  # deliveries
     commits: int = 0
     first_ns: int | None = None
@@ -89,10 +89,10 @@ def _rows(op: Op, name: str) -> int:
     return len(rows) if isinstance(rows, list) else 0
 
 
-def _place(op: Op) -> QueueKey:
-    topic, broker, queue = (op.value.get(name) for name in QueueKey._fields)
+def _place(op: Op) -> LogKey:
+    topic, broker, queue = (op.value.get(name) for name in ("topic", "broker", "queue"))
     if isinstance(topic, str) and isinstance(broker, str) and type(queue) is int:
-        return QueueKey(topic, broker, queue)
+        return LogKey(topic, broker, queue)
     return NOWHERE
 
 
@@ -103,7 +103,7 @@ def of_columns(folder: Path) -> Statistics:
     for part in history.manifest.op_parts:
         _count_ops(history.op_table(part), counts)
     for part in history.manifest.touches:
-        queue = NOWHERE if part.queue == UNKNOWN else history.names.queues[part.queue]
+        queue = NOWHERE if part.queue == UNKNOWN else history.names.logs[part.queue]
         _count_touches(history.table(part, ("kind", "group")), queue, history, counts)
     return counts
 
@@ -124,7 +124,7 @@ def _count_ops(table: pa.Table, counts: Statistics) -> None:
 
 
 def _count_touches(
-    table: pa.Table, queue: QueueKey, history: ColumnarHistory, counts: Statistics
+    table: pa.Table, queue: LogKey, history: ColumnarHistory, counts: Statistics
 ) -> None:
     kind, group = table["kind"].to_numpy(), table["group"].to_numpy()
     by_kind = np.bincount(kind, minlength=len(Kind)).tolist()

@@ -25,7 +25,7 @@ from staticfire.checkers.model.columns import (
     Mask,
     MessageEvents,
     Names,
-    QueueKey,
+    LogKey,
     Transaction,
     constant,
 )
@@ -58,7 +58,7 @@ SHARED = (
     "process",
     "outcome",
     "topic",
-    "queue",
+    "log",
     "group",
 )
 ConsumeRow = tuple[int, ...]  # what the touches of one op share, and how many they are
@@ -77,7 +77,7 @@ class Ids(defaultdict[Any, int]):
 def send_touches(sends: Sequence[SendRow], messages: MessageIds) -> MessageEvents:
     """A touch for each send. Raises HistoryError."""
     at, invoked, time_ns, invoke_ns, process, outcome, keys, *rest = _transpose(sends, SEND_WIDTH)
-    topic, queue, queue_offset, physical_offset, attempts, *special = rest
+    topic, log, queue_offset, position, attempts, *special = rest
     check_types(keys, {str}, "key", at)
     columns = {
         "op_index": ints(at, "index", at),
@@ -88,9 +88,9 @@ def send_touches(sends: Sequence[SendRow], messages: MessageIds) -> MessageEvent
         "outcome": np.fromiter(outcome, np.int64, len(outcome)),
         "message": np.array(list(map(messages.__getitem__, keys)), np.int64),
         "topic": np.array(topic, np.int64),
-        "queue": np.array(queue, np.int64),
+        "log": np.array(log, np.int64),
         "queue_offset": ints(queue_offset, "queue_offset", at),
-        "physical_offset": ints(physical_offset, "physical_offset", at),
+        "position": ints(position, "physical_offset", at),
         "tries": ints(attempts, "attempts", at),
     }
     same = {"group": UNKNOWN, **NOTHING_SPECIAL}
@@ -121,7 +121,7 @@ def delivery_touches(
         **dict(zip(SHARED, shared, strict=True)),
         "message": _message_ids(keys, messages),
         "queue_offset": ints(offsets, "queue_offset", at),
-        "physical_offset": ints(physical, "physical_offset", at),
+        "position": ints(physical, "physical_offset", at),
         "tries": ints(tries, "reconsume_times", at),
         **contents,
     }
@@ -131,7 +131,7 @@ def delivery_touches(
 def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask) -> MessageEvents:
     """Touches by queue and op. `same` says what stands in all rows of a column that `columns` lacks."""
     rows = len(body_ok)
-    order = touch_order(columns["queue"], columns["op_index"])
+    order = touch_order(columns["log"], columns["op_index"])
     if order is not None:
         columns = {name: column[order] for name, column in columns.items()}
         body_ok = body_ok[order]
@@ -178,8 +178,7 @@ def make_names(
 ) -> Names:
     """The names behind the numbers. Raises HistoryError for one that is no name."""
     queues = [
-        QueueKey(text(topic), text(broker), integer(number))
-        for topic, broker, number in queues_seen
+        LogKey(text(topic), text(broker), integer(number)) for topic, broker, number in queues_seen
     ]
     for queue in queues:
         topics_seen[queue.topic]
@@ -197,23 +196,23 @@ def names_of(
     *,
     other_keys: list[str],
     topics: list[str],
-    queues: list[QueueKey],
+    queues: list[LogKey],
     groups: list[str],
     tags: list[str],
     sharding_keys: list[str],
 ) -> Names:
     """Names with what follows from them. Raises KeyError for a queue of a topic that is not among `topics`."""
-    brokers = Ids()
-    broker_of_queue = np.array([brokers[queue.broker] for queue in queues], np.int64)
+    streams = Ids()
+    stream_of_log = np.array([streams[log.stream] for log in queues], np.int64)
     topic_ids = {topic: number for number, topic in enumerate(topics)}
     return Names(
         other_keys=other_keys,
         topics=topics,
-        brokers=list(brokers),
-        queues=queues,
+        streams=list(streams),
+        logs=queues,
         groups=groups,
-        broker_of_queue=broker_of_queue,
-        topic_of_queue=np.array([topic_ids[queue.topic] for queue in queues], np.int64),
+        stream_of_log=stream_of_log,
+        topic_of_log=np.array([topic_ids[queue.topic] for queue in queues], np.int64),
         internal_topic=np.array([t.startswith(INTERNAL_TOPICS) for t in topics], np.bool_),
         tags=tags,
         sharding_keys=sharding_keys,

@@ -97,7 +97,7 @@ def _sorted(kind: type[R], parts: Sequence[R]) -> R:
     if len(parts) == 1:
         return parts[0]
     rows = joined(kind, parts)
-    order = touch_order(rows.queue, rows.op_index)
+    order = touch_order(rows.log, rows.op_index)
     return rows if order is None else rows.where(order)
 
 

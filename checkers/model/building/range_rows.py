@@ -19,7 +19,7 @@ from staticfire.checkers.op_kinds.message_fields import MANY_MAX
 _PLACED = (
     "message",
     "queue_offset",
-    "physical_offset",
+    "position",
     "tries",
     "body_ok",
     "count",
@@ -122,6 +122,6 @@ def _expanded(rows: Sequence[tuple[int, ...]], same: Mapping[str, int]) -> Messa
     known = count > 1
     columns["message"] += step
     columns["queue_offset"] += np.where(known & (columns["queue_offset"] != UNKNOWN), step, 0)
-    columns["physical_offset"] += step * stride
+    columns["position"] += step * stride
     body_ok = columns.pop("body_ok").astype(np.bool_)
     return in_order(columns, same, body_ok)

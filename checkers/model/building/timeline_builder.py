@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from staticfire.checkers.model.building.column_values import BAD_VALUE, bad_op, integer, text
-from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.history import INT64_MAX, NEMESIS, Op, OpType
 from staticfire.checkers.model.message_ids import OTHER, MessageIds
 from staticfire.checkers.model.timeline import (
@@ -69,13 +69,13 @@ class TimelineBuilder:
     )
 
     def __init__(self) -> None:
-        self.commits: dict[tuple[str, QueueKey], list[Commit]] = {}
-        self._unclear_commits: dict[tuple[str, QueueKey], list[Commit]] = {}
+        self.commits: dict[tuple[str, LogKey], list[Commit]] = {}
+        self._unclear_commits: dict[tuple[str, LogKey], list[Commit]] = {}
         self.nodes: dict[int, str] = {}  # of clients that opened or sent
-        self._begins: dict[tuple[str, QueueKey], list[Begun]] = {}
+        self._begins: dict[tuple[str, LogKey], list[Begun]] = {}
         self._commits_to: dict[tuple[str, str, int], list[CommitTo]] = {}
-        self._ownership: dict[tuple[str, QueueKey], list[Ownership]] = {}
-        self._assigned: dict[tuple[int, str, str], set[QueueKey]] = {}
+        self._ownership: dict[tuple[str, LogKey], list[Ownership]] = {}
+        self._assigned: dict[tuple[int, str, str], set[LogKey]] = {}
         self._drains: dict[tuple[str, str], Drain] = {}
         self._probes: list[Probe] = []
         self._opens: list[Opened] = []
@@ -205,7 +205,7 @@ class TimelineBuilder:
         if copy & OTHER:
             raise ValueError(f"key {value['key']!r} of a copy; expected the form p<process>-<n>")
         if op.type == "ok":
-            queue = QueueKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
+            queue = LogKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
             forward = Forward(
                 op.index, op.time_ns, op.process, text(value["group"]), queue, originals, copy
             )
@@ -215,9 +215,7 @@ class TimelineBuilder:
         if op.type not in ("ok", "info"):  # an unclear one may have happened: it counts
             return
         group, topic = text(op.value["group"]), text(op.value["topic"])
-        now = {
-            QueueKey(topic, text(broker), integer(queue)) for broker, queue in op.value["queues"]
-        }
+        now = {LogKey(topic, text(broker), integer(queue)) for broker, queue in op.value["queues"]}
         before = self._assigned.get((op.process, group, topic), set())
         changed = now ^ before | (now if op.value.get("from_beginning") else set())
         for queue in sorted(changed):
@@ -233,14 +231,14 @@ class TimelineBuilder:
         found = self.commits if op.type == "ok" else self._unclear_commits
         group, topic = text(op.value["group"]), text(op.value["topic"])
         for broker, number, offset in op.value["offsets"]:
-            queue = QueueKey(topic, text(broker), integer(number))
+            queue = LogKey(topic, text(broker), integer(number))
             commit = Commit(op.index, op.time_ns, op.process, integer(offset))
             found.setdefault((group, queue), []).append(commit)
 
     def _begin(self, op: Op) -> None:
         value = op.value
         group = text(value["group"])
-        queue = QueueKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
+        queue = LogKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
         told = (value.get("offset"), value.get("broker_id"))
         offset, broker_id = (None if of is None else integer(of) for of in told)
         begun = Begun(op.index, op.time_ns, op.process, offset, broker_id)
@@ -290,7 +288,7 @@ class TimelineBuilder:
             return
         group, topic = text(op.value["group"]), text(op.value["topic"])
         ends = {
-            QueueKey(topic, text(broker), integer(number)): QueueEnd(
+            LogKey(topic, text(broker), integer(number)): QueueEnd(
                 integer(low), integer(end), integer(done)
             )
             for broker, number, low, end, done in op.value["queues"]

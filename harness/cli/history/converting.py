@@ -12,7 +12,7 @@ import click
 
 from staticfire.checkers.formats.columnar.manifest import read_manifest, write_manifest
 from staticfire.checkers.formats.columnar.schema import FOLDER
-from staticfire.checkers.model.columns import QueueKey
+from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.gc_pause import collector_paused
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.cli.history.reading import open_source, say, say_torn, told_errors, watched
@@ -71,12 +71,12 @@ def _queue(_context: click.Context, _option: click.Parameter, given: tuple[str, 
     return frozenset(map(_queue_named, given))
 
 
-def _queue_named(text: str) -> QueueKey:
+def _queue_named(text: str) -> LogKey:
     topic, _, place = text.rpartition("@")
     broker, _, number = place.rpartition("/")
     if not (topic and broker and number.isdecimal()):
         raise click.BadParameter(f"{text!r} is no queue; expected topic@broker/number")
-    return QueueKey(topic, broker, int(number))
+    return LogKey(topic, broker, int(number))
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, given: float | None) -> int | None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from staticfire.checkers.formats.columnar.statistics import Statistics, of_columns, of_ops
-from staticfire.checkers.model.columns import UNKNOWN, QueueKey
+from staticfire.checkers.model.columns import UNKNOWN, LogKey
 from staticfire.checkers.model.history import OP_TYPES, Op, encode_op
 from staticfire.harness.cli.history.reading import open_source, say_torn, told_errors, watched
 from staticfire.harness.histories.sources import columns_at
@@ -131,10 +131,10 @@ def _name(text: str) -> Text:
     return Text(printable(text))
 
 
-def _queue(queue: QueueKey) -> str:
-    if queue.queue == UNKNOWN:
+def _queue(queue: LogKey) -> str:
+    if queue.partition == UNKNOWN:
         return "not placed"
-    return f"{queue.topic}@{queue.broker}/{queue.queue}"
+    return str(queue)
 
 
 def _groups_table(counts: Statistics) -> Table:

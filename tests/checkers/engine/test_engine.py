@@ -57,11 +57,11 @@ def verdicts_in_pieces(columns: Columns, context: Context, pieces: int) -> dict[
 
 
 def _queues(columns: Columns, piece: int, pieces: int) -> Columns:
-    width = -(-(len(columns.names.queues) + 1) // pieces)
+    width = -(-(len(columns.names.logs) + 1) // pieces)
     low, high = piece * width - 1, (piece + 1) * width - 1
     rows = {
         name: getattr(columns, name).where(
-            (getattr(columns, name).queue >= low) & (getattr(columns, name).queue < high)
+            (getattr(columns, name).log >= low) & (getattr(columns, name).log < high)
         )
         for name in ("sends", "deliveries", "commits")
     }

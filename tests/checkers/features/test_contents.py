@@ -281,7 +281,7 @@ def test_queues_one_by_one_give_the_same(seed: int) -> None:
     ops = random_history(Random(seed))
     columns, timeline = build_columns(ops)
     context = Context(facts=facts(), timeline=timeline, promises=LossPromises(facts()))
-    parts = [lambda part=part: part for part in columns.partitions("queue", 3)]
+    parts = [lambda part=part: part for part in columns.partitions("log", 3)]
     pieces, _ = judge_partitions(parts, columns.names, context, [CONTENTS_KEPT])
 
     whole = CONTENTS_KEPT.check(columns, context)

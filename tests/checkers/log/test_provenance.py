@@ -65,4 +65,4 @@ def test_a_message_is_reported_once_however_often_it_was_delivered() -> None:
 def test_a_misrouted_message_names_the_queue_that_it_was_sent_to() -> None:
     [finding] = check_provenance("0 ok send a", "1 ok consume a@1:0").findings
 
-    assert finding.detail == "sent to QueueKey(topic='t', broker='b', queue=0)"
+    assert finding.detail == "sent to t@b/0"

@@ -223,7 +223,7 @@ def test_every_anomaly_occurs() -> None:
 def test_a_queue_in_pieces_gives_the_same_tally(seed: int) -> None:
     random = Random(seed)
     columns, context = context_of(storage_history(random))
-    for queue in range(len(columns.names.queues)):
+    for queue in range(len(columns.names.logs)):
         whole = _of_queue(columns, queue, 0, 1 << 40)
         cuts = sorted(random.sample(range(1, 20), 3))
         looks = []
@@ -245,7 +245,7 @@ def test_a_queue_in_pieces_gives_the_same_tally(seed: int) -> None:
 
 def _of_queue(columns: Columns, queue: int, first: int, end: int) -> Columns:
     sends, deliveries = (
-        rows.where((rows.queue == queue) & (rows.queue_offset >= first) & (rows.queue_offset < end))
+        rows.where((rows.log == queue) & (rows.queue_offset >= first) & (rows.queue_offset < end))
         for rows in (columns.sends, columns.deliveries)
     )
     return Columns(names=columns.names, sends=sends, deliveries=deliveries, commits=columns.commits)

@@ -104,7 +104,7 @@ def test_the_shape_is_as_asked(tmp_path: Path) -> None:
     columns = ColumnarHistory(run.history).columns()
     assert abs(truth_of(tmp_path)["counts"]["ops"] - 20_000) < 1500  # commits and failed sends
     assert len(columns.deliveries) == pytest.approx(4 * len(columns.sends), rel=0.03)
-    sizes = np.bincount(columns.sends.queue[columns.sends.queue >= 0])
+    sizes = np.bincount(columns.sends.log[columns.sends.log >= 0])
     assert sizes[0] > 5 * sizes[-1]
     offsets = columns.sends.queue_offset[columns.sends.outcome == Outcome.OK]
     assert offsets.min() >= 10**12

@@ -203,7 +203,7 @@ def test_of_a_good_history_hardly_any_row_is_needed(tmp_path: Path) -> None:
     decisive = decisive_rows(columns, context, first)
 
     assert (len(first.sends), len(first.deliveries)) == (1, 0)
-    assert len(decisive.sends) <= 2 + 2 * len(columns.names.queues) < len(columns.sends) / 2
+    assert len(decisive.sends) <= 2 + 2 * len(columns.names.logs) < len(columns.sends) / 2
     whole = check_availability_gaps(columns, context)
     assert check_availability_gaps(decisive, context) == whole
     assert whole.counts["longest_send_gap_ms"] > 0

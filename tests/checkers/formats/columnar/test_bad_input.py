@@ -294,7 +294,7 @@ def test_a_part_of_another_version_is_read(good: Path) -> None:
         assert sends.tag.tolist() == [-1, -1]
         assert sends.due_ns.tolist() == [-1, -1]
         assert sends.transaction.tolist() == [0, 0]
-        assert sends.physical_offset.tolist() == [-1, -1]
+        assert sends.position.tolist() == [-1, -1]
 
 
 def test_another_version_of_the_format_is_refused(good: Path) -> None:

@@ -147,7 +147,7 @@ def test_each_queue_is_read_alone(tmp_path: Path, held_rows: int) -> None:
     assert read.queues() == [-1, 0, 1, 2]
     for queue in read.queues():
         columns = read.queue(queue)
-        assert set(columns.sends.queue.tolist()) == {queue}
+        assert set(columns.sends.log.tolist()) == {queue}
         assert len(columns.sends) + len(columns.deliveries) == read.rows(queue)
     assert [read.names.key(int(m)) for m in read.queue(1).deliveries.message] == ["k4"]
     assert sum(map(read.rows, read.queues())) == read.manifest.rows == 32

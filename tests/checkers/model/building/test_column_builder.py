@@ -9,7 +9,7 @@ import pytest
 
 from staticfire.checkers.model.building import column_builder
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.columns import TOUCH_FIELDS, UNKNOWN, Outcome, QueueKey
+from staticfire.checkers.model.columns import TOUCH_FIELDS, UNKNOWN, Outcome, LogKey
 from staticfire.checkers.model.history import HistoryError, Op
 from tests.support.history_language import history
 
@@ -17,7 +17,7 @@ from tests.support.history_language import history
 def test_a_completion_is_paired_with_its_invocation() -> None:
     columns, _ = build_columns(history("0 invoke send a", "2 invoke send b", "0 ok send a"))
 
-    assert columns.sends.queue.tolist() == [UNKNOWN, 0]  # sorted by queue, then by op
+    assert columns.sends.log.tolist() == [UNKNOWN, 0]  # sorted by queue, then by op
     assert columns.sends.invoke_index.tolist() == [1, 0]
     assert columns.sends.op_index.tolist() == [1, 2]
     assert columns.sends.outcome.tolist() == [Outcome.UNKNOWN, Outcome.OK]
@@ -26,7 +26,7 @@ def test_a_completion_is_paired_with_its_invocation() -> None:
 def test_a_send_that_nobody_answered_has_no_place() -> None:
     columns, _ = build_columns(history("0 info send a"))
 
-    assert columns.sends.queue.tolist() == [UNKNOWN]
+    assert columns.sends.log.tolist() == [UNKNOWN]
     assert columns.sends.queue_offset.tolist() == [UNKNOWN]
 
 
@@ -90,7 +90,7 @@ def test_only_changes_of_an_assignment_are_kept() -> None:
     _, timeline = build_columns(history("1 ok assign 0 1", "1 ok assign 1 2"))
 
     changes = {
-        queue.queue: [(change.op_index, change.change) for change in made]
+        queue.partition: [(change.op_index, change.change) for change in made]
         for (_, queue), made in timeline.ownership.items()
     }
     assert changes == {0: [(0, "gained"), (1, "lost")], 1: [(0, "gained")], 2: [(1, "gained")]}
@@ -98,7 +98,7 @@ def test_only_changes_of_an_assignment_are_kept() -> None:
 
 def test_who_owned_a_queue_is_found_by_op_index() -> None:
     _, timeline = build_columns(history("1 ok assign 0", "1 ok assign", "2 ok assign 0"))
-    queue = QueueKey("t", "b", 0)
+    queue = LogKey("t", "b", 0)
 
     between = timeline.ownership_between("g", queue, 0, 2)
     assert [change.op_index for change in between] == [1, 2]
