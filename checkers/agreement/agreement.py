@@ -40,7 +40,7 @@ from staticfire.checkers.guarantees.fault_effects import EMPTIES, OFFSETS, QUEUE
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Damage
 from staticfire.checkers.guarantees.verdict import Tally
 from staticfire.checkers.model.building.column_builder import WEAK_STATUSES
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, LogKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Mask, Outcome
 from staticfire.checkers.model.message_ids import MessageIds
 from staticfire.checkers.model.timeline import LookUp
 from staticfire.checkers.white_box.send_status import sends_seen

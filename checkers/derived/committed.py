@@ -35,7 +35,7 @@ from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuse_table import ON_ITS_WAY_S, Since
 from staticfire.checkers.guarantees.excuses import FOREVER_NS, Window, began_ns
 from staticfire.checkers.guarantees.promises import NS_PER_S
-from staticfire.checkers.model.columns import Columns, Commits, Ints, Mask, LogKey
+from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey, Mask
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 from staticfire.checkers.model.timeline import Begun, CommitTo, Ownership
 

@@ -23,10 +23,10 @@ from staticfire.checkers.model.columns import (
     Chunk,
     Columns,
     Ints,
+    LogKey,
     Mask,
     MessageEvents,
     PartitionKey,
-    LogKey,
 )
 from staticfire.checkers.model.timeline import Timeline
 

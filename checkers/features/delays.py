@@ -18,7 +18,7 @@ import numpy as np
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, LogKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, MessageEvents
 from staticfire.checkers.model.event_times import began_latest
 
 NS_PER_MS = 1_000_000

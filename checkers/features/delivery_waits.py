@@ -51,10 +51,10 @@ from staticfire.checkers.model.columns import (
     Chunk,
     Columns,
     Ints,
+    LogKey,
     Mask,
     MessageEvents,
     Outcome,
-    LogKey,
     Transaction,
 )
 from staticfire.checkers.model.intervals import Span, shared, without

@@ -30,9 +30,9 @@ from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
     Ints,
+    LogKey,
     MessageEvents,
     Outcome,
-    LogKey,
 )
 from staticfire.checkers.model.timeline import Forward
 

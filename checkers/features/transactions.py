@@ -47,10 +47,10 @@ from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
     Ints,
+    LogKey,
     Mask,
     MessageEvents,
     Outcome,
-    LogKey,
     Transaction,
 )
 from staticfire.checkers.model.event_times import began_latest

@@ -40,7 +40,7 @@ from staticfire.checkers.guarantees.excuses import began_ns
 from staticfire.checkers.guarantees.fault_effects import STOPS
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict, seconds
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, LogKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Outcome
 from staticfire.checkers.model.intervals import Span, shared, without
 
 QueueOfGroup = tuple[str, LogKey]

@@ -33,9 +33,9 @@ from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
     Ints,
+    LogKey,
     MessageEvents,
     Outcome,
-    LogKey,
     Transaction,
 )
 from staticfire.checkers.model.intervals import Span, without

@@ -41,10 +41,10 @@ from staticfire.checkers.model.columns import (
     Columns,
     Commits,
     Ints,
+    LogKey,
     Mask,
     MessageEvents,
     Outcome,
-    LogKey,
 )
 from staticfire.checkers.model.timeline import Drain, QueueEnd
 

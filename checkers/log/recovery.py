@@ -25,7 +25,7 @@ from staticfire.checkers.derived.replica_copies import Copies, ReplicaCopies, ju
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of, unless_unread
 from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, LogKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Mask, Outcome
 
 BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from staticfire.checkers.model.columns import Ints, Mask, LogKey
+from staticfire.checkers.model.columns import Ints, LogKey, Mask
 from staticfire.checkers.model.history import OpType
 
 

@@ -61,7 +61,7 @@ from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.measures.reportable import with_share
 from staticfire.checkers.model.building.column_builder import WEAK_STATUSES as WEAKER
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome, LogKey
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Outcome
 from staticfire.checkers.model.intervals import Span, joined, without
 from staticfire.checkers.model.message_ids import MessageIds
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from staticfire.checkers.formats.columnar.schema import OPS, TOUCHES, Kind, completed
-from staticfire.checkers.model.columns import UNKNOWN, Ints, Outcome, LogKey
+from staticfire.checkers.model.columns import UNKNOWN, Ints, LogKey, Outcome
 from staticfire.checkers.model.message_contents import NO_PROPERTIES
 from staticfire.checkers.model.message_ids import key_of
 from staticfire.spark_analysis.synthesis.plants import Planted

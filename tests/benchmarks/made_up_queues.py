@@ -10,10 +10,10 @@ from staticfire.checkers.model.columns import (
     Columns,
     Commits,
     Ints,
+    LogKey,
     MessageEvents,
     Names,
     Outcome,
-    LogKey,
 )
 from staticfire.checkers.model.timeline import Drain, QueueEnd, Timeline
 

@@ -32,7 +32,7 @@ import orjson
 from staticfire.checkers.formats.columnar.files import write_durably
 from staticfire.checkers.formats.columnar.schema import FORMAT, MANIFEST, VERSION
 from staticfire.checkers.model.building.column_arrays import names_of
-from staticfire.checkers.model.columns import Names, LogKey
+from staticfire.checkers.model.columns import LogKey, Names
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.model.plain_files import read_plain
 

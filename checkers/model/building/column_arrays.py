@@ -22,10 +22,10 @@ from staticfire.checkers.model.columns import (
     UNKNOWN,
     Commits,
     Ints,
+    LogKey,
     Mask,
     MessageEvents,
     Names,
-    LogKey,
     Transaction,
     constant,
 )

@@ -9,7 +9,7 @@ import pytest
 
 from staticfire.checkers.model.building import column_builder
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.columns import TOUCH_FIELDS, UNKNOWN, Outcome, LogKey
+from staticfire.checkers.model.columns import TOUCH_FIELDS, UNKNOWN, LogKey, Outcome
 from staticfire.checkers.model.history import HistoryError, Op
 from tests.support.history_language import history
 
