@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,7 +132,7 @@ def test_a_search_ends_with_its_budget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     times = iter([0.0, 5.0, 10.0])
-    monkeypatch.setattr(reproduce.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(reproduce, "time", SimpleNamespace(monotonic=lambda: next(times)))
     said = staticfire("reproduce", NAME, "--budget", 10)
     assert said.status == 2
     assert "not found 2 seeds in 10 s, none invalid" in said.out

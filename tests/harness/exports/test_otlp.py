@@ -122,7 +122,7 @@ def test_attributes_are_those_of_the_semantic_conventions(spans: list[tuple[str,
 def test_sends_and_deliveries_are_those_of_the_history(
     recorded: Recorded, spans: list[tuple[str, Any]]
 ) -> None:
-    counts = defaultdict(int)
+    counts: dict[int, int] = defaultdict(int)
     for _, span in messages(spans):
         counts[span.kind] += 1
         is_error = attributes(span).get("error.type") in ("fail", "info", "open")
