@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS, check_run
+from staticfire.harness.pages.anomalies import kernel_of
 from tests.support.history_language import facts, history
 from tests.support.txn_language import txns
 
@@ -20,7 +21,7 @@ ROWS = [
     if line.startswith("| `")
 ]
 FINDERS = {anomaly: checker for checker in ALL_CHECKERS for anomaly in checker.anomalies}
-EXAMPLES = [(row[0].strip("`"), row[4].strip("`")) for row in ROWS if row[4].startswith("`")]
+EXAMPLES = [(row[0].strip("`"), row[5].strip("`")) for row in ROWS if row[5].startswith("`")]
 
 
 def test_every_anomaly_is_listed_once() -> None:
@@ -29,12 +30,12 @@ def test_every_anomaly_is_listed_once() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0].strip("`"))
 def test_kernel_and_test_of_an_anomaly(row: list[str]) -> None:
-    anomaly, definition, kernel, test, example = (cell.strip("`") for cell in row)
+    anomaly, title, definition, kernel, test, example = (cell.strip("`") for cell in row)
+    assert title
     assert definition
     assert example
     finder = FINDERS[anomaly]
-    found_in = (finder.check if finder.kernel is None else finder.kernel.partial).__module__
-    assert kernel == found_in.removeprefix("staticfire.").replace(".", "/") + ".py"
+    assert kernel == kernel_of(finder)
     docstring = ast.get_docstring(ast.parse((ROOT / kernel).read_text(encoding="utf-8")))
     phenomenon = re.sub("-(process|realtime)$", "", anomaly)
     assert f"**{phenomenon}**" in str(docstring), f"{kernel} does not define {phenomenon}"

@@ -15,6 +15,7 @@ MODULES_MAX = 20  # directly in a folder, beside its __init__.py
 ROOMS: dict[str, tuple[str, ...]] = {
     "checkers": (
         "op_kinds",
+        "anomalies",
         "model",
         "guarantees",
         "engine",

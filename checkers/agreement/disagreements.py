@@ -91,8 +91,8 @@ def _raised_drains(context: Context) -> Iterator[str]:
             offset = min(below, default=None)
             if offset is not None:
                 yield (
-                    f"the drain of {group} says that queue {queue.partition} of {queue.home} begins at {end.min_offset}, "
-                    f"and {one.node or one.broker} had offset {offset} after that"
+                    f"the drain of {group} says that queue {queue.partition} of {queue.home} begins "
+                    f"at {end.min_offset}, and {one.node or one.broker} had offset {offset} after that"
                 )
 
 
@@ -120,8 +120,8 @@ def _strange_queues(context: Context) -> Iterator[str]:
     for queue in sorted(named | {queue for _, queue in timeline.ownership}):
         if is_strange(known, queue):
             yield (
-                f"the history has queue {queue.partition} of {queue.topic} on {queue.home}, whose master says that there "
-                f"are {known[queue.topic, queue.home]}"
+                f"the history has queue {queue.partition} of {queue.topic} on {queue.home}, whose "
+                f"master says that there are {known[queue.topic, queue.home]}"
             )
 
 

@@ -14,6 +14,8 @@ from typing import Any, Self
 
 from staticfire.checkers.agreement.agreement import AGREEMENT
 from staticfire.checkers.agreement.contradictions import contradictions
+from staticfire.checkers.anomalies.anomaly import check_found
+from staticfire.checkers.anomalies.catalogue import ANOMALIES
 from staticfire.checkers.availability.availability import LIVENESS
 from staticfire.checkers.availability.availability_gaps import AVAILABILITY_GAPS
 from staticfire.checkers.availability.node_exits import NODE_EXITS
@@ -116,6 +118,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     RESOURCES,
     NAME_SERVER_SWITCH,
 )
+check_found(ANOMALIES, {checker.name: checker.anomalies for checker in ALL_CHECKERS})
 CLIENT_CHECKERS = tuple(checker for checker in ALL_CHECKERS if not checker.needs_observations)
 
 

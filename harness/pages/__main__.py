@@ -8,6 +8,7 @@ from pathlib import Path
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.conformance.outputs.contract_page import contract_page
 from staticfire.harness.pages import client_protocol
+from staticfire.harness.pages.anomalies import anomalies_tables, excuses_table
 from staticfire.harness.pages.campaigns import options_table
 from staticfire.harness.pages.faults import effects_table, kinds_table, plans_table
 from staticfire.harness.pages.generated import with_part
@@ -15,6 +16,7 @@ from staticfire.harness.pages.schema import protocol_schema
 
 # Page -> its generated parts by name.
 PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "docs/anomalies.md": {"anomalies": anomalies_tables, "excuses": excuses_table},
     "docs/campaigns.md": {"options": options_table},
     "docs/faults.md": {
         "kinds": lambda: kinds_table(FAULTS.values()),

@@ -1,0 +1,118 @@
+"""Anomalies of groups: who owns a queue and works on it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from staticfire.checkers.anomalies.anomaly import Anomaly
+
+SHARED = "At rest each queue of a group has one living owner, and shares are even."
+OWNED = "Only a running member that has a queue is given its messages and commits its offset."
+ONE_AT_A_TIME = "One member of an orderly group works on a queue at a time."
+BROADCAST = "Every member of a broadcasting group is given every message."
+SUBSCRIBED = "All members of a group have the same subscriptions."
+LOCK_TAKEN = "a fault may have taken the lock from one of the two members (excuse_table.py)"
+
+GROUPS: Final = (
+    Anomaly(
+        name="queue_unowned",
+        title="queue without an owner",
+        meaning="no living member owned a queue for longer than a rebalance takes",
+        promise=SHARED,
+        example="`0 ok send a / 1 ok assign 0 / 1 ok assign t=10 / 9 ok drain t=60`",
+    ),
+    Anomaly(
+        name="double_ownership",
+        title="queue with two owners",
+        meaning="two living members owned a queue for longer than a rebalance takes",
+        promise=SHARED,
+        example="`1 ok assign 0 / 2 ok assign 0 / 9 ok drain t=60`",
+    ),
+    Anomaly(
+        name="uneven_shares",
+        title="uneven shares",
+        meaning=(
+            "of two living members one had at least two queues of a topic more, at rest and for "
+            "longer than a rebalance takes"
+        ),
+        promise=SHARED,
+        example="four queues and two members: one has all of them for 40 s, the other one none",
+    ),
+    Anomaly(
+        name="unowned_commit",
+        title="commit without ownership",
+        meaning=(
+            "a process committed an offset for a queue that it never had by then, by its own "
+            "assignments"
+        ),
+        promise=OWNED,
+        example="`0 ok send a / 1 ok assign 0 / 1 ok consume a / 2 ok commit 0:1`",
+    ),
+    Anomaly(
+        name="unowned_delivery",
+        title="delivery without ownership",
+        meaning=(
+            "a member was given messages of a queue that it did not have, by its own assignments"
+        ),
+        promise=OWNED,
+        example="`0 ok send a / 1 ok assign 0 / 2 ok consume a`",
+    ),
+    Anomaly(
+        name="unknown_consumer",
+        title="unknown consumer",
+        meaning=(
+            "messages were given to a process that never opened or is a member of another group, "
+            "or to a group that is not known"
+        ),
+        promise=OWNED,
+        example="`0 ok send a / 1 ok consume a group=x`",
+    ),
+    Anomaly(
+        name="delivery_after_exit",
+        title="delivery after an exit",
+        meaning="messages were given to a process that had ended",
+        promise=OWNED,
+        example="`0 ok send a / 1 ok open node=c1 / 2 ok open node=c1 t=5 / 1 ok consume a t=6`",
+    ),
+    Anomaly(
+        name="two_listeners",
+        title="two listeners at once",
+        meaning="two members of an orderly group had one queue in work at the same time",
+        promise=ONE_AT_A_TIME,
+        example="1 begins with a, 2 begins with b of the same queue, 1 ends",
+        excuse=LOCK_TAKEN,
+        excused="informational",
+    ),
+    Anomaly(
+        name="overlapping_owners",
+        title="overlapping owners",
+        meaning=(
+            "a member of an orderly group was given messages of a queue between two calls of "
+            "another one that had the queue all the time"
+        ),
+        promise=ONE_AT_A_TIME,
+        example="1 has the queue and consumes a, 2 is given b, 1 goes on with c",
+        excuse=LOCK_TAKEN,
+        excused="informational",
+    ),
+    Anomaly(
+        name="member_missed",
+        title="member that missed a message",
+        meaning=(
+            "a member of a broadcasting group did not get a message that was acknowledged or "
+            "that others got"
+        ),
+        promise=BROADCAST,
+        example="two members, one got it",
+        test="tests/checkers/test_semantics.py",
+        by_damage=True,
+    ),
+    Anomaly(
+        name="subscriptions_differ",
+        title="different subscriptions",
+        meaning="members of one group were told different topics, expressions, models or listeners",
+        promise=SUBSCRIBED,
+        example="one asks for tag A, another for B",
+        test="tests/checkers/test_semantics.py",
+    ),
+)

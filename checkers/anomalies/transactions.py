@@ -1,0 +1,157 @@
+"""Anomalies of transactions of several ops, as Adya and Jepsen name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from staticfire.checkers.anomalies.anomaly import Anomaly
+
+ISOLATED = "What a transaction sent is seen as a whole once it has committed, and never otherwise."
+WRITTEN = "What a committed transaction sent is in its logs once, in order."
+SERIAL = "Transactions can be put in an order that explains every send and poll."
+
+
+# A phenomenon by itself, with the order within processes, and with real time.
+_ORDERS = (
+    ("", ""),
+    ("-process", ", with the order within a process"),
+    ("-realtime", ", with what had ended before another began"),
+)
+
+
+def _with_orders(
+    *, name: str, title: str, meaning: str, examples: tuple[str, str, str], **rule: Any
+) -> Iterator[Anomaly]:
+    for (suffix, more), example in zip(_ORDERS, examples, strict=True):
+        yield Anomaly(
+            name=f"{name}{suffix}",
+            title=f"{title}{more}",
+            meaning=f"{meaning}{more}",
+            example=example,
+            **rule,
+        )
+
+
+TRANSACTIONS: Final = (
+    Anomaly(
+        name="G1a",
+        title="aborted read",
+        meaning="a transaction polled what a failed one had sent",
+        promise=ISOLATED,
+        example="`txn: 0 fail x+1 / 1 ok x?1@0`",
+    ),
+    Anomaly(
+        name="G1b",
+        title="intermediate read",
+        meaning=(
+            "a transaction saw a part of what another one had sent, and missed some of it in "
+            "between"
+        ),
+        promise=ISOLATED,
+        example="`txn: 0 ok x+1@0 x+2@1 / 1 ok x+3@2 / 2 ok x?1@0,3@2`",
+    ),
+    Anomaly(
+        name="precommitted_read",
+        title="read of the own send",
+        meaning="a transaction polled its own send",
+        promise=ISOLATED,
+        example="`txn: 0 ok x+1@0 x?1@0`",
+    ),
+    Anomaly(
+        name="txn_phantom",
+        title="phantom value",
+        meaning="a transaction polled a value that no transaction sent to that key",
+        promise=ISOLATED,
+        example="`txn: 0 ok x+1@0 / 1 ok x?1@0,9@1`",
+    ),
+    Anomaly(
+        name="txn_nonmonotonic_poll",
+        title="poll out of order in a transaction",
+        meaning="within one poll, the offsets of a key did not ascend",
+        promise=ISOLATED,
+        example="`txn: 0 ok x+1@0 x+2@1 / 1 ok x?2@1,1@0`",
+    ),
+    Anomaly(
+        name="lost_write",
+        title="lost write",
+        meaning=(
+            "a message of a transaction that has committed was skipped: something at or above "
+            "its offset was polled, and it never was"
+        ),
+        promise=WRITTEN,
+        example="`txn: 0 info x+1@0 y+2@0 / 1 ok y+3@1 / 2 ok x?1@0 y?3@1`",
+    ),
+    Anomaly(
+        name="txn_duplicate",
+        title="duplicate write",
+        meaning="a message of a transaction is at two offsets of its log",
+        promise=WRITTEN,
+        example="`txn: 0 ok x+1@1 / 1 ok x?1@3`",
+    ),
+    Anomaly(
+        name="txn_inconsistent_offsets",
+        title="two values at one offset",
+        meaning="two values are at one offset of a log",
+        promise=WRITTEN,
+        example="`txn: 0 ok x+1@0 / 1 ok x+2@0`",
+    ),
+    Anomaly(
+        name="txn_nonmonotonic_send",
+        title="sends of a transaction out of order",
+        meaning="the later of two sends of one transaction to a key got the lower offset",
+        promise=WRITTEN,
+        example="`txn: 0 ok x+1@1 x+2@0`",
+    ),
+    *_with_orders(
+        name="G0",
+        title="write cycle",
+        meaning="a cycle of neighbours in logs",
+        promise=SERIAL,
+        examples=(
+            "`txn: begin 0 / begin 1 / 0 ok x+1@0 y+4@1 / 1 ok x+2@1 y+3@0`",
+            "`txn: 0 ok x+1@1 / 0 ok x+2@0`",
+            "`txn: 0 ok x+1@1 / 1 ok x+2@0`",
+        ),
+        hardened="allowed",
+        faithful="allowed",
+    ),
+    *_with_orders(
+        name="G1c",
+        title="cycle of information",
+        meaning="a cycle with a transaction that polled what another had sent",
+        promise=SERIAL,
+        examples=(
+            "`txn: begin 0 / begin 1 / 0 ok x+1@0 y?2@0 / 1 ok y+2@0 x?1@0`",
+            "`txn: 0 ok x?1@0 / 0 ok x+1@0`",
+            "`txn: 0 ok x?1@0 / 1 ok x+1@0`",
+        ),
+        excuse="the cycle needs a ww edge: logs do not isolate writers from each other",
+    ),
+    *_with_orders(
+        name="G-single",
+        title="cycle with one anti-dependency",
+        meaning="a cycle with one transaction that missed what another had sent",
+        promise=SERIAL,
+        examples=(
+            "`txn: 2 ok y+0@0 / begin 0 / begin 1 / 0 ok x+1@0 y+2@1 / 1 ok x?1@0 y?0@0`",
+            "`txn: 9 ok x+1@0 / 0 ok x+2@1 / 0 ok x?1@0`",
+            "`txn: 9 ok x+1@0 / 0 ok x+2@1 / 1 ok x?1@0`",
+        ),
+        hardened="informational",
+        faithful="informational",
+    ),
+    *_with_orders(
+        name="G2",
+        title="cycle with anti-dependencies",
+        meaning="a cycle with several that missed what another had sent",
+        promise=SERIAL,
+        examples=(
+            "`txn: 9 ok x+1@0 y+1@0 / begin 0 / begin 1 / 0 ok x?1@0 y+2@1 / 1 ok y?1@0 x+2@1`",
+            "`txn: 9 ok x+0@0 y+0@0 / begin 1 / 0 ok x+1@1 / 0 ok y?0@0 / 1 ok y+1@1 x?0@0`",
+            "`txn: 9 ok x+0@0 y+0@0 / begin 1 / 0 ok x+1@1 / 2 ok y?0@0 / 1 ok y+1@1 x?0@0`",
+        ),
+        hardened="informational",
+        faithful="informational",
+    ),
+)

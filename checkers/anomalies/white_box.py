@@ -1,0 +1,172 @@
+"""Anomalies that only a look inside the servers shows: copies, entries, routes, resources."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from staticfire.checkers.anomalies.anomaly import Anomaly
+
+STATUS = "The status of a send says how safely the message is held."
+REPLICATED = "The log of a slave is a part of the log of its master."
+ENTRIES = "The entries of queues lead to every message of the log."
+ROUTED = "Name servers name the brokers that live, where and as they are."
+NO_LEAK = "A server holds no more after the load than before it."
+
+
+WHITE_BOX: Final = (
+    Anomaly(
+        name="acked_not_durable",
+        title="acknowledged and not durable",
+        meaning="SEND_OK, and fewer nodes held it safely than the profile promises",
+        promise=STATUS,
+        example="sync flush, and the record is only in the page cache",
+        test="tests/checkers/white_box/test_replicas.py",
+    ),
+    Anomaly(
+        name="spurious_weak_status",
+        title="spurious weak status",
+        meaning=(
+            "a weaker status than SEND_OK, although enough nodes held it and no fault makes a "
+            "broker give this status"
+        ),
+        promise=STATUS,
+        example="FLUSH_SLAVE_TIMEOUT, and the slave has it on disk",
+        excuse="a fault of its broker was near, or the broker was coming up",
+        excused="informational",
+    ),
+    Anomaly(
+        name="replica_diverged",
+        title="diverged replica",
+        meaning="a slave's log differs from its master's within what both have",
+        promise=REPLICATED,
+        example="other bytes from 4096 on",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="replica_ahead",
+        title="replica ahead of its master",
+        meaning="a slave has more than its master",
+        promise=REPLICATED,
+        example="the slave ends at 9000, the master at 8000",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="queue_hole",
+        title="hole in a queue",
+        meaning="a queue has no entry between two that it has",
+        promise=ENTRIES,
+        example="entries 0, 1, 3",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="queue_entry_wrong",
+        title="wrong queue entry",
+        meaning="an entry leads to no record, or to one of another queue or offset",
+        promise=ENTRIES,
+        example="entry 5 leads to the message of offset 4",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="queue_entry_missing",
+        title="missing queue entries",
+        meaning="the log holds more messages than queues have entries",
+        promise=ENTRIES,
+        example="200 records, 199 entries",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="wrong_route",
+        title="wrong route",
+        meaning="a name server names an address that is not what it calls it",
+        promise=ROUTED,
+        example="number 0 of broker b, the master, is the address of its slave",
+    ),
+    Anomaly(
+        name="stale_route",
+        title="stale route",
+        meaning="a name server names a broker that has been dead for too long",
+        promise=ROUTED,
+        example="dead for 160 s, and still in the route",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="missing_route",
+        title="missing route",
+        meaning="a name server does not name a broker that lives, for too long",
+        promise=ROUTED,
+        example="up for a minute, and not in the route",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="route_mismatch",
+        title="route unlike the master",
+        meaning=(
+            "after the drain a name server names other numbers of queues, or another permission, "
+            "than the table of the master"
+        ),
+        promise=ROUTED,
+        example="the topic has 8 queues, the route says 4",
+        test="tests/checkers/white_box/test_routes.py",
+    ),
+    Anomaly(
+        name="slow_failover",
+        title="slow fail-over to another name server",
+        meaning=(
+            "a client that started while a name server was broken needed too long, although "
+            "another one was well"
+        ),
+        promise=ROUTED,
+        example="11 s to its first queue",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="task_leak",
+        title="leaked tasks",
+        meaning=(
+            "after the run, without clients, a server has more asyncio tasks than before the load"
+        ),
+        promise=NO_LEAK,
+        example="7 tasks before, 31 after",
+    ),
+    Anomaly(
+        name="thread_leak",
+        title="leaked threads",
+        meaning="the same of threads",
+        promise=NO_LEAK,
+        example="5 threads before, 80 after",
+    ),
+    Anomaly(
+        name="socket_leak",
+        title="leaked sockets",
+        meaning="the same of sockets, 180 s after the clients have ended",
+        promise=NO_LEAK,
+        example="5 sockets before, 60 after",
+    ),
+    Anomaly(
+        name="file_leak",
+        title="leaked files",
+        meaning=(
+            "the same of surplus descriptors: of removed files, and all but the first of each "
+            "other file"
+        ),
+        promise=NO_LEAK,
+        example="none before, 13 after",
+    ),
+    Anomaly(
+        name="table_leak",
+        title="leaked table entries",
+        meaning=(
+            "the same of entries in a table of a broker: held pulls, locks, members of groups, "
+            "half messages that are over, offsets"
+        ),
+        promise=NO_LEAK,
+        example="no held pull before, 24 after",
+    ),
+    Anomaly(
+        name="memory_leak",
+        title="leaked memory",
+        meaning="resident memory grew by more than 64 MiB and 4 KiB for each acknowledged message",
+        promise=NO_LEAK,
+        example="60 MiB before, 900 MiB after 1,000 messages",
+    ),
+)
