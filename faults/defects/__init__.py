@@ -34,6 +34,8 @@ class Defect:
     ]  # those that can find it; the first one does whenever the run is invalid
     base: str  # the named campaign of its recipe; "" for none
     campaign: dict[str, Any]  # further options of a campaign in which it shows
+    # The faults that seal the failure in its recipe, in this order; "a|b": either kind. (): the run itself; None: not said.
+    cause: tuple[str, ...] | None
     store_crashes: int  # cycles of `staticfire crash-store` that show it where no campaign does; 0: campaigns do
 
     @property
@@ -53,6 +55,7 @@ def _load() -> dict[str, Defect]:
             checkers=tuple(table["checkers"]),
             base=table.get("base", ""),
             campaign=table.get("campaign", {}),
+            cause=tuple(table["cause"]) if "cause" in table else None,
             store_crashes=table.get("store_crashes", 0),
         )
     return found
