@@ -39,6 +39,42 @@ def draw_plan(
     return tuple(sorted(plan, key=lambda planned: (planned.at_s, planned.fault_id)))
 
 
+def redraw(
+    random: Random,
+    planned: PlannedFault,
+    plan: Sequence[PlannedFault],
+    now_s: float,
+    time_s: float,
+    situation: ClusterContext,
+) -> PlannedFault | None:
+    """Another fault of the same kind in place of a planned one, to strike after `now_s`; None if none fits.
+
+    Args:
+        plan: the other faults, which it must fit.
+        time_s: when the load ends.
+    """
+    fault = fault_named(planned.kind)
+    left_s = max(time_s, planned.until_s) - now_s
+    for _ in range(ATTEMPTS):
+        strike = fault.draw(random, situation)
+        if strike is None:
+            return None
+        low, high = fault.duration_s
+        duration_s = min(between(random, low, high), left_s * 0.4)
+        at_s = now_s + between(random, 0.0, max(left_s - duration_s - 1.0, left_s * 0.2))
+        drawn = PlannedFault(
+            fault_id=planned.fault_id,
+            kind=planned.kind,
+            at_s=round(at_s, 3),
+            duration_s=round(duration_s, 3),
+            targets=strike.targets,
+            params=strike.params,
+        )
+        if _fits(drawn, plan, situation):
+            return drawn
+    return None
+
+
 def _modesty(fault: Fault) -> int:
     return 0 if fault.permanent else 1 if fault.strikes_all else 2
 

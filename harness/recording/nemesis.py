@@ -29,6 +29,7 @@ class FaultRecord:
     bitten: bool = False
     evidence: Evidence = field(default_factory=dict)
     error: str | None = None
+    is_left_out: bool = False  # the plan has changed, and it is no part of it any more
 
     def to_json(self) -> dict[str, Any]:
         row = to_data([self.planned])[0]
@@ -71,7 +72,7 @@ class Nemesis:
         self._booting_ns = booting_ns
         self._booted_ns = 0  # before the plan began
         self._start_ns = 0
-        self._sleepers: dict[asyncio.Future[None], None] = {}
+        self._sleepers: dict[asyncio.Future[None], bool] = {}  # whether it ends when the plan changes
         self._cut_short = False
 
     async def run(self) -> None:
@@ -88,8 +89,7 @@ class Nemesis:
         """Heal now what is on, and fire nothing more."""
         self._cut_short = True
         for sleeper in self._sleepers:
-            if not sleeper.done():
-                sleeper.set_result(None)
+            _wake(sleeper)
 
     def now_on(self) -> tuple[str, ...]:
         """The kinds that were fired and are not yet healed."""
@@ -99,12 +99,39 @@ class Nemesis:
             if record.fired_ns is not None and record.healed_ns is None and record.error is None
         )
 
+    @property
+    def plan_s(self) -> float:
+        """The time of the plan, in seconds; 0 before it has begun."""
+        if not self._start_ns:
+            return 0.0
+        return max(self._now_ns() - self._start_ns - self.late_ns(), 0) / 1e9
+
+    @property
+    def begun(self) -> list[PlannedFault]:
+        """Faults that were fired."""
+        return [record.planned for record in self.records if record.fired_ns is not None]
+
+    def change_rest(self, draw: Callable[[PlannedFault], PlannedFault | None]) -> None:
+        """Replace each fault that was not fired yet by what is drawn for it, of the same kind; None leaves it out."""
+        for record in self.records:
+            if record.fired_ns is None:
+                planned = draw(record.planned)
+                record.is_left_out = planned is None
+                record.planned = planned or record.planned
+        self.records = [record for record in self.records if not record.is_left_out]
+        for sleeper, waits_to_strike in self._sleepers.items():
+            if waits_to_strike:  # and looks at the plan again
+                _wake(sleeper)
+
     async def _strike(self, record: FaultRecord) -> None:
+        planned: PlannedFault | None = None
+        while planned is not record.planned:
+            planned = record.planned
+            await self._sleep_until(planned.at_s, may_change=True)
+            if self._cut_short or record.is_left_out:
+                return
         planned = record.planned
         fault = fault_named(planned.kind)
-        await self._sleep_until(planned.at_s)
-        if self._cut_short:
-            return
         try:
             record.fired_ns = self._now_ns()
             fired = await fault.fire(self._controls, planned)
@@ -119,20 +146,21 @@ class Nemesis:
             record.error = f"{type(error).__name__}: {error}"
             self._note(record, "stop", "failed", {"error": record.error})
 
-    async def _sleep_until(self, at_s: float) -> None:
-        """Until this time of the plan."""
+    async def _sleep_until(self, at_s: float, *, may_change: bool = False) -> None:
+        """Until this time of the plan, or, if it may change, until it has."""
         late_ns = self.late_ns()
-        await self._sleep(self._start_ns + int(at_s * 1e9) + late_ns - self._now_ns())
+        due_ns = self._start_ns + int(at_s * 1e9) + late_ns
+        await self._sleep(due_ns - self._now_ns(), may_change)
         while (more_ns := self.late_ns() - late_ns) > 0 and not self._cut_short:
             late_ns += more_ns
-            await self._sleep(max(more_ns, PUT_OFF_NS))
+            await self._sleep(max(more_ns, PUT_OFF_NS), may_change)
 
-    async def _sleep(self, delay_ns: int) -> None:
+    async def _sleep(self, delay_ns: int, may_change: bool) -> None:
         if self._cut_short:
             return
         loop = asyncio.get_running_loop()
         sleeper: asyncio.Future[None] = loop.create_future()
-        self._sleepers[sleeper] = None
+        self._sleepers[sleeper] = may_change
         timer = loop.call_later(max(delay_ns, 0) / 1e9, _wake, sleeper)
         try:
             await sleeper

@@ -82,6 +82,10 @@ class Run:
             self._interpreter.cut_short()
 
     @property
+    def nemesis(self) -> Nemesis:
+        return self._nemesis
+
+    @property
     def is_under_load(self) -> bool:
         """Whether the cluster is up, so that there is something to judge."""
         return self._load_start_ns > 0

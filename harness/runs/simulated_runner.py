@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
 
@@ -16,6 +18,23 @@ from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.systems.registry import system_of
 
 
+@dataclass(frozen=True, slots=True)
+class LiveRun:
+    """A simulated run that has not ended: the world, its nodes, and the phases."""
+
+    world: World
+    environment: SimulationEnvironment
+    run: Run
+
+    def at(self, at_ns: int, action: Callable[[LiveRun], object]) -> None:
+        """Call `action` at a virtual time that is not in the past. The run stays the same, bit for bit.
+
+        The action comes before everything else of that instant. It must not change the world, unless the run is to go
+        on differently from there.
+        """
+        self.world.scheduler.at(at_ns, lambda _: action(self))
+
+
 def run_simulated(
     campaign: Campaign,
     *,
@@ -24,8 +43,12 @@ def run_simulated(
     columns: Columns | None = None,
     progress: Progress | None = None,
     trace_level: int = 1,
+    begun: Callable[[LiveRun], None] | None = None,
 ) -> RunResult:
     """Run the campaign on virtual time and judge it.
+
+    Args:
+        begun: is given the run before anything happens, to look at it later with `LiveRun.at`.
 
     Raises RunError if the cluster does not come up.
     """
@@ -45,5 +68,7 @@ def run_simulated(
     operations = system.operations(environment, None)
     controls = simulated_controls(environment, operations.cluster_control)
     run = Run(environment, controls, operations, progress or no_progress)
+    if begun is not None:
+        begun(LiveRun(world, environment, run))
     world.run(run.main)
     return run.result()

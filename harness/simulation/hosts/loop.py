@@ -237,6 +237,10 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._is_running = False
         return task.result()
 
+    def go_on_in_child(self) -> None:
+        """After a fork inside of `run_harness`: asyncio knows the running loop of its own process alone."""
+        asyncio.events._set_running_loop(self)
+
     def _stop(self, _: object) -> None:
         self.scheduler.stopped = True
 

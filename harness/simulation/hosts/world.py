@@ -43,6 +43,7 @@ class World:
         self.network = Network(self.stream, self.trace)
         self.hosts: dict[str, Host] = {}
         self._streams: dict[str, Random] = {}
+        self._reseeded = ""  # part of the seed of every stream since `reseed`
         self._guard = Guard() if guard else None
         self._event_limit = event_limit
         self.loop = SimLoop(self.scheduler, self.trace, timing or Timing(), self.stream)  # type: ignore[abstract]
@@ -57,8 +58,17 @@ class World:
         found = self._streams.get(purpose)
         if found is None:
             found = self._streams[purpose] = Random(0)
-            found.seed(f"{self.seed}/{purpose}", version=2)  # by SHA-512 of the text
+            self._seed(found, purpose)
         return found
+
+    def reseed(self, name: str) -> None:
+        """From now on every stream, those to come included, draws other numbers, which follow from `name`."""
+        self._reseeded = f"/{name}"
+        for purpose, random in self._streams.items():
+            self._seed(random, purpose)
+
+    def _seed(self, random: Random, purpose: str) -> None:
+        random.seed(f"{self.seed}/{purpose}{self._reseeded}", version=2)  # by SHA-512 of the text
 
     def add_host(self, name: str, address: str, *, disk: DiskOptions | None = None) -> Host:
         """Add a machine, with power and without a process."""

@@ -1,0 +1,120 @@
+"""One continuation, as a pure function of a campaign, a virtual time and a number.
+
+Until the rewind the run is the original, bit for bit. From then on every stream of the world (network, latencies, late
+timers, costs, torn writes, pauses of the load, addresses of sends) draws other numbers, and each fault that was not fired
+yet is drawn again: the same kind, another moment, other targets. Which workload produces what, and options, stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from staticfire.checkers.guarantees.verdict import Finding
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.faults.plans.plan import redraw
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.draws.campaign import situation
+from staticfire.harness.results.fingerprint import CAUSES, Fingerprint, fingerprint_of
+from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.runs.simulated_runner import LiveRun, run_simulated
+
+Place = tuple[str | int | None, ...]  # of a finding: key, or topic, broker, queue and group
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rewind:
+    """`at_ns` is virtual time; continuations of one time differ in `number`. Without one nothing changes."""
+
+    at_ns: int
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a continuation came to.
+
+    Attributes:
+        violations: of each anomaly.
+        places: which messages or queues the violations that were kept are about, by anomaly.
+        coverage: marks that the run reached, and how often.
+        failed: why it could not be run to its end; empty if it could.
+    """
+
+    digest: str = ""
+    valid: bool | str = "unknown"
+    violations: dict[str, int] = field(default_factory=dict)
+    places: dict[str, list[Place]] = field(default_factory=dict)
+    coverage: dict[str, int] = field(default_factory=dict)
+    failed: str = ""
+
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        return fingerprint_of(self.violations)
+
+    def has(self, witness: Finding) -> bool:
+        """Whether the message or queue of this finding is a witness of the same cause here."""
+        family = next((all_ for all_ in CAUSES.values() if witness.anomaly in all_), None)
+        place = place_of(witness)
+        return any(
+            place in self.places.get(anomaly, ()) for anomaly in family or (witness.anomaly,)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Outcome:
+        places = {
+            name: [tuple(place) for place in found] for name, found in fields["places"].items()
+        }
+        return cls(**{**fields, "places": places})
+
+
+def place_of(finding: Finding) -> Place:
+    if finding.key is not None:
+        return (finding.key, finding.topic, None, None, None)
+    return (None, finding.topic, finding.broker, finding.queue, finding.group)
+
+
+def outcome_of(result: RunResult) -> Outcome:
+    places: dict[str, list[Place]] = {}
+    for finding in result.verdict.findings():
+        if finding.judgement == "violation":
+            places.setdefault(finding.anomaly, []).append(place_of(finding))
+    return Outcome(
+        digest=result.digest,
+        valid=result.verdict.valid,
+        violations=result.verdict.violations(),
+        places=places,
+        coverage=dict(result.verdict.coverage),
+    )
+
+
+def outcome_of_error(error: BaseException) -> Outcome:
+    return Outcome(failed=f"{type(error).__name__}: {error}")
+
+
+def repeated(campaign: Campaign, rewind: Rewind) -> RunResult:
+    """The continuation, by a run from the start. Raises what runs raise."""
+    return run_simulated(
+        campaign, begun=lambda live: live.at(rewind.at_ns, lambda live: diverge(live, rewind))
+    )
+
+
+def diverge(live: LiveRun, rewind: Rewind) -> None:
+    """Let the run go on differently from this moment."""
+    if rewind.number is None:
+        return
+    campaign, nemesis = live.environment.campaign, live.run.nemesis
+    live.world.reseed(f"rewind/{rewind.at_ns}/{rewind.number}")
+    random, known = live.world.stream("rest of the plan"), situation(campaign)
+    plan, now_s = nemesis.begun, nemesis.plan_s
+
+    def drawn(planned: PlannedFault) -> PlannedFault | None:
+        other = redraw(random, planned, plan, now_s, campaign.time_s, known)
+        if other is not None:
+            plan.append(other)
+        return other
+
+    nemesis.change_rest(drawn)
