@@ -34,7 +34,7 @@ class Defect:
     ]  # those that can find it; the first one does whenever the run is invalid
     base: str  # the named campaign of its recipe; "" for none
     campaign: dict[str, Any]  # further options of a campaign in which it shows
-    # The faults that seal the failure in its recipe, in this order; "a|b": either kind. (): the run itself; None: not said.
+    # The faults that seal the failure in its recipe, in this order; "a|b": either kind. (): none; None: not said.
     cause: tuple[str, ...] | None
     store_crashes: int  # cycles of `staticfire crash-store` that show it where no campaign does; 0: campaigns do
 

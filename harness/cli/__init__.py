@@ -40,7 +40,7 @@ COMMANDS = {
     "conform": "staticfire.harness.cli.conform.command:conform",
     "export": "staticfire.harness.cli.export.command:export",
     "hunt": "staticfire.harness.cli.hunt.command:hunt",
-    "explain": "staticfire.harness.cli.explain:explain",
+    "explain": "staticfire.harness.cli.explain.command:explain",
     "shrink": "staticfire.harness.cli.shrink.command:shrink",
     "table": "staticfire.harness.cli.table.command:table",
     "doctor": "staticfire.harness.cli.doctor:doctor",

@@ -1,8 +1,8 @@
 """One continuation, as a pure function of a campaign, a virtual time and a number.
 
-Until the rewind the run is the original, bit for bit. From then on every stream of the world (network, latencies, late
-timers, costs, torn writes, pauses of the load, addresses of sends) draws other numbers, and each fault that was not fired
-yet is drawn again: the same kind, another moment, other targets. Which workload produces what, and options, stay.
+Until the rewind the run is the original, bit for bit. From then on every stream of the world draws other numbers:
+network, latencies, late timers, costs, torn writes, sizes and pauses of the load. Faults that were not fired yet are
+left out, or drawn again: the same kind, another moment, other targets. What was fired is healed when the plan says.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ Place = tuple[str | int | None, ...]  # of a finding: key, or topic, broker, que
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rewind:
-    """`at_ns` is virtual time; continuations of one time differ in `number`. Without one nothing changes."""
+    """`at_ns` is virtual time; continuations of one time differ in `number`. Without one nothing changes.
+
+    `draws_faults`: faults that were not fired yet are drawn again; otherwise they are left out.
+    """
 
     at_ns: int
     number: int | None
+    draws_faults: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,7 @@ class Outcome:
         places: which messages or queues the violations that were kept are about, by anomaly.
         coverage: marks that the run reached, and how often.
         failed: why it could not be run to its end; empty if it could.
+        cpu_s: that it took, the way to its snapshot included if it was the first one from there.
     """
 
     digest: str = ""
@@ -47,6 +52,7 @@ class Outcome:
     places: dict[str, list[Place]] = field(default_factory=dict)
     coverage: dict[str, int] = field(default_factory=dict)
     failed: str = ""
+    cpu_s: float = field(default=0.0, compare=False)
 
     @property
     def fingerprint(self) -> Fingerprint | None:
@@ -77,7 +83,7 @@ def place_of(finding: Finding) -> Place:
     return (None, finding.topic, finding.broker, finding.queue, finding.group)
 
 
-def outcome_of(result: RunResult) -> Outcome:
+def outcome_of(result: RunResult, cpu_s: float = 0.0) -> Outcome:
     places: dict[str, list[Place]] = {}
     for finding in result.verdict.findings():
         if finding.judgement == "violation":
@@ -88,6 +94,7 @@ def outcome_of(result: RunResult) -> Outcome:
         violations=result.verdict.violations(),
         places=places,
         coverage=dict(result.verdict.coverage),
+        cpu_s=cpu_s,
     )
 
 
@@ -112,6 +119,8 @@ def diverge(live: LiveRun, rewind: Rewind) -> None:
     plan, now_s = nemesis.begun, nemesis.plan_s
 
     def drawn(planned: PlannedFault) -> PlannedFault | None:
+        if not rewind.draws_faults:
+            return None
         other = redraw(random, planned, plan, now_s, campaign.time_s, known)
         if other is not None:
             plan.append(other)

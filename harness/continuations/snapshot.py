@@ -3,8 +3,8 @@
 The simulation is one process and one thread, so a fork is a copy of the whole world. Commands come as packets of JSON
 over a socket, each with one descriptor that was sent along:
 
-    {"number": k}      a child goes on to the verdict, and writes its outcome to the descriptor, a pipe
-    {"at_ns": t}       a child goes on unchanged to `t`, and takes commands there from the descriptor, a socket
+    {"rewind": [t, k, d]}   a child goes on to the verdict, and writes its outcome to the descriptor, a pipe
+    {"at_ns": t}            a child goes on unchanged to `t`, and takes commands there from the descriptor, a socket
 
 A fork that fails closes the descriptor. A socket that ends ends the process.
 """
@@ -15,6 +15,7 @@ import gc
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -41,12 +42,14 @@ class Snapshot:
         self._commands = commands
         self._fork = fork
         self._answer: int | None = None  # the pipe of a continuation
+        self._way_s = 0.0  # CPU that led here, until a continuation has reported it
 
     def run(self, campaign: Campaign) -> NoReturn:
         """Run, stop at once, and serve. Does not return: the processes that come of it exit here."""
         try:
             try:
-                outcome = outcome_of(run_simulated(campaign, begun=self._begun))
+                result = run_simulated(campaign, begun=self._begun)
+                outcome = outcome_of(result, round(self._way_s + time.process_time(), 3))
             except Exception as error:
                 outcome = outcome_of_error(error)
             self._send(outcome)
@@ -58,6 +61,7 @@ class Snapshot:
 
     def _serve(self, live: LiveRun) -> None:
         """Returns in children alone."""
+        self._way_s = time.process_time()
         gc.freeze()  # a collection would write to every page that is shared
         while True:
             command, descriptor = self._next()
@@ -68,6 +72,8 @@ class Snapshot:
             if is_child:
                 return self._begin(live, command, descriptor)
             os.close(descriptor)
+            if "rewind" in command:
+                self._way_s = 0.0
 
     def _next(self) -> tuple[dict[str, Any], int]:
         packet, descriptors, _, _ = socket.recv_fds(self._commands, COMMAND_BYTES_MAX, 1)
@@ -83,7 +89,7 @@ class Snapshot:
             live.at(command["at_ns"], self._serve)
         else:
             self._answer = descriptor
-            diverge(live, Rewind(live.world.now_ns, command["number"]))
+            diverge(live, Rewind(*command["rewind"]))
 
     def _send(self, outcome: Outcome) -> None:
         if self._answer is not None:
@@ -103,12 +109,16 @@ def start_snapshot(campaign: Campaign, fork: Fork) -> tuple[int, socket.socket]:
         ours.close()
         theirs.close()
         raise
-    if pid:
-        theirs.close()
-        return pid, ours
+    if not pid:
+        ours.close()
+        _begin_process()
+        Snapshot(theirs, fork).run(campaign)
+    theirs.close()
+    return pid, ours
+
+
+def _begin_process() -> None:
     os.setpgid(0, 0)  # Ctrl-C goes to the parent, which kills the group
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children of snapshots
-    ours.close()
-    Snapshot(theirs, fork).run(campaign)

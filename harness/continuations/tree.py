@@ -1,7 +1,7 @@
 """Continuations at many virtual times, a bounded number at a time.
 
-Snapshots form a tree: that of a later time is forked from the last one before it, so the way there is run once. Whatever
-goes wrong with a process costs time alone: its continuation is run again from the start, with the same outcome.
+Snapshots form a tree: that of a later time is forked from the last one before it, so the way there is run once. A
+process that fails costs time alone: its continuation is run again from the start, with the same outcome.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -74,9 +74,7 @@ class Continuations:
     ) -> None:
         self.close()
 
-    def outcomes(
-        self, rewinds: Iterable[Rewind], until: float
-    ) -> Iterator[tuple[Rewind, Outcome]]:
+    def outcomes(self, rewinds: Iterable[Rewind], until: float) -> Iterator[tuple[Rewind, Outcome]]:
         """The outcome of each, in the order in which they end; those that have not ended at `until` are given up.
 
         Args:
@@ -120,7 +118,7 @@ class Continuations:
             return False
         reader, writer = os.pipe()
         try:
-            command = orjson.dumps({"number": rewind.number})
+            command = orjson.dumps({"rewind": astuple(rewind)})
             socket.send_fds(commands, [command], [writer])
         except OSError:
             os.close(reader)
@@ -181,8 +179,10 @@ class Continuations:
 
     def _repeat(self, rewind: Rewind) -> Outcome:
         self.repeated += 1
+        started = time.process_time()
         try:
-            return outcome_of(repeated(self._campaign, rewind))
+            result = repeated(self._campaign, rewind)
+            return outcome_of(result, round(time.process_time() - started, 3))
         except Exception as error:
             return outcome_of_error(error)
 

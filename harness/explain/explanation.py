@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.history import Op
@@ -12,8 +12,21 @@ from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.explain.life import Event, Record, life_of
 from staticfire.harness.results.fingerprint import CAUSES, Fingerprint, fingerprint_of
 
+LINES_MAX = 25
 EVENTS_MAX = 16  # in text; JSON has all
-FORMAT_VERSION = 1
+EVENTS_MIN = 4
+FORMAT_VERSION = 2
+
+
+class Part(Protocol):
+    """A further part of an explanation: lines of text, and what stands under `name` in JSON."""
+
+    @property
+    def name(self) -> str: ...
+
+    def lines(self) -> list[str]: ...
+
+    def to_json(self) -> Any: ...
 
 
 class NothingToExplain(ValueError):
@@ -32,6 +45,7 @@ class Explanation:
         witness: the first of them, or the one that was asked for.
         events: the life of its message, oldest first.
         commands: that go on from here.
+        parts: further ones, in the order of the text.
     """
 
     fingerprint: Fingerprint
@@ -41,20 +55,25 @@ class Explanation:
     witness: Finding
     events: Sequence[Event]
     commands: Sequence[str]
+    parts: Sequence[Part] = ()
 
     def lines(self) -> list[str]:
-        """At most 25 lines."""
+        """At most 25 lines, as long as the parts leave room."""
         with_it = _counts(self.consequences)
         beside = _counts(self.others)
-        return [
+        head = [
             f"cause     {self.fingerprint}: {self.count}"
             + (f"; with it {with_it}" if with_it else ""),
             *([f"beside    {beside}"] if beside else []),
             f"witness   {_witness_text(self.witness)}",
-            *_event_lines(self.events),
+        ]
+        tail = [
             f"broken    {self.witness.detail}",
+            *(line for part in self.parts for line in part.lines()),
             *(f"go on     {command}" for command in self.commands),
         ]
+        left = LINES_MAX - len(head) - len(tail) - 1
+        return [*head, *_event_lines(self.events, min(max(left, EVENTS_MIN), EVENTS_MAX)), *tail]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -67,6 +86,7 @@ class Explanation:
             "witness": self.witness.to_json(),
             "events": [asdict(event) for event in self.events],
             "commands": list(self.commands),
+            **{part.name: part.to_json() for part in self.parts},
         }
 
 
@@ -135,14 +155,15 @@ def _witness_text(witness: Finding) -> str:
     return "  ".join(filter(None, parts))
 
 
-def _event_lines(events: Sequence[Event]) -> list[str]:
-    half = EVENTS_MAX // 2
-    if len(events) <= EVENTS_MAX:
-        return list(map(_event_line, events))
+def _event_lines(events: Sequence[Event], most: int) -> list[str]:
+    """At most `most`, and one that says how many are left out."""
+    if len(events) <= most:
+        return list(map(event_line, events))
+    half = most // 2
     between = f"  {'...':>9}  {len(events) - 2 * half} more events; --json has all"
-    return [*map(_event_line, events[:half]), between, *map(_event_line, events[-half:])]
+    return [*map(event_line, events[:half]), between, *map(event_line, events[-half:])]
 
 
-def _event_line(event: Event) -> str:
+def event_line(event: Event) -> str:
     where = f"{event.where}: " if event.where else ""
     return f"  {seconds(event.time_ns):>9}  {where}{event.text}"

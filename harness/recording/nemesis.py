@@ -72,7 +72,9 @@ class Nemesis:
         self._booting_ns = booting_ns
         self._booted_ns = 0  # before the plan began
         self._start_ns = 0
-        self._sleepers: dict[asyncio.Future[None], bool] = {}  # whether it ends when the plan changes
+        self._sleepers: dict[
+            asyncio.Future[None], bool
+        ] = {}  # whether it ends when the plan changes
         self._cut_short = False
 
     async def run(self) -> None:

@@ -16,7 +16,7 @@ import orjson
 from staticfire.faults.defects import Defect, DefectError
 from staticfire.harness.cli.bugs.bugs import bug_named
 from staticfire.harness.cli.effort import check_budget, check_jobs
-from staticfire.harness.cli.explain import explain_run
+from staticfire.harness.cli.explain.command import explain_run
 from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
 from staticfire.harness.cli.options import given_options, runs_option
 from staticfire.harness.cli.run import make_folder, run_in

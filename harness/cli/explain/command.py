@@ -1,0 +1,218 @@
+"""`staticfire explain`: why a recorded run failed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from staticfire.faults.defects import DefectError
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.cli.effort import check_budget, check_jobs
+from staticfire.harness.cli.options import system_option
+from staticfire.harness.cli.status import EXIT_VALID, BadInput
+from staticfire.harness.defect_loader import use_defect
+from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
+from staticfire.harness.truncated_repr import printable
+from staticfire.harness.version import version_line
+
+if TYPE_CHECKING:
+    from staticfire.harness.explain.explanation import Explanation, Part
+    from staticfire.harness.explain.recorded_run import RecordedRun
+
+BUDGET_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be added to what was recorded, by repeating the run in the simulation."""
+
+    no_return: bool = False
+    draws_faults: bool = False
+    budget_s: float = BUDGET_S
+    jobs: int = 1
+
+    @property
+    def repeats(self) -> bool:
+        return self.no_return
+
+
+@click.command(short_help="Say why a recorded run failed.")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--key", metavar="KEY", help="Of the message whose life is shown. Default: the first."
+)
+@click.option("--json", "is_json", is_flag=True, help="Print the whole explanation as JSON.")
+@click.option(
+    "--point-of-no-return",
+    "no_return",
+    is_flag=True,
+    help="Find out when the failure became inevitable.",
+)
+@click.option(
+    "--draw-faults",
+    "draws_faults",
+    is_flag=True,
+    help="Rewound, draw the faults to come again. Default: leave them out.",
+)
+@click.option(
+    "--budget",
+    default=BUDGET_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time that repeating may take.",
+)
+@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@system_option(expose=False)
+def explain(
+    run: Path,
+    key: str | None,
+    is_json: bool,
+    no_return: bool,
+    draws_faults: bool,
+    budget: float,
+    jobs: int,
+) -> int:
+    """Explain an invalid run in folder RUN: its cause, the life of the message that shows it, and the promise
+    that broke.
+
+    Everything was recorded: ops of clients, what the nodes had on disk when they acknowledged, what they recovered,
+    and the faults that struck them meanwhile. Anomalies that follow from a loss are counted under it.
+
+    --point-of-no-return rewinds a simulated run to many moments and continues it with other random numbers: the
+    failure became inevitable where the share that ends with the same anomaly jumps to 1. With --key that message
+    itself must be hit.
+
+    \b
+    Example:
+      staticfire explain runs/20261120-101500-queue-1
+      staticfire explain runs/20261120-101500-queue-1 --key p1-100 --json
+      staticfire explain runs/20261120-101500-queue-1 --point-of-no-return --budget 60
+
+    Exit status: 0 explained, 254 bad arguments, 255 harness error.
+    """
+    check_jobs(jobs)
+    check_budget(budget)
+    if draws_faults and not no_return:
+        raise BadInput("--draw-faults is given; allowed: together with --point-of-no-return")
+    asked = Asked(no_return=no_return, draws_faults=draws_faults, budget_s=budget, jobs=jobs)
+    explain_run(run, key, is_json, asked)
+    return EXIT_VALID
+
+
+def explain_run(
+    run: Path, key: str | None = None, is_json: bool = False, asked: Asked | None = None
+) -> None:
+    """Print why the run in a folder failed. Raises BadInput."""
+    from staticfire.checkers.model.history import HistoryError
+    from staticfire.harness.explain.explanation import NothingToExplain, explanation_of
+    from staticfire.harness.explain.recorded_run import read_run
+
+    folder = RunFolder(run)
+    try:
+        recorded = read_run(folder)
+        explanation = explanation_of(
+            recorded.verdict,
+            recorded.ops,
+            recorded.observations,
+            recorded.faults,
+            recorded.facts.brokers,
+            commands=_commands(folder),
+            key=key,
+        )
+    except NothingToExplain as error:
+        raise BadInput(f"{run} cannot be explained: {error}") from error
+    except (RunFolderError, HistoryError) as error:
+        raise BadInput(str(error)) from error
+    except OSError as error:
+        raise BadInput(f"{error.filename} cannot be read: {error.strerror}") from error
+    if recorded.is_torn:
+        print("note      the history is torn: what came after is not in it", file=sys.stderr)
+    if asked is not None and asked.repeats:
+        campaign = repeatable(folder)
+        parts = _parts(folder, campaign, recorded, explanation, key is not None, asked)
+        explanation = replace(explanation, parts=parts)
+    if is_json:
+        print(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2).decode())
+    else:
+        print("\n".join(map(printable, explanation.lines())))
+
+
+def repeatable(folder: RunFolder) -> Campaign:
+    """The campaign of a simulated run, its defect planted in this process. Raises BadInput."""
+    try:
+        campaign = folder.read_campaign()
+        if campaign.environment != "simulation":
+            raise BadInput(
+                f"{folder.path} was run in the environment {campaign.environment}, and only a simulated run repeats; "
+                f"`staticfire run --campaign {folder.path}/{CAMPAIGN_FILE}` does its plan again"
+            )
+        use_defect(campaign.defect)
+    except (RunFolderError, DefectError) as error:
+        raise BadInput(str(error)) from error
+    return campaign
+
+
+def not_repeated(folder: RunFolder) -> BadInput:
+    """The refusal of a run that another version recorded."""
+    return BadInput(
+        f"{folder.path} is not repeated by this version: since it was recorded, its campaign.toml or the code has "
+        f"changed{folder.recorded_by()}; this is {version_line()}; "
+        f"`staticfire run --campaign {folder.path}/{CAMPAIGN_FILE}` makes a run of this version"
+    )
+
+
+def _parts(
+    folder: RunFolder,
+    campaign: Campaign,
+    recorded: RecordedRun,
+    explanation: Explanation,
+    is_of_key: bool,
+    asked: Asked,
+) -> Sequence[Part]:
+    """Raises BadInput."""
+    from staticfire.harness.explain.rewinding import NotRepeated, point_of_no_return
+
+    parts: list[Part] = []
+    try:
+        if asked.no_return:
+            parts.append(
+                point_of_no_return(
+                    campaign,
+                    recorded,
+                    explanation.events,
+                    explanation.fingerprint,
+                    witness=explanation.witness if is_of_key else None,
+                    jobs=asked.jobs,
+                    budget_s=asked.budget_s,
+                    draws_faults=asked.draws_faults,
+                    progress=_progress("continuations"),
+                )
+            )
+    except NotRepeated as error:
+        raise not_repeated(folder) from error
+    return parts
+
+
+def _progress(what: str) -> Callable[[int], None]:
+    """A line on a terminal that counts."""
+
+    def shown(count: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{count} {what}", end="", file=sys.stderr, flush=True)
+
+    return shown
+
+
+def _commands(folder: RunFolder) -> list[str]:
+    run = shlex.quote(str(folder.path))
+    if folder.read_campaign().environment != "simulation":
+        return [f"staticfire run --campaign {run}/{CAMPAIGN_FILE}"]
+    return [f"staticfire shrink {run}", f"staticfire replay {run}"]
