@@ -41,6 +41,7 @@ COMMANDS = {
     "export": "staticfire.harness.cli.export.command:export",
     "hunt": "staticfire.harness.cli.hunt.command:hunt",
     "explain": "staticfire.harness.cli.explain.command:explain",
+    "look": "staticfire.harness.cli.explain.look:look",
     "shrink": "staticfire.harness.cli.shrink.command:shrink",
     "table": "staticfire.harness.cli.table.command:table",
     "doctor": "staticfire.harness.cli.doctor:doctor",

@@ -14,9 +14,9 @@ from typing import Any
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 
 Z = 1.96  # of a band that holds the share in 95 of 100 cases
-AT_START = 6  # continuations from the beginning
-FIRST = 3  # from another time, if they agree
-MORE = 7  # if they do not
+AT_START = 4  # continuations from the beginning
+FIRST = 2  # from another time, if they agree
+MORE = 6  # if they do not
 AT_SIDES = 12  # before and behind the jump
 GRID = 8  # parts of the run in the curve
 AT_GRID = 4
@@ -69,6 +69,7 @@ class NoReturn:
         before_ns: the side of the jump from which the failure can still be escaped; None if it never could.
         after_ns: the side from which it cannot.
         is_complete: whether the two sides are as near to each other as they are to come.
+        jump_cpu_s: of the continuations until the two sides were so near.
         failed: continuations that could not be run.
         cpu_s: of all continuations.
     """
@@ -77,6 +78,7 @@ class NoReturn:
     before_ns: int | None
     after_ns: int
     is_complete: bool
+    jump_cpu_s: float | None = None
     failed: int = 0
     cpu_s: float = 0.0
 
@@ -91,6 +93,7 @@ class NoReturn:
             "continuations": sum(point.trials for point in self.points),
             "failed": self.failed,
             "cpu_s": round(self.cpu_s, 1),
+            "jump_cpu_s": None if self.jump_cpu_s is None else round(self.jump_cpu_s, 1),
             "points": [point.to_json() for point in self.points],
         }
 
@@ -163,6 +166,7 @@ def find_no_return(curve: Curve, end_ns: int, moments: Sequence[int]) -> NoRetur
         moments: times that stand out, such as those at which faults struck: the jump is looked for beside them first.
     """
     before_ns, after_ns, is_complete = 0, end_ns, False
+    jump_cpu_s: float | None = None
     is_open = True  # whether it could be escaped at the start
     try:
         start = curve.more(0, AT_START)
@@ -173,7 +177,7 @@ def find_no_return(curve: Curve, end_ns: int, moments: Sequence[int]) -> NoRetur
                 before_ns, after_ns = sides
         else:
             after_ns = 0
-        is_complete = True
+        is_complete, jump_cpu_s = True, curve.cpu_s
         jump = (before_ns, after_ns) if is_open else ()
         curve.fill((at_ns, AT_SIDES) for at_ns in jump if at_ns < end_ns)
         curve.fill((end_ns * part // GRID, AT_GRID) for part in range(1, GRID))
@@ -185,6 +189,7 @@ def find_no_return(curve: Curve, end_ns: int, moments: Sequence[int]) -> NoRetur
         before_ns=before_ns if is_open else None,
         after_ns=after_ns,
         is_complete=is_complete,
+        jump_cpu_s=jump_cpu_s,
         failed=curve.failed,
         cpu_s=curve.cpu_s,
     )

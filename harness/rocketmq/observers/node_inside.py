@@ -1,0 +1,86 @@
+"""The memory of a simulated server at one instant: store, queues and offsets of a broker, routes of a name server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from staticfire.harness.simulation.hosts.process import SimProcess
+from staticfire.system_under_test.broker.assembly.broker import Broker
+from staticfire.system_under_test.name_server.name_server import NameServer
+
+
+def inside_of(process: SimProcess) -> dict[str, Any]:
+    """`store`, `queues` and `offsets` of a broker, `routes` of a name server; nothing of what has not opened yet."""
+    for found in _locals_of(process):
+        if isinstance(found, Broker):
+            return {
+                "store": _store(found),
+                "queues": list(_queues(found)),
+                "offsets": list(_offsets(found)),
+            }
+        if isinstance(found, NameServer):
+            return {"routes": list(_routes(found))}
+    return {}
+
+
+def _locals_of(process: SimProcess) -> Iterator[object]:
+    """Local variables of the coroutine that the process runs, and of those that it awaits."""
+    for task in process.queue.tasks:
+        coroutine: Any = task.get_coro()
+        while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+            yield from frame.f_locals.values()
+            coroutine = coroutine.cr_await
+
+
+def _store(broker: Broker) -> dict[str, Any]:
+    """Offsets in the commit log, in bytes."""
+    store = broker.store
+    return {
+        "begins": store.min_offset,
+        "ends": store.end_offset,
+        "flushed": store.flushed_offset,
+        "readable": store.readable_end,
+        "in_queues": store.dispatched_offset,
+        "failure": None if store.failure is None else str(store.failure),
+    }
+
+
+def _queues(broker: Broker) -> Iterator[dict[str, Any]]:
+    for queue in sorted(broker.store.retention.queues, key=lambda one: (one.topic, one.queue_id)):
+        yield {
+            "topic": queue.topic,
+            "queue": queue.queue_id,
+            "min_offset": queue.min_offset,
+            "max_offset": queue.max_offset,
+            "next_offset": queue.next_offset,
+        }
+
+
+def _offsets(broker: Broker) -> Iterator[dict[str, Any]]:
+    offsets = broker._parts.tables.offsets
+    for group, topics in offsets.topics_by_group().items():
+        for topic in topics:
+            for queue, offset in sorted(offsets.queues(group, topic).items()):
+                yield {"group": group, "topic": topic, "queue": queue, "offset": offset}
+
+
+def _routes(server: NameServer) -> Iterator[dict[str, Any]]:
+    for topic in sorted(server.routes.topics()):
+        route = server.routes.route(topic)
+        if route is None:
+            continue
+        for queues in route.queue_datas:
+            brokers = [one for one in route.broker_datas if one.broker_name == queues.broker_name]
+            yield {
+                "topic": topic,
+                "broker": queues.broker_name,
+                "read_queues": queues.read_queue_nums,
+                "write_queues": queues.write_queue_nums,
+                "permission": queues.perm,
+                "addresses": {
+                    str(number): address
+                    for broker in brokers
+                    for number, address in sorted(broker.broker_addrs.items())
+                },
+            }
