@@ -12,8 +12,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import staticfire
@@ -46,15 +47,23 @@ def planted(name: str) -> Iterator[tuple[str, str]]:
 
     Raises DefectError.
     """
+    defect = defect_named(name)
+    logging.getLogger("patch_ng").setLevel(logging.ERROR)
+    with patched_system(partial(plant, defect)) as folders:
+        yield folders
+
+
+@contextmanager
+def patched_system(patch: Callable[[Path, Path], object]) -> Iterator[tuple[str, str]]:
+    """The same for any patch, which is called with our system and the folder that is to hold its copy."""
     face = Path(staticfire.__file__).parent
     temporary = TemporaryFolder("staticfire-defect-")
-    logging.getLogger("patch_ng").setLevel(logging.ERROR)
     try:
         copy = temporary.make() / staticfire.__name__
         copy.mkdir()
         for part in face.glob("*.py"):
             shutil.copy(part, copy)
-        plant(defect_named(name), (face / SYSTEM).resolve(), copy)
+        patch((face / SYSTEM).resolve(), copy)
         yield str(temporary.path), str(face.parent)
     finally:
         temporary.remove()

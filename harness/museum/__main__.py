@@ -1,0 +1,117 @@
+"""`make museum`: searches for every piece, keeps what was found in docs/data/museum.json, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from random import Random
+
+from staticfire.faults.defects import DEFECTS, Defect
+from staticfire.harness.museum.measured import Measured, read_measured, write_measured
+from staticfire.harness.museum.searches import (
+    Search,
+    blind_options,
+    judge_without,
+    recipe_of,
+    search,
+)
+from staticfire.harness.museum.store_search import search_store
+
+RECIPE_CPU_S = 600.0
+BLIND_CPU_S = 120.0
+NICENESS = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 each piece was found and is valid without the bug, 1 not all, 254 bad arguments."""
+    options = _options(arguments)
+    unknown = [name for name in options.only if name not in DEFECTS]
+    if unknown:
+        print(f"NAME is {unknown[0]}; allowed: those of `staticfire bugs`", file=sys.stderr)
+        return 254
+    os.nice(NICENESS)
+    names = options.only or list(DEFECTS)
+    if options.sample:
+        names = sampled(names, options.sample, options.rotation)
+    measured = {} if options.sample else read_measured()
+    missed = []
+    for number, name in enumerate(names, start=1):
+        piece = measured.setdefault(name, Measured())
+        found = piece.blind if options.blind else piece.recipe
+        if options.again:
+            found = Search()
+            setattr(piece, "blind" if options.blind else "recipe", found)
+        found.bound_cpu_s = max(found.bound_cpu_s, options.cpu)
+        _measure(DEFECTS[name], found, is_blind=options.blind)
+        print(f"{number}/{len(names)}  {line_of(DEFECTS[name], found)}", flush=True)
+        if not options.sample:
+            _keep(name, piece, is_blind=options.blind)
+        if not found.is_found or found.off == "invalid":
+            missed.append(name)
+    print(f"{len(names) - len(missed)} of {len(names)} found" + _missed_text(missed))
+    return 1 if missed else 0
+
+
+def _missed_text(missed: Sequence[str]) -> str:
+    return f"; not: {', '.join(missed)}" if missed else ""
+
+
+def _keep(name: str, piece: Measured, *, is_blind: bool) -> None:
+    """Write this search down; the other one of the piece may be measured by a second process meanwhile."""
+    fresh = read_measured()
+    known = fresh.setdefault(name, Measured())
+    if is_blind:
+        known.blind = piece.blind
+    else:
+        known.recipe = piece.recipe
+    write_measured(fresh)
+
+
+def _measure(defect: Defect, found: Search, *, is_blind: bool) -> None:
+    if is_blind:
+        search(defect, found, blind_options(defect.name))
+    elif defect.store_crashes:
+        search_store(defect, found)
+    else:
+        given = recipe_of(defect.name)
+        search(defect, found, [given])
+        if found.is_found and not found.off:
+            judge_without(given, found)
+
+
+def line_of(defect: Defect, found: Search) -> str:
+    """What a search came to, for the terminal."""
+    if not found.is_found:
+        text = f"not found in {found.seeds} seeds, {found.cpu_s:.0f} CPU s"
+        return f"{defect.name}: {text}" + (f"; {found.failure}" if found.failed else "")
+    beside = sorted(set(found.checkers) - set(defect.checkers))
+    return (
+        f"{defect.name}: seed {found.seed} of {found.workload}, {found.seeds} seeds, {found.cpu_s:.1f} CPU s: "
+        f"{', '.join(found.checkers)}" + (f"; not expected: {', '.join(beside)}" if beside else "")
+        + (f"; off: {found.off}" if found.off else "")
+    )
+
+
+def sampled(names: Sequence[str], count: int, rotation: str) -> list[str]:
+    """As many names as that, others for each commit; those that are quick to find come in each."""
+    return sorted(Random(f"museum/{rotation}").sample(sorted(names), min(count, len(names))))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m staticfire.harness.museum", description=__doc__)
+    parser.add_argument("only", nargs="*", metavar="NAME", help="only these pieces")
+    parser.add_argument("--blind", action="store_true", help="without the recipes")
+    parser.add_argument("--cpu", type=float, metavar="SECONDS", help="bound of each search")
+    parser.add_argument("--again", action="store_true", help="forget what was measured of them")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="N pieces; keep nothing")
+    parser.add_argument("--rotation", default="", metavar="TEXT", help="which sample")
+    options = parser.parse_args(arguments)
+    if options.cpu is None:
+        options.cpu = BLIND_CPU_S if options.blind else RECIPE_CPU_S
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""The figures that were measured of each piece of the museum, kept as a file from which the page is made."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import orjson
+
+from staticfire.harness.museum.searches import Search
+
+DATA = Path("docs/data/museum.json")
+
+
+@dataclass(slots=True, kw_only=True)
+class Measured:
+    """One piece: the search by its recipe, and the blind one."""
+
+    recipe: Search = field(default_factory=Search)
+    blind: Search = field(default_factory=Search)
+
+
+def read_measured(path: Path = DATA) -> dict[str, Measured]:
+    """Figures by the name of the piece; {} without a file. Raises OSError, ValueError."""
+    if not path.exists():
+        return {}
+    return {
+        name: Measured(recipe=Search(**row["recipe"]), blind=Search(**row["blind"]))
+        for name, row in orjson.loads(path.read_bytes()).items()
+    }
+
+
+def write_measured(measured: dict[str, Measured], path: Path = DATA) -> None:
+    """Write all figures, a line each, so that a kill at any moment leaves the old file or the new one."""
+    lines = [
+        f"{orjson.dumps(name).decode()}: {orjson.dumps(asdict(measured[name])).decode()}"
+        for name in sorted(measured)
+    ]
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    temporary.replace(path)

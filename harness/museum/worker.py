@@ -1,0 +1,78 @@
+"""Judges seeds of one campaign in a process whose system may be patched: a job comes in, a line a seed goes out.
+
+    python -m staticfire.harness.museum.worker < job.json
+
+The parent puts the patched copy first on the import path.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from staticfire.harness.cli.hunt.seeds import Judging, campaign_of
+from staticfire.harness.machines.options import MachineOptions
+
+CPU_MARGIN_S = 120  # of one seed beyond the job's budget: a system that spins is killed then
+
+
+def judged_seeds(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a row a seed, until one is invalid, `seeds_max` are judged or `cpu_s` seconds of processor time are spent.
+
+    Args:
+        job: `given` are lists of options, one a workload, which take turns; `first` is the number of the first seed;
+            `stops` says whether to stop at the first invalid one.
+    """
+    given = job["given"]
+    spent_s = 0.0
+    for number in range(job["first"], job["first"] + job["seeds_max"]):
+        seed, turn = divmod(number, len(given))
+        row = judged(seed, given[turn])
+        spent_s += row["cpu_s"]
+        yield row
+        if (job["stops"] and row["valid"] is False) or spent_s >= job["cpu_s"]:
+            return
+
+
+def judged(seed: int, given: dict[str, Any]) -> dict[str, Any]:
+    """Run and judge one seed; a run that could not be carried out has `failed`, which says why."""
+    from staticfire.harness.runs.simulated_runner import run_simulated
+
+    started_s = time.process_time()
+    row: dict[str, Any] = {"seed": seed, "workload": given.get("workload", "queue")}
+    try:
+        campaign = campaign_of(seed, given, Judging(client_only=False, provider=MachineOptions()))
+        result = run_simulated(campaign)
+    except Exception as error:
+        row |= {"valid": "unknown", "failed": f"{type(error).__name__}: {error}"[:300]}
+    else:
+        verdict = result.verdict
+        row |= {
+            "workload": campaign.workload,
+            "valid": verdict.valid,
+            "digest": result.digest,
+            "anomalies": sorted(verdict.violations()),
+            "checkers": sorted(one.checker for one in verdict.verdicts if one.valid is False),
+            "faults": sorted({one.planned.kind for one in result.faults if one.bitten}),
+        }
+    row["cpu_s"] = round(time.process_time() - started_s, 2)
+    return row
+
+
+def main() -> None:
+    """Carry out the job of the standard input."""
+    job = orjson.loads(sys.stdin.buffer.read())
+    limit_s = int(time.process_time() + job["cpu_s"] + CPU_MARGIN_S)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
+    for row in judged_seeds(job):
+        sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
