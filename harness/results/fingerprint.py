@@ -1,4 +1,4 @@
-"""The fingerprint of a verdict: which cause it shows, and which promise broke first.
+"""The fingerprint of a failure: its cause, the promise that broke first, and the fault that it followed.
 
 Anomalies that follow from each other are one cause: a lost message leaves a gap that another message fills, so its
 offset held two messages. The leading anomaly is the one nearest to the user; what only an observer of the nodes sees
@@ -7,10 +7,17 @@ comes last. Two runs with the same fingerprint show, as far as a verdict can say
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
-# By cause, the anomalies of it, the leading one first.
+from staticfire.checkers.guarantees.verdict import Finding
+from staticfire.checkers.verdicts.compose import RunVerdict
+from staticfire.faults.model.shape import ClusterShape
+from staticfire.faults.plans.catalogue import fault_named
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.results.run_result import RunResult
+
+# By cause, the anomalies of it, the leading one first. An anomaly that is in none of these is a cause of its own.
 CAUSES: dict[str, tuple[str, ...]] = {
     "loss": (
         "lost",
@@ -21,20 +28,50 @@ CAUSES: dict[str, tuple[str, ...]] = {
         "realtime_order",
         "acked_not_durable",
     ),
+    "aborted": ("aborted_read", "rolled_back_visible"),
+    "repetition": ("duplicate_unexplained", "nonmonotonic_poll", "commit_rewound"),
+    "skipped offsets": ("commit_ahead", "poll_skip", "int_poll_skip", "commit_beyond_end"),
+    "contents": ("corrupt", "size_changed", "properties_changed", "tag_changed"),
+    "broken order": ("order_violated", "out_of_order", "int_nonmonotonic_poll"),
+    "two owners": ("two_listeners", "overlapping_owners", "double_ownership", "unowned_delivery"),
+    "queue without owner": ("queue_unowned", "not_drained", "delivery_gap"),
+    "routes": ("wrong_route", "route_mismatch", "missing_route", "stale_route"),
 }
+# The time of these is that of the acknowledgement: the fault that broke the promise came later.
+SHOWN_AT_ACK = frozenset({"lost", "unseen", "lost_from_log", "log_hole"})
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
+    """A cause, and what led to it.
+
+    Attributes:
+        cause: one of CAUSES, or an anomaly.
+        leading: an anomaly.
+        fault: kind of the last fault that bit before the failure; "" for none.
+        role: of the node that it struck: master, slave, name server, producer, consumer, or cluster for several.
+    """
+
     cause: str
-    leading: str  # an anomaly
+    leading: str
+    fault: str = ""
+    role: str = ""
 
     def __str__(self) -> str:
-        return self.leading if self.cause == self.leading else f"{self.cause} ({self.leading})"
+        what = self.leading if self.cause == self.leading else f"{self.cause} ({self.leading})"
+        return f"{what} after {self.fault} of {self.role}" if self.fault else what
+
+    @property
+    def without_fault(self) -> Fingerprint:
+        return replace(self, fault="", role="")
+
+    def is_shown_by(self, other: Fingerprint | None) -> bool:
+        """Whether the other one is of the same failure: it has the same fault, or shows that none is needed."""
+        return other is not None and other in (self, self.without_fault)
 
 
 def fingerprint_of(violated: Collection[str]) -> Fingerprint | None:
-    """The fingerprint of a run with violations of these anomalies; None without any.
+    """The fingerprint of a run with violations of these anomalies, without its fault; None without any violation.
 
     Anomalies of no known cause are a cause each; the first by name counts, and only if no known cause shows.
     """
@@ -43,3 +80,82 @@ def fingerprint_of(violated: Collection[str]) -> Fingerprint | None:
             if anomaly in violated:
                 return Fingerprint(cause, anomaly)
     return Fingerprint(min(violated), min(violated)) if violated else None
+
+
+def fingerprint_of_run(result: RunResult) -> Fingerprint | None:
+    """The whole fingerprint; None for a run without violations."""
+    return full_fingerprint(result.verdict, result.faults, result.campaign.shape())
+
+
+def full_fingerprint(
+    verdict: RunVerdict, faults: Sequence[FaultRecord], shape: ClusterShape
+) -> Fingerprint | None:
+    """The whole fingerprint of a verdict; None without violations."""
+    found = fingerprint_of(verdict.violations())
+    witness = witness_of(verdict, found)
+    if found is None or witness is None:
+        return found
+    last = fault_of(witness, faults, shape)
+    if last is None:
+        return found
+    return replace(found, fault=last.planned.kind, role=_role(last, witness, shape))
+
+
+def witness_of(verdict: RunVerdict, fingerprint: Fingerprint | None) -> Finding | None:
+    """The first violation of the leading anomaly by time; None where the verdict kept none."""
+    if fingerprint is None:
+        return None
+    found = [
+        finding
+        for finding in verdict.findings()
+        if finding.judgement == "violation" and finding.anomaly == fingerprint.leading
+    ]
+    return min(found, key=lambda one: (one.time_ns, one.sort_key()), default=None)
+
+
+def fault_of(
+    witness: Finding, faults: Sequence[FaultRecord], shape: ClusterShape
+) -> FaultRecord | None:
+    """The fault that the failure followed: the last that had bitten when it showed.
+
+    Of a loss that is noticed at the acknowledgement it is the first that destroyed something after it, or else the
+    first that bit after it. Faults of nodes that hold the message's queue go before others.
+    """
+    bitten = sorted((one for one in faults if one.bitten), key=_struck_ns)
+    near = [one for one in bitten if _strikes_queue(one, witness, shape)] or bitten
+    before = [one for one in near if _struck_ns(one) <= witness.time_ns]
+    if witness.anomaly in SHOWN_AT_ACK:
+        after = [one for one in near if _struck_ns(one) > witness.time_ns]
+        destroying = [one for one in after if fault_named(one.planned.kind).destructive]
+        if after:
+            return (destroying or after)[0]
+    return before[-1] if before else None
+
+
+def _struck_ns(record: FaultRecord) -> int:
+    return record.struck_ns or 0
+
+
+def _strikes_queue(record: FaultRecord, witness: Finding, shape: ClusterShape) -> bool:
+    nodes = {one.node for one in shape.replicas(witness.broker or "")}
+    return not nodes.isdisjoint(record.planned.targets)
+
+
+def _role(record: FaultRecord, witness: Finding, shape: ClusterShape) -> str:
+    """The role of the node that was struck; of several, of those that hold the message's queue, if that is one role."""
+    targets = record.planned.targets
+    holders = {one.node for one in shape.replicas(witness.broker or "")}
+    for nodes in (targets, [node for node in targets if node in holders]):
+        roles = {_role_of(node, shape) for node in nodes}
+        if len(roles) == 1:
+            return roles.pop()
+    return "cluster"
+
+
+def _role_of(node: str, shape: ClusterShape) -> str:
+    if node in shape.name_servers:
+        return "name server"
+    if node in shape.clients:
+        return "producer" if node in shape.producers else "consumer"
+    broker = next((one for one in shape.brokers if one.node == node), None)
+    return "node" if broker is None else "master" if broker.is_master else "slave"

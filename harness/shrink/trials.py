@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from staticfire.checkers.op_kinds.catalogue import SENDS
 from staticfire.harness.campaign.campaign import SEED_MAX, Campaign
-from staticfire.harness.results.fingerprint import Fingerprint, fingerprint_of
+from staticfire.harness.results.fingerprint import Fingerprint, fingerprint_of_run
 from staticfire.harness.results.run_result import RunResult
 
 SEEDS = 4  # of a candidate: its own, and the following ones
@@ -32,7 +32,7 @@ def run_trial(campaign: Campaign) -> Trial:
         campaign=campaign,
         digest=result.digest,
         sends=_sends(result),
-        fingerprint=fingerprint_of(result.verdict.violations()),
+        fingerprint=fingerprint_of_run(result),
     )
 
 
@@ -45,7 +45,7 @@ def failing_trial(campaign: Campaign, wanted: Fingerprint) -> Trial | str | None
             Exception
         ) as error:  # a candidate that cannot be run is no smaller form of the failure
             return f"{type(error).__name__}: {error}"
-        if trial.fingerprint == wanted:
+        if wanted.is_shown_by(trial.fingerprint):
             return trial
     return None
 

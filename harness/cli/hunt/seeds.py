@@ -119,7 +119,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
     from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, check_run
     from staticfire.harness.console.console import summary_lines
     from staticfire.harness.report.verdict_lines import verdict_lines
-    from staticfire.harness.results.fingerprint import fingerprint_of
+    from staticfire.harness.results.fingerprint import full_fingerprint
     from staticfire.harness.runs.any_runner import runner_of
 
     started = time.process_time()
@@ -147,6 +147,6 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         coverage=dict(result.verdict.coverage),
         caveats=verdict.caveats,
         interrupted=result.interrupted,
-        fingerprint=str(fingerprint_of(violated) or ""),
+        fingerprint=str(full_fingerprint(verdict, result.faults, campaign.shape()) or ""),
         anomalies=tuple(violated),
     )
