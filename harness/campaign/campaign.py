@@ -7,7 +7,7 @@ giving one leaves the others as they were.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import tomli_w
@@ -15,6 +15,7 @@ import tomli_w
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.faults.model.shape import BrokerNode, ClusterShape
 from staticfire.faults.plans.plan import to_data
+from staticfire.harness.campaign.ops import PlannedOp, ops_to_data
 from staticfire.harness.clients.consumer_kinds import PUSH
 
 FLUSH_MODES = ("sync", "async")
@@ -43,6 +44,7 @@ LATER_OPTIONS = frozenset(
         "tls",
         "consumer_kind",
         "system",
+        "ops",
     }
 )
 
@@ -124,6 +126,7 @@ class Campaign:
     )
     system: str = DEFAULT_SYSTEM  # which message queue is tested
     token: str = ""  # what makes topic and group those of one run, in a cluster that is not ours
+    ops: tuple[PlannedOp, ...] | None = None  # of the producers; None: drawn from the seed
 
     @property
     def masters(self) -> int:
@@ -163,8 +166,11 @@ class Campaign:
         return cluster_shape(self.name_servers, self.slaves, self.producers, self.consumers)
 
     def to_toml(self) -> str:
-        table = asdict(self)
+        table = asdict(replace(self, ops=None))
         table["plan"] = to_data(self.plan)
+        del table["ops"]
+        if self.ops is not None:
+            table["ops"] = ops_to_data(self.ops)
         for name in PROPERTY_TABLES:
             table[name] = dict(table[name])
         return tomli_w.dumps({"campaign": table})

@@ -17,6 +17,7 @@ from staticfire.harness.campaign.campaign import (
     OneOf,
     Properties,
 )
+from staticfire.harness.campaign.ops import OpError, read_ops
 from staticfire.harness.campaign.plan import read_plan
 from staticfire.harness.truncated_repr import truncated_repr
 
@@ -86,6 +87,11 @@ def _typed(name: str, value: Any, source: str) -> Any:
         try:
             return read_plan(value)
         except (FaultError, CampaignError) as error:
+            raise CampaignError(f"{source}: {error}") from error
+    if name == "ops":
+        try:
+            return read_ops(value)
+        except OpError as error:
             raise CampaignError(f"{source}: {error}") from error
     if name in PROPERTY_TABLES:
         return _properties(name, value, source)

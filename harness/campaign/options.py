@@ -144,6 +144,10 @@ OPTIONS: Mapping[str, Option] = {
     "hot_share": _share("share of ordered messages with the key that all producers use"),
     "auto_topic": Option("whether the first message makes the topic", "true, false"),
     "system": Option("the message queue that is tested", "see [systems.md](systems.md)"),
+    "ops": Option(
+        "every op of every producer with its time; without it the seed draws them",
+        "see [ops](#ops)",
+    ),
     "token": Option("part of the names of topic and group in an external cluster", "text"),
 }
 

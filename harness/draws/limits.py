@@ -8,6 +8,7 @@ from staticfire.harness.campaign.campaign import (
     Campaign,
     CampaignError,
 )
+from staticfire.harness.campaign.ops import OpError, check_ops
 from staticfire.harness.campaign.options import OPTIONS, check_bounds
 from staticfire.harness.campaign.plan import check_plan
 from staticfire.harness.campaign.require import require
@@ -47,6 +48,11 @@ def check_campaign(campaign: Campaign) -> None:
         for kind in kinds:
             require(kind in system.faults, option, kind, ", ".join(system.faults))
     check_plan(c)
+    if c.ops is not None:
+        try:
+            check_ops(c.ops, c.shape().producers, c.load_s)
+        except OpError as error:
+            raise CampaignError(str(error)) from error
 
 
 def _check_members(c: Campaign) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from staticfire.checkers.model.history import OpType
 from staticfire.harness.accounts import GUEST, GuestRights
+from staticfire.harness.campaign.ops import NS_PER_S, PlannedOp
 from staticfire.harness.clients.port import ONE_WAY, TO_BE_ASKED, Outcome, Request
 from staticfire.harness.generators.account_sends import ACCOUNT
 from staticfire.harness.generators.illegal_sends import ILLEGAL
@@ -49,7 +50,9 @@ class Clients(Protocol):
 class Interpreter:
     """`idle_ns`: from when to when, by the clock of the run, no process begins an op. `rights`: of the guest.
 
-    `late_ns`: by how much the end of the load is put off, so far.
+    `late_ns`: by how much the end of the load is put off, so far. `ops`: what the processes do, instead of what the
+    generator says and after pauses; their times count from `start_ns` by the clock of the run. `begun` is every op that
+    was begun, as such data.
     """
 
     def __init__(
@@ -63,7 +66,12 @@ class Interpreter:
         idle_ns: tuple[int, int] = (0, 0),
         rights: GuestRights | None = None,
         late_ns: Callable[[], int] = lambda: 0,
+        ops: Sequence[PlannedOp] | None = None,
+        start_ns: int = 0,
     ) -> None:
+        self.begun: list[PlannedOp] = []
+        self._ops = ops
+        self._start_ns = start_ns
         self._recorder = recorder
         self._clients = clients
         self._generator = generator
@@ -78,7 +86,8 @@ class Interpreter:
     async def run(self, nodes: Sequence[str], until_ns: int) -> None:
         """One worker for each client node, until the clock of the run reaches `until_ns`, or later if it is put off."""
         self._until_ns = until_ns
-        workers = (self._work(node, number, len(nodes)) for number, node in enumerate(nodes))
+        work = self._work if self._ops is None else self._work_off
+        workers = (work(node, number, len(nodes)) for number, node in enumerate(nodes))
         await asyncio.gather(*workers)
 
     def cut_short(self) -> None:
@@ -94,18 +103,36 @@ class Interpreter:
             await self._clients.ready(node)
             if self._now_ns() >= self._until_ns + self._late_ns():
                 return
-            outcome = await self._apply(node, process)
-            if outcome is None:
+            op = self._generator.next_op(process)
+            if op is None:
                 await self._wait_until(self._until_ns)
                 return
-            if outcome.type != "info":
-                continue
-            process += step
-            if outcome.error != ONE_WAY:
-                await self._clients.ready(node)
-                await self._clients.request(node, {"f": "open"})
+            outcome = await self._apply(node, process, *op)
+            process = await self._next_process(node, process, step, outcome)
 
-    async def _wait_until(self, time_ns: int) -> None:
+    async def _work_off(self, node: str, process: int, step: int) -> None:
+        """Do the ops that are data, each at its time or when the one before it has ended."""
+        assert self._ops is not None
+        for op in sorted((op for op in self._ops if op.node == node), key=lambda op: op.at_ns):
+            # Half a nanosecond less: a loop rounds up, and a repeated op is to begin at the same nanosecond.
+            await self._wait_until(self._start_ns + op.at_ns + self._late_ns() - 0.5)
+            await self._clients.ready(node)
+            if self._now_ns() >= self._until_ns + self._late_ns():
+                return
+            outcome = await self._apply(node, process, op.f, op.value)
+            process = await self._next_process(node, process, step, outcome)
+        await self._wait_until(self._until_ns)
+
+    async def _next_process(self, node: str, process: int, step: int, outcome: Outcome) -> int:
+        """The number under which the client goes on; after an uncertain end it is another one."""
+        if outcome.type != "info":
+            return process
+        if outcome.error != ONE_WAY:
+            await self._clients.ready(node)
+            await self._clients.request(node, {"f": "open"})
+        return process + step
+
+    async def _wait_until(self, time_ns: float) -> None:
         """Do nothing until then, or until the run is cut short."""
         try:
             async with asyncio.timeout(max(time_ns - self._now_ns(), 0) / 1e9):
@@ -113,12 +140,10 @@ class Interpreter:
         except TimeoutError:
             pass
 
-    async def _apply(self, node: str, process: int) -> Outcome | None:
-        """Do one op; if it ends as `info` the process must retire. None: there is none left."""
-        op = self._generator.next_op(process)
-        if op is None:
-            return None
-        f, value = op
+    async def _apply(self, node: str, process: int, f: str, value: dict[str, Any]) -> Outcome:
+        """Do one op; if it ends as `info` the process must retire."""
+        at_s = (self._now_ns() - self._start_ns) / NS_PER_S
+        self.begun.append(PlannedOp(node=node, at_s=at_s, f=f, value=value))
         sends = _sends_of_batch(value) if f == "send_batch" else [value]
         name = "send" if f in SENDS else f
         for send in sends:

@@ -31,6 +31,7 @@ def _type(annotation: str) -> str:
         "bool": "true or false",
         "Properties": "table",
         "tuple[PlannedFault, ...]": "list of tables",
+        "tuple[PlannedOp, ...] | None": "list of tables",
     }
     if annotation in names:
         return names[annotation]

@@ -12,6 +12,7 @@ from staticfire.checkers.model.message_ranges import messages_in
 from staticfire.checkers.op_kinds.catalogue import SENDS
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.campaign.ops import PlannedOp
 from staticfire.harness.recording.nemesis import FaultRecord
 
 
@@ -36,6 +37,7 @@ class RunResult:
     faults: list[FaultRecord]
     digest: str  # of everything that happened, history included
     nodes: list[NodeRecord]  # of servers
+    begun: tuple[PlannedOp, ...] = ()  # every op that a producer began, as data of a campaign
     interrupted: bool = False  # the user ended the load early
     up_s: float  # until every broker served
     run_s: float

@@ -10,6 +10,7 @@ import pytest
 
 from staticfire.checkers.model.history import Op
 from staticfire.harness.accounts import GUEST, GuestRights
+from staticfire.harness.campaign.ops import PlannedOp
 from staticfire.harness.clients.port import ONE_WAY, Outcome, Request
 from staticfire.harness.generators.interpreter import Interpreter
 from staticfire.harness.recording.recorder import Recorder
@@ -321,3 +322,32 @@ def test_the_code_of_a_broker_that_refuses_what_is_illegal_is_an_op() -> None:
     [refused] = [op.value for op in recorder.ops if op.f == "refused"]
     assert refused.pop("key") == "p0-0"
     assert refused == {"topic": "t", "illegal": "body", "code": 13, "broker": "b"}
+
+
+def test_ops_that_are_data_are_done_at_their_times_or_one_after_the_other() -> None:
+    def send(node: str, at_s: float, key: str) -> PlannedOp:
+        return PlannedOp(node=node, at_s=at_s, f="send", value={"key": key})
+
+    ops = (
+        send("a", 1.0, "late"),
+        send("b", 0.5, "other"),
+        send("a", 0.2, "x"),
+        send("a", 0.3, "y"),
+    )
+    world, recorder, interpreter = loaded(ScriptedClients(), ops=ops)
+    world.run(lambda: interpreter.run(["a", "b"], 2 * NS))
+    begun = {op.value["key"]: op.time_ns for op in recorder.ops if op.type == "invoke"}
+    assert begun == {
+        "x": 200_000_000,
+        "y": 450_000_000,  # the one before it took until then
+        "other": 500_000_000,
+        "late": NS,
+    }
+    assert [op.at_ns for op in interpreter.begun] == sorted(begun.values())
+
+
+def test_no_op_begins_behind_the_end_of_the_load() -> None:
+    op = PlannedOp(node="a", at_s=5.0, f="send", value={"key": "k"})
+    world, recorder, interpreter = loaded(ScriptedClients(), ops=(op,))
+    world.run(lambda: interpreter.run(["a"], 2 * NS))
+    assert recorder.ops == []
