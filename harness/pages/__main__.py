@@ -10,6 +10,7 @@ from staticfire.harness.conformance.outputs.contract_page import contract_page
 from staticfire.harness.pages import client_protocol
 from staticfire.harness.pages.anomalies import anomalies_tables, excuses_table
 from staticfire.harness.pages.campaigns import options_table
+from staticfire.harness.pages.cli import admin_page, cli_page
 from staticfire.harness.pages.faults import effects_table, kinds_table, plans_table
 from staticfire.harness.pages.generated import with_part
 from staticfire.harness.pages.schema import protocol_schema
@@ -35,6 +36,8 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
 # Files that are generated as a whole.
 FILES: Mapping[str, Callable[[], str]] = {
     "docs/client-protocol.schema.json": protocol_schema,
+    "docs/cli.md": cli_page,
+    "docs/cli-admin.md": admin_page,
     "docs/contract.md": contract_page,
 }
 

@@ -62,7 +62,13 @@ class Search:
     metavar="SECONDS",
     help="Time that the search may take.",
 )
-@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option(
+    "--jobs",
+    type=int,
+    default=os.cpu_count() or 1,
+    show_default="one a processor",
+    help="Processes.",
+)
 @click.option("--json", "is_json", is_flag=True, help="Print what the search came to, and stop.")
 @runs_option
 def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, runs: Path) -> int:

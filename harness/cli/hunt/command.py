@@ -54,7 +54,13 @@ from staticfire.harness.truncated_repr import printable, truncated_repr
 )
 @campaign_options
 @machine_options
-@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option(
+    "--jobs",
+    type=int,
+    default=os.cpu_count() or 1,
+    show_default="one a processor",
+    help="Processes.",
+)
 @click.option("--reverse", is_flag=True, help="Last seed first.")
 @click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
 @click.option(

@@ -36,7 +36,13 @@ BUDGET_S = 60.0
     metavar="SECONDS",
     help="Time that it may take.",
 )
-@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option(
+    "--jobs",
+    type=int,
+    default=os.cpu_count() or 1,
+    show_default="one a processor",
+    help="Processes.",
+)
 @system_option(expose=False)
 def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
     """Look for the smallest campaign that fails as the simulated run in folder RUN did.

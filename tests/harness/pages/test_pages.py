@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.cli import COMMANDS
 from staticfire.harness.pages.__main__ import FILES, PAGES, made_page
+from staticfire.harness.pages.cli import admin_page, cli_page
 from staticfire.harness.pages.faults import kinds_table, plans_table
 from staticfire.harness.pages.generated import PageError, with_part
 
@@ -48,3 +50,18 @@ def test_a_row_says_targets_parameters_and_damage() -> None:
     row = plans_table([FAULTS["power-cut-in-operation"]]).splitlines()[-1]
     assert "a whole number from 1 to 1000000000 -- or `operation`: " in row
     assert "| what was not fsynced | some time before its heal |" in row
+
+
+def test_every_command_has_a_section() -> None:
+    page = cli_page()
+    for name in COMMANDS:
+        assert f"\n## staticfire {name}\n" in page or name == "admin"
+    assert "| `--seeds FIRST-LAST` | Range of seeds" in page
+    assert "one a processor" in page  # not the number of those that this machine has
+
+
+def test_options_of_all_admin_commands_are_said_once() -> None:
+    page = admin_page()
+    assert page.count("| `--use-tls` |") == 1
+    assert "\n## staticfire admin updateTopic\n" in page
+    assert page.count("| `--dry-run` |") > 10
