@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from staticfire.faults.plans.catalogue import FAULTS
@@ -12,13 +13,19 @@ from staticfire.harness.pages.anomalies import anomalies_tables, excuses_table
 from staticfire.harness.pages.campaigns import options_table
 from staticfire.harness.pages.cli import admin_page, cli_page
 from staticfire.harness.pages.faults import effects_table, kinds_table, plans_table
-from staticfire.harness.pages.generated import with_part
+from staticfire.harness.pages.generated import source, with_part
 from staticfire.harness.pages.schema import protocol_schema
 
 # Page -> its generated parts by name.
 PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/anomalies.md": {"anomalies": anomalies_tables, "excuses": excuses_table},
     "docs/campaigns.md": {"options": options_table},
+    "docs/how-to/a-checker.md": {"example": partial(source, "tests/support/outside_checker.py")},
+    "docs/how-to/a-fault.md": {"example": partial(source, "tests/support/outside_fault.py")},
+    "docs/how-to/a-workload.md": {"example": partial(source, "tests/support/outside_workload.py")},
+    "docs/how-to/python-clients.md": {
+        "example": partial(source, "docs/examples/clients/produce_and_consume.py")
+    },
     "docs/faults.md": {
         "kinds": lambda: kinds_table(FAULTS.values()),
         "plans": lambda: plans_table(FAULTS.values()),

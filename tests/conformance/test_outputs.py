@@ -188,7 +188,7 @@ def test_damaged_report_is_one_sentence(text: str | None, said: str, tmp_path: P
 
 
 def test_the_workflow_uses_options_that_there_are() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "conformance-workflow.yml").read_text()
+    text = (Path(__file__).parents[2] / "docs/examples/workflows/conformance.yml").read_text()
 
     steps = yaml.safe_load(text)["jobs"]["conformance"]["steps"]
 

@@ -1,0 +1,42 @@
+"""Writes what the commands of pages say now into the pages: `python -m tests.documents.record docs/tutorial.md ...`.
+
+Only commands whose output the page shows, and shows wrongly, are written anew, with all of their output: shorten it by
+hand, with a line "..." for what is left out. Run it from the root of the repository.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.documents.pages import ROOT, Command, commands
+from tests.documents.shell import Shell, missing_lines
+from tests.documents.tables import PARSED, REPLACED, key_of
+
+
+def record(page: str) -> None:
+    found: list[tuple[Command, list[str]]] = []
+    with TemporaryDirectory() as folder:
+        shell = Shell(page, Path(folder))
+        try:
+            for command in commands(page):
+                if key_of(command.text) in PARSED:
+                    continue
+                said = shell.run(command)
+                print(f"{page}:{command.line}: {command.text}: status {said.status}", flush=True)
+                is_whole = key_of(command.text) not in REPLACED
+                if command.output and is_whole and missing_lines(command.output, said.lines):
+                    found.append((command, said.lines))
+        finally:
+            shell.close()
+    path = ROOT / page
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for command, said_lines in reversed(found):
+        lines[command.line : command.line + len(command.output or ())] = said_lines
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        record(name)
