@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -144,7 +145,7 @@ def anchors(page: str) -> set[str]:
     """The anchors that GitHub makes of the headings of a page."""
     found: set[str] = set()
     read = tokens(page)
-    for opening, inline in zip(read, read[1:], strict=False):
+    for opening, inline in pairwise(read):
         if opening.type == "heading_open":
             text = "".join(child.content for child in inline.children or ())
             slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")

@@ -22,6 +22,11 @@ def key_of(command: str) -> str:
 # Parsed by click where they are ours, and not carried out.
 PARSED = {
     "make run": INSTALLS,
+    "time make run": INSTALLS,
+    "staticfire conform --name-server 127.0.0.1:9876 --profile broker-core --expect expectations.toml"
+    " --out report": EXTERNAL,
+    "cat report/summary.md": "reads the report of the command before it",
+    "staticfire run --campaign default --target apache --home DIR --environment namespaces --faults all": APACHE,
     "make test": WHOLE_SUITE,
     "staticfire analyze --master spark://10.0.0.1:7077 --out /shared/analysis /shared/runs": SPARK_CLUSTER,
     "staticfire analyze --master sc://10.0.0.1:15002 /shared/runs": SPARK_CLUSTER,
@@ -72,8 +77,22 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
     "staticfire conform --mode faithful": (("", "--select 'RMQ-NS-*'"),),
     "staticfire conform --environment processes": (("", "--select RMQ-NS-01"),),
     "staticfire conform --client './my_client'": (("./my_client'", "own' --select RMQ-ORD-06"),),
-    "staticfire conform --name-server 127.0.0.1:9876 --profile broker-core --expect expectations.toml --out report": (
+    "staticfire conform --name-server 127.0.0.1:9876 --profile broker-core --out report": (
         ("--profile broker-core", "--select RMQ-NS-06"),
+    ),
+    "staticfire conform --client 'python docs/minimal_client.py' --out client-report": (
+        ("--out", "--select RMQ-ORD-06 --out"),
+    ),
+    "staticfire run --environment processes --client 'python docs/minimal_client.py' --workload queue --seed 1"
+    " --faults kill,pause,partition-one": (("", "--dry-run"),),
+    "staticfire shrink lost/* --budget 60 --out small": (("60", "5"),),
+    "staticfire hunt --campaign docs/examples/campaigns/lost-message.toml --seeds 0-19": (
+        ("0-19", "0-1"),
+    ),
+    "staticfire synthesize big --ops 1000000": (("1000000", "20000"),),
+    "staticfire analyze --master 'local[2]' big": (("--master 'local[2]' ", ""),),
+    "staticfire admin updateTopic -n 127.0.0.1:9876 -c DefaultCluster -t Orders -r 2 -w 2": (
+        ("", "--dry-run"),
     ),
     "python -m tests.checkers.mutations --workloads queue,ordered,delayed,retry,transactional,filtered,broadcast,"
     "request-reply --seeds 1-2 --places 20": (("", "--help"),),
@@ -96,6 +115,13 @@ STATUSES: dict[str, int] = {
     "staticfire run --defect ack-before-fsync --seed 26": 1,
     "staticfire run --defect ack-before-fsync --seed 1": 1,
     "staticfire run --system tests.support.toylog.system:FORGETFUL --seed 1": 1,
+    "staticfire run --campaign docs/examples/campaigns/lost-message.toml --seed 1 --defect ack-before-fsync"
+    " --runs lost": 1,
+    "time staticfire run --campaign docs/examples/campaigns/lost-message.toml --seed 1 --defect ack-before-fsync"
+    " --runs lost-again": 1,
+    "staticfire replay lost/*": 1,
+    "staticfire analyze big": 1,
+    "staticfire analyze --master 'local[2]' big": 1,
     "python -m staticfire.harness.clients producer": 254,  # there is no configuration on standard input
     "python -m staticfire.harness.clients.cpp.client producer": 254,
 }
@@ -106,5 +132,4 @@ SERVERS = ("staticfire cluster up", "staticfire proxy")
 # Files that a page takes for granted: a fence of the page (language and number), or a file of the repository.
 FILES: dict[str, dict[str, tuple[str, int] | str]] = {
     "docs/campaigns.md": {"my.toml": ("toml", 0)},
-    "docs/conformance.md": {"expectations.toml": ("toml", 0)},
 }

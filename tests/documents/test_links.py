@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -11,20 +12,21 @@ from tests.documents.pages import LANGUAGES, ROOT, anchors, fences, links, pages
 
 def broken(page: str) -> list[str]:
     """The links of a page that lead to no file or to no heading of it."""
-    found = []
-    for link in links(page):
-        parts = urlsplit(link)
-        if parts.scheme:
-            continue
-        target = (
-            ((ROOT / page).parent / unquote(parts.path)).resolve() if parts.path else ROOT / page
-        )
-        if not target.exists() or not target.is_relative_to(ROOT):
-            found.append(link)
-        elif parts.fragment and target.suffix == ".md":
-            if parts.fragment not in anchors(str(target.relative_to(ROOT))):
-                found.append(link)
-    return found
+    return [link for link in links(page) if not urlsplit(link).scheme and not _leads(page, link)]
+
+
+def _leads(page: str, link: str) -> bool:
+    parts = urlsplit(link)
+    path = ROOT / page
+    if parts.path:
+        path = (path.parent / unquote(parts.path)).resolve()
+    if not path.exists() or not path.is_relative_to(ROOT):
+        return False
+    return not parts.fragment or path.suffix != ".md" or _has_heading(path, parts.fragment)
+
+
+def _has_heading(page: Path, anchor: str) -> bool:
+    return anchor in anchors(str(page.relative_to(ROOT)))
 
 
 def pages_behind(page: str) -> list[str]:

@@ -26,6 +26,7 @@ async def main() -> None:
         received: asyncio.Queue[str] = asyncio.Queue()
 
         async def listener(messages: list[Message], queue: MessageQueue) -> bool:
+            print("received", len(messages), "of queue", queue.queue_id)
             for message in messages:
                 received.put_nowait(message.body.decode())
             return True  # False: these messages come again later
@@ -47,7 +48,7 @@ async def main() -> None:
             print("sent", result.status.name, result.queue.queue_id, result.queue_offset)
         await consumer.start()  # a new group begins at the first message
         orders = [await asyncio.wait_for(received.get(), 20) for _ in range(ORDERS)]
-        print("received", len(orders), "orders, from", min(orders), "to", max(orders))
+        print("done:", len(orders), "orders, from", min(orders), "to", max(orders))
         await consumer.stop()
         await producer.stop()
 
