@@ -1,7 +1,7 @@
 """Writes what the commands of pages say now into the pages: `python -m tests.documents.record docs/tutorial.md ...`.
 
-Only commands whose output the page shows, and shows wrongly, are written anew, with all of their output: shorten it by
-hand, with a line "..." for what is left out. Run it from the root of the repository.
+Where a command says every line that the page shows, the figures in these lines are renewed and lines "..." stay. Where it
+does not, all of its output is written into the page: shorten it by hand. Run it from the root of the repository.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.documents.pages import ROOT, Command, commands
-from tests.documents.shell import Shell, missing_lines
+from tests.documents.shell import Shell, as_said
 from tests.documents.tables import PARSED, REPLACED, key_of
 
 
@@ -25,9 +25,10 @@ def record(page: str) -> None:
                     continue
                 said = shell.run(command)
                 print(f"{page}:{command.line}: {command.text}: status {said.status}", flush=True)
-                is_whole = key_of(command.text) not in REPLACED
-                if command.output and is_whole and missing_lines(command.output, said.lines):
-                    found.append((command, said.lines))
+                if command.output and key_of(command.text) not in REPLACED:
+                    lines = as_said(command.output, said.lines)
+                    whole = [line for line in lines if line is not None]
+                    found.append((command, said.lines if None in lines else whole))
         finally:
             shell.close()
     path = ROOT / page

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Timer
 
 from tests.documents.pages import ROOT, Command, fences
 from tests.documents.tables import FILES, REPLACED, SERVERS, key_of
@@ -68,7 +69,7 @@ class Shell:
             name, _, value = text.removeprefix("export ").partition("=")
             self.environment[name] = value
             return Said(0, [])
-        if text.startswith(SERVERS):
+        if text.startswith(tuple(SERVERS)):
             return self._serve(text)
         ran = subprocess.run(
             ["bash", "-c", text],
@@ -112,13 +113,9 @@ class Shell:
             text=True,
         )
         self.servers.append(server)
-        lines: list[str] = []
-        assert server.stdout is not None
-        for line in server.stdout:
-            lines.append(line.rstrip("\n"))
-            if line.startswith("stop"):
-                break
-        else:
+        last = next(last for name, last in SERVERS.items() if text.startswith(name))
+        lines, is_ready = _lines_until(server, last)
+        if not is_ready:
             return Said(server.wait(), lines)
         found = [re.search(r'setNamesrvAddr\("(.+)"\)', line) for line in lines]
         [addresses] = [match[1].split(";") for match in found if match]
@@ -135,6 +132,22 @@ class Shell:
             server.send_signal(signal.SIGINT)
             statuses.append(_ended(server))
         return statuses
+
+
+def _lines_until(server: subprocess.Popen[str], last: str) -> tuple[list[str], bool]:
+    """What a server says up to the line that begins with `last`, and whether that came in time."""
+    assert server.stdout is not None
+    lines: list[str] = []
+    timer = Timer(TIMEOUT_S, server.kill)
+    timer.start()
+    try:
+        for line in server.stdout:
+            lines.append(line.rstrip("\n"))
+            if line.startswith(last):
+                return lines, True
+    finally:
+        timer.cancel()
+    return lines, False
 
 
 def _ended(server: subprocess.Popen[str]) -> int:
@@ -157,26 +170,33 @@ def clean_of_time(line: str) -> str:
     return re.sub(r"\s+", " ", line).strip()
 
 
-def missing_lines(shown: tuple[str, ...], said: list[str]) -> list[str]:
-    """The lines of a page that the command did not say in that order.
+def as_said(shown: tuple[str, ...], said: list[str]) -> list[str | None]:
+    """For each line that a page shows the line that the command said, in the same order; None where it said no such line.
 
-    A line that begins with "..." stands for any lines; one that ends with it, for a longer one.
+    A line that begins with "..." stands for any lines and stays; one that ends with it stands for a longer one.
     """
     actual = [clean_of_time(line) for line in said]
-    position, has_gap, missing = 0, False, list[str]()
+    position, has_gap, found = 0, False, list[str | None]()
     for line in shown:
         if line.strip().startswith("..."):
             has_gap = True
+            found.append(line)
             continue
         wanted = clean_of_time(line)
         rest = range(position, len(actual) if has_gap else min(position + 1, len(actual)))
-        found = next((at for at in rest if _is(wanted, actual[at])), None)
-        if found is None:
-            missing.append(line)
+        at = next((at for at in rest if _is(wanted, actual[at])), None)
+        if at is None:
             has_gap = True
+            found.append(None)
         else:
-            position, has_gap = found + 1, False
-    return missing
+            position, has_gap = at + 1, False
+            found.append(said[at] if not line.endswith("...") else line)
+    return found
+
+
+def missing_lines(shown: tuple[str, ...], said: list[str]) -> list[str]:
+    """The lines of a page that the command did not say in that order."""
+    return [line for line, found in zip(shown, as_said(shown, said), strict=True) if found is None]
 
 
 def _is(wanted: str, actual: str) -> bool:

@@ -73,6 +73,8 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
             "--environment processes",
         ),
     ),
+    # The page shows what a terminal shows.
+    "staticfire proxy --name-server 127.0.0.1:9876 --port 19876": ((" --port 19876", ""),),
     "staticfire conform": (("", "--select 'RMQ-NS-*'"),),
     "staticfire conform --mode faithful": (("", "--select 'RMQ-NS-*'"),),
     "staticfire conform --environment processes": (("", "--select RMQ-NS-01"),),
@@ -112,7 +114,6 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
 
 # Exit statuses other than 0.
 STATUSES: dict[str, int] = {
-    "staticfire run --defect ack-before-fsync --seed 26": 1,
     "staticfire run --defect ack-before-fsync --seed 1": 1,
     "staticfire run --system tests.support.toylog.system:FORGETFUL --seed 1": 1,
     "staticfire run --campaign docs/examples/campaigns/lost-message.toml --seed 1 --defect ack-before-fsync"
@@ -126,8 +127,9 @@ STATUSES: dict[str, int] = {
     "python -m staticfire.harness.clients.cpp.client producer": 254,
 }
 
-# Commands that serve until Ctrl-C: the test goes on when they have said so, and interrupts them at the end of the page.
-SERVERS = ("staticfire cluster up", "staticfire proxy")
+# Commands that serve until Ctrl-C, and the beginning of the line after which they are ready: the test goes on then, and
+# interrupts them at the end of the page.
+SERVERS = {"staticfire cluster up": "stop", "staticfire proxy": "connect"}
 
 # Files that a page takes for granted: a fence of the page (language and number), or a file of the repository.
 FILES: dict[str, dict[str, tuple[str, int] | str]] = {

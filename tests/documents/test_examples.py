@@ -1,4 +1,4 @@
-"""What lies in docs/examples/ works: campaigns, the pytest project, the script over the columns, workflows, the client."""
+"""Examples in docs/examples/ work: campaigns, the pytest project, the script over the columns, workflows."""
 
 from __future__ import annotations
 
