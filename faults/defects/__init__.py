@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import patch_ng
+from staticfire.faults.defects.diffs import SYSTEM, DiffError, apply_diff
+
+__all__ = ["DEFECTS", "HERE", "SYSTEM", "TIERS", "Defect", "DefectError", "defect_named", "plant"]
 
 HERE = Path(__file__).parent
-SYSTEM = "system_under_test"
-_TARGET = f"+++ b/{SYSTEM}/"
+TIERS = {
+    "S": "a real bug that loses, repeats or hides what was acknowledged, shown by a fault",
+    "A": "a real bug that needs a rarer coincidence",
+    "B": "a real bug of smaller damage, or of one feature",
+    "M": "one decision of the system the other way round",
+}
 
 
 class DefectError(ValueError):
@@ -28,7 +34,7 @@ class Defect:
     name: str
     title: str
     source: str  # RocketMQ issue or class
-    tier: str
+    tier: str  # see TIERS
     checkers: tuple[
         str, ...
     ]  # those that can find it; the first one does whenever the run is invalid
@@ -36,6 +42,9 @@ class Defect:
     campaign: dict[str, Any]  # further options of a campaign in which it shows
     # The faults that seal the failure in its recipe, in this order; "a|b": either kind. (): none; None: not said.
     cause: tuple[str, ...] | None
+    conform: tuple[str, ...]  # clauses of the conformance suite that it breaks
+    not_by_conformance: str  # why it breaks none; empty if it breaks some
+    not_found: str  # why no campaign has shown it; empty if its recipe does
     store_crashes: int  # cycles of `staticfire crash-store` that show it where no campaign does; 0: campaigns do
 
     @property
@@ -56,6 +65,9 @@ def _load() -> dict[str, Defect]:
             base=table.get("base", ""),
             campaign=table.get("campaign", {}),
             cause=tuple(table["cause"]) if "cause" in table else None,
+            conform=tuple(table.get("conform", ())),
+            not_by_conformance=table.get("not_by_conformance", ""),
+            not_found=table.get("not_found", ""),
             store_crashes=table.get("store_crashes", 0),
         )
     return found
@@ -74,39 +86,14 @@ def defect_named(name: str) -> Defect:
 def plant(defect: Defect, system: Path, folder: Path) -> Path:
     """Copy the package at `system` into `folder`, apply the diff, return the copy.
 
-    Raises DefectError if the diff does not apply to every file it names.
+    Raises DefectError if the diff does not apply to every file it names, with the hunk and why.
     """
     copy = folder / SYSTEM
     shutil.copytree(system, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    patches = patch_ng.fromstring(defect.diff)
-    for patch in patches or ():
-        _check_inside(defect, patch)
-    if (
-        not patches
-        or not patches.apply(strip=1, root=str(folder))
-        or not _differs(defect, folder, system)
-    ):
-        raise DefectError(f"the diff of defect {defect.name} does not apply to {SYSTEM}")
+    try:
+        apply_diff(defect.diff.decode("utf-8", "replace"), folder)
+    except DiffError as error:
+        raise DefectError(
+            f"the diff of defect {defect.name} does not apply to {SYSTEM}: {error}"
+        ) from error
     return copy
-
-
-def _check_inside(defect: Defect, patch: Any) -> None:
-    """Raises DefectError if one file of a diff is not of the system."""
-    for name in (patch.source, patch.target):
-        parts = name.decode("utf-8", "replace").split("/")
-        if parts[:1] + parts[1:2] not in (["a", SYSTEM], ["b", SYSTEM]) or ".." in parts:
-            raise DefectError(
-                f"the diff of defect {defect.name} names {'/'.join(parts)!r}; allowed: files of {SYSTEM}"
-            )
-
-
-def _differs(defect: Defect, folder: Path, system: Path) -> bool:
-    """Whether every file that the diff names was changed: patch_ng skips what looks patched already."""
-    names = [
-        line.removeprefix(_TARGET)
-        for line in defect.diff.decode().splitlines()
-        if line.startswith(_TARGET)
-    ]
-    return all(
-        (folder / SYSTEM / name).read_bytes() != (system / name).read_bytes() for name in names
-    )

@@ -1,4 +1,4 @@
-"""`make museum`: searches for every piece, keeps what was found in docs/data/museum.json, and goes on where it stopped."""
+"""`make museum`: searches for every piece, keeps the figures in docs/data/museum.json, goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def line_of(defect: Defect, found: Search) -> str:
     beside = sorted(set(found.checkers) - set(defect.checkers))
     return (
         f"{defect.name}: seed {found.seed} of {found.workload}, {found.seeds} seeds, {found.cpu_s:.1f} CPU s: "
-        f"{', '.join(found.checkers)}" + (f"; not expected: {', '.join(beside)}" if beside else "")
+        f"{', '.join(found.checkers)}"
+        + (f"; not expected: {', '.join(beside)}" if beside else "")
         + (f"; off: {found.off}" if found.off else "")
     )
 
@@ -100,7 +101,9 @@ def sampled(names: Sequence[str], count: int, rotation: str) -> list[str]:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m staticfire.harness.museum", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m staticfire.harness.museum", description=__doc__
+    )
     parser.add_argument("only", nargs="*", metavar="NAME", help="only these pieces")
     parser.add_argument("--blind", action="store_true", help="without the recipes")
     parser.add_argument("--cpu", type=float, metavar="SECONDS", help="bound of each search")

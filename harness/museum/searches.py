@@ -133,5 +133,3 @@ def _process(
     except BaseException:
         process.kill()
         raise
-
-
