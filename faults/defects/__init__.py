@@ -42,6 +42,7 @@ class Defect:
     campaign: dict[str, Any]  # further options of a campaign in which it shows
     # The faults that seal the failure in its recipe, in this order; "a|b": either kind. (): none; None: not said.
     cause: tuple[str, ...] | None
+    changes: tuple[str, ...]  # of `checkers` after the first run, each with its reason
     conform: tuple[str, ...]  # clauses of the conformance suite that it breaks
     not_by_conformance: str  # why it breaks none; empty if it breaks some
     not_found: str  # why no campaign has shown it; empty if its recipe does
@@ -65,6 +66,7 @@ def _load() -> dict[str, Defect]:
             base=table.get("base", ""),
             campaign=table.get("campaign", {}),
             cause=tuple(table["cause"]) if "cause" in table else None,
+            changes=tuple(table.get("changes", ())),
             conform=tuple(table.get("conform", ())),
             not_by_conformance=table.get("not_by_conformance", ""),
             not_found=table.get("not_found", ""),

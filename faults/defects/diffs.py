@@ -1,4 +1,4 @@
-"""Applies a unified diff, such as `git diff` writes, to a copy of the system, or says which hunk does not fit and why."""
+"""Applies a unified diff, such as `git diff` writes, to a copy of the system, or says which hunk does not fit."""
 
 from __future__ import annotations
 
