@@ -106,6 +106,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "store_crash",
         "conformance",
         "cli",
+        "museum",
         "plugin",
         "pages",
     ),

@@ -14,7 +14,17 @@ from typing import Any
 
 from staticfire.faults.defects.diffs import SYSTEM, DiffError, apply_diff
 
-__all__ = ["DEFECTS", "HERE", "SYSTEM", "TIERS", "Defect", "DefectError", "defect_named", "plant"]
+__all__ = [
+    "DEFECTS",
+    "HERE",
+    "SYSTEM",
+    "TIERS",
+    "Defect",
+    "DefectError",
+    "copy_system",
+    "defect_named",
+    "plant",
+]
 
 HERE = Path(__file__).parent
 TIERS = {
@@ -90,12 +100,18 @@ def plant(defect: Defect, system: Path, folder: Path) -> Path:
 
     Raises DefectError if the diff does not apply to every file it names, with the hunk and why.
     """
-    copy = folder / SYSTEM
-    shutil.copytree(system, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = copy_system(system, folder)
     try:
         apply_diff(defect.diff.decode("utf-8", "replace"), folder)
     except DiffError as error:
         raise DefectError(
             f"the diff of defect {defect.name} does not apply to {SYSTEM}: {error}"
         ) from error
+    return copy
+
+
+def copy_system(system: Path, folder: Path) -> Path:
+    """Copy the package at `system` into `folder`; return the copy."""
+    copy = folder / SYSTEM
+    shutil.copytree(system, copy, ignore=shutil.ignore_patterns("__pycache__"))
     return copy

@@ -12,16 +12,14 @@ from staticfire.faults.defects import DEFECTS, Defect
 from staticfire.harness.museum.measured import Measured, read_measured, write_measured
 from staticfire.harness.museum.searches import (
     Search,
-    blind_options,
     judge_without,
-    recipe_of,
     search,
 )
 from staticfire.harness.museum.store_search import search_store
 
 RECIPE_CPU_S = 600.0
 BLIND_CPU_S = 120.0
-NICENESS = 5
+NICENESS = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,15 +68,12 @@ def _keep(name: str, piece: Measured, *, is_blind: bool) -> None:
 
 
 def _measure(defect: Defect, found: Search, *, is_blind: bool) -> None:
-    if is_blind:
-        search(defect, found, blind_options(defect.name))
-    elif defect.store_crashes:
+    if defect.store_crashes and not is_blind:
         search_store(defect, found)
-    else:
-        given = recipe_of(defect.name)
-        search(defect, found, [given])
-        if found.is_found and not found.off:
-            judge_without(given, found)
+        return
+    search(defect, found, is_blind=is_blind)
+    if found.is_found and not found.off and not is_blind:
+        judge_without(defect, found)
 
 
 def line_of(defect: Defect, found: Search) -> str:

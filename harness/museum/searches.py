@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from staticfire.faults.defects import Defect
-from staticfire.harness.cli.options import given_options
 from staticfire.harness.defect_loader import VARIABLE, planted
-from staticfire.harness.museum.worker import judged
+from staticfire.harness.museum.processes import rows_of
+from staticfire.harness.museum.worker import judged, recipe_of
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
-NO_OPTIONS: Mapping[str, Any] = dict.fromkeys(("campaign", "slaves", "masters", "faults"))
 SEEDS_MAX = 100_000  # the bound of CPU time ends a search long before
 WORKER = "staticfire.harness.museum.worker"
 
@@ -67,69 +60,26 @@ class Search:
             )
 
 
-def recipe_of(name: str) -> dict[str, Any]:
-    """The options of the campaign that stands in the bug's file."""
-    return given_options(**NO_OPTIONS, defect=name)
-
-
-def blind_options(name: str) -> list[dict[str, Any]]:
-    """The workloads in turn; everything else is drawn from the seed."""
-    return [{"workload": workload, "defect": name} for workload in WORKLOADS]
-
-
-def search(defect: Defect, so_far: Search, given: Sequence[Mapping[str, Any]]) -> None:
+def search(defect: Defect, so_far: Search, *, is_blind: bool) -> None:
     """Judge seeds in a process with the bug until one is invalid or the bound is reached. Raises DefectError."""
     if so_far.is_found or so_far.cpu_s >= so_far.bound_cpu_s:
         return
     job = {
-        "given": given,
+        "recipe": "" if is_blind else defect.name,
+        "workloads": list(WORKLOADS),
+        "defect": defect.name,
         "first": so_far.seeds,
         "seeds_max": SEEDS_MAX,
         "cpu_s": so_far.bound_cpu_s - so_far.cpu_s,
         "stops": True,
     }
     with planted(defect.name) as folders:
-        for row in rows_of(job, folders, {VARIABLE: defect.name}):
+        for row in rows_of(WORKER, job, folders, {VARIABLE: defect.name}):
             so_far.take(row)
 
 
-def judge_without(given: Mapping[str, Any], so_far: Search) -> None:
+def judge_without(defect: Defect, so_far: Search) -> None:
     """Run the seed that shows the bug on the clean system."""
     assert so_far.seed is not None
-    valid = judged(so_far.seed, {**given, "defect": ""})["valid"]
+    valid = judged(so_far.seed, {**recipe_of(defect.name), "defect": ""})["valid"]
     so_far.off = {True: "valid", False: "invalid"}.get(valid, "unknown")
-
-
-def rows_of(
-    job: Mapping[str, Any], folders: Sequence[str], variables: Mapping[str, str]
-) -> Iterator[dict[str, Any]]:
-    """The rows of a worker that finds the patched system in `folders`. A worker that dies is a row that failed."""
-    paths = [*folders, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-P", "-m", WORKER]
-    with _process(command, environment) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(orjson.dumps(job))
-        process.stdin.close()
-        for line in process.stdout:
-            yield orjson.loads(line)
-        status = process.wait()
-    if status:
-        text = f"the worker ended with status {status}"
-        yield {"valid": "unknown", "failed": text, "cpu_s": float(job["cpu_s"])}
-
-
-@contextmanager
-def _process(
-    command: Sequence[str], environment: Mapping[str, str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        with process:
-            yield process
-    except BaseException:
-        process.kill()
-        raise

@@ -10,33 +10,55 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from staticfire.harness.cli.hunt.seeds import Judging, campaign_of
+from staticfire.harness.cli.options import given_options
 from staticfire.harness.machines.options import MachineOptions
 
+NO_OPTIONS: Mapping[str, Any] = dict.fromkeys(("campaign", "slaves", "masters", "faults"))
+FAILURES_MAX = 3
 CPU_MARGIN_S = 120  # of one seed beyond the job's budget: a system that spins is killed then
 
 
 def judged_seeds(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row a seed, until one is invalid, `seeds_max` are judged or `cpu_s` seconds of processor time are spent.
 
+    Three runs in a row that could not be carried out end it, too.
+
     Args:
-        job: `given` are lists of options, one a workload, which take turns; `first` is the number of the first seed;
-            `stops` says whether to stop at the first invalid one.
+        job: `recipe` names a bug whose campaign is run, or else `workloads` take turns and everything else is drawn;
+            `defect` is what campaigns say is planted; `first` is the number of the first seed; `stops` says whether to
+            stop at the first invalid one.
     """
-    given = job["given"]
+    given = options_of(job)
     spent_s = 0.0
+    failures = 0
     for number in range(job["first"], job["first"] + job["seeds_max"]):
         seed, turn = divmod(number, len(given))
         row = judged(seed, given[turn])
         spent_s += row["cpu_s"]
+        failures = failures + 1 if "failed" in row else 0
         yield row
         if (job["stops"] and row["valid"] is False) or spent_s >= job["cpu_s"]:
             return
+        if failures >= FAILURES_MAX:
+            return
+
+
+def options_of(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is given of the campaigns of a job, which take turns."""
+    if job["recipe"]:
+        return [recipe_of(job["recipe"])]
+    return [{"workload": workload, "defect": job["defect"]} for workload in job["workloads"]]
+
+
+def recipe_of(name: str) -> dict[str, Any]:
+    """The options of the campaign that stands in the bug's file."""
+    return given_options(**NO_OPTIONS, defect=name)
 
 
 def judged(seed: int, given: dict[str, Any]) -> dict[str, Any]:

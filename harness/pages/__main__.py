@@ -8,7 +8,7 @@ from pathlib import Path
 
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.conformance.outputs.contract_page import contract_page
-from staticfire.harness.pages import client_protocol
+from staticfire.harness.pages import client_protocol, museum
 from staticfire.harness.pages.anomalies import anomalies_tables, excuses_table
 from staticfire.harness.pages.campaigns import options_table
 from staticfire.harness.pages.cli import admin_page, cli_page
@@ -38,6 +38,13 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "reports": client_protocol.reports_table,
         "fields of reports": client_protocol.report_fields_table,
         "items of lists": client_protocol.items_table,
+    },
+    "docs/museum.md": {
+        "score": museum.score_table,
+        "figures": museum.figures_text,
+        "pieces": museum.pieces_table,
+        "not found": museum.not_found_table,
+        "changes": museum.changes_table,
     },
 }
 # Files that are generated as a whole.

@@ -1,0 +1,180 @@
+"""`make mutants`: mutants of the system, sampled by a fixed seed, and which of them the harness finds.
+
+Figures are kept in docs/data/mutants.json, and a later call goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import orjson
+
+import staticfire
+from staticfire.faults.defects.diffs import SYSTEM, apply_diff
+from staticfire.harness.defect_loader import patched_system
+from staticfire.harness.museum.mutations import Mutation, sample
+from staticfire.harness.museum.processes import rows_of
+from staticfire.harness.museum.worker import judged
+
+DATA = Path("docs/data/mutants.json")
+WORKER = "staticfire.harness.museum.mutant_worker"
+SEED = 1
+COUNT = 40
+CYCLES = 100  # of the store, for mutants of its modules
+WORKLOADS = (
+    "queue",
+    "ordered",
+    "delayed",
+    "retry",
+    "transactional",
+    "filtered",
+    "broadcast",
+    "request-reply",
+)
+HUNTS = tuple((0, workload) for workload in WORKLOADS)
+EQUIVALENT_SEEDS = 20  # in none of which a digest differs, before a mutant may be called equivalent
+
+
+@dataclass(slots=True, kw_only=True)
+class Trial:
+    """What became of one mutant.
+
+    Attributes:
+        found_by: the stage that found it; empty: it survived.
+        differs: in how many hunts of a survivor the digest differs from that of the clean system.
+        equivalent: why a survivor changes nothing, written by hand; needs EQUIVALENT_SEEDS equal digests.
+    """
+
+    name: str
+    kind: str
+    change: list[str]
+    found_by: str = ""
+    reason: str = ""
+    cpu_s: float = 0.0
+    hunts: int = 0
+    differs: int = 0
+    equivalent: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Trials:
+    """All that was tried, of the sample of one seed; `clean` are the digests of HUNTS without a mutant."""
+
+    seed: int = SEED
+    clean: list[str] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+
+
+def read_trials(path: Path = DATA) -> Trials:
+    """What the file holds; nothing without a file. Raises OSError, ValueError."""
+    if not path.exists():
+        return Trials()
+    document = orjson.loads(path.read_bytes())
+    trials = [Trial(**row) for row in document["trials"]]
+    return Trials(seed=document["seed"], clean=document["clean"], trials=trials)
+
+
+def write_trials(trials: Trials, path: Path = DATA) -> None:
+    """Write the file: a kill at any moment leaves the old one or the new one."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(orjson.dumps(asdict(trials), option=orjson.OPT_INDENT_2) + b"\n")
+    temporary.replace(path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 the sample was tried, 254 bad arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m staticfire.harness.museum.mutants", description=__doc__
+    )
+    parser.add_argument("--count", type=int, default=COUNT, help="mutants of the sample")
+    parser.add_argument(
+        "--sample", type=int, default=0, metavar="N", help="N of them; keep nothing"
+    )
+    parser.add_argument("--rotation", default="", metavar="TEXT", help="which of them")
+    options = parser.parse_args(arguments)
+    trials = read_trials()
+    chosen = sample(system_folder(), trials.seed, options.count)
+    if options.sample:
+        chosen = Random(f"mutants/{options.rotation}").sample(chosen, options.sample)
+    known = {trial.name for trial in trials.trials}
+    left = [one for one in chosen if options.sample or one.name not in known]
+    if not trials.clean:
+        trials.clean = clean_digests()
+    for number, mutation in enumerate(left, start=1):
+        trial = try_mutation(mutation, trials.clean)
+        trials.trials.append(trial)
+        print(f"{number}/{len(left)}  {line_of(trial)}", flush=True)
+        if not options.sample:
+            write_trials(trials)
+    return 0
+
+
+def clean_digests() -> list[str]:
+    """Digests of the hunts of the clean system."""
+    from staticfire.harness.museum.mutant_worker import SHORT_S
+
+    return [judged(seed, {"workload": name, "time_s": SHORT_S})["digest"] for seed, name in HUNTS]
+
+
+def try_mutation(mutation: Mutation, clean: Sequence[str]) -> Trial:
+    """Plant it in a copy and let a process with that copy judge it."""
+    diff = mutation.diff(system_folder())
+    trial = Trial(name=mutation.name, kind=mutation.kind, change=_changed_lines(diff))
+    job = {
+        "cycles": CYCLES if mutation.module.startswith("store/") else 0,
+        "hunts": HUNTS,
+        "skipped_cases": [],
+        "cpu_s": 0,
+    }
+    with patched_system(partial(_copy_with, diff)) as folders:
+        for row in rows_of(WORKER, job, folders, {}):
+            if "failed" in row:  # the process has died: the mutant does not start, or spins
+                trial.found_by, trial.reason = "process", row["failed"]
+                break
+            trial.cpu_s = row["cpu_s"]
+            if row["digests"]:
+                trial.hunts = len(row["digests"])
+                trial.differs = sum(
+                    one != other for one, other in zip(row["digests"], clean, strict=False)
+                )
+            if row["found"]:
+                trial.found_by, trial.reason = row["stage"], row["found"]
+    return trial
+
+
+def line_of(trial: Trial) -> str:
+    """What became of a mutant, for the terminal."""
+    if trial.found_by:
+        return f"{trial.name}: found by {trial.found_by}: {trial.reason[:100]}"
+    return f"{trial.name}: survived; {trial.differs} of {trial.hunts} digests differ"
+
+
+def system_folder() -> Path:
+    """Our system under test."""
+    return (Path(staticfire.__file__).parent / SYSTEM).resolve()
+
+
+def _copy_with(diff: str, system: Path, folder: Path) -> None:
+    from staticfire.faults.defects import copy_system
+
+    copy_system(system, folder)
+    apply_diff(diff, folder)
+
+
+def _changed_lines(diff: str) -> list[str]:
+    lines = diff.splitlines()[2:]
+    return [f"{line[0]} {line[1:].strip()}" for line in lines if line[0] in "+-"]
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.SubprocessError as error:
+        sys.exit(str(error))

@@ -1,0 +1,168 @@
+"""Places where one line of the system can be changed into a mutant, found in its syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+# What no simulated run reaches: the real machine, certificates, the command line, colours of JSON.
+LEFT_OUT = (
+    "runtime/real_",
+    "configuration/real_tls.py",
+    "configuration/config_file.py",
+    "__main__.py",
+)
+LOGS = (".info", ".warning", ".error", ".debug")  # a line in a log is no behaviour
+_COMPARISONS = {
+    "Lt": "<=", "LtE": "<", "Gt": ">=", "GtE": ">", "Eq": "!=", "NotEq": "==",
+    "Is": "is not", "IsNot": "is", "In": "not in", "NotIn": "in",
+}  # fmt: skip
+_SIGNS = {"Add": "-", "Sub": "+"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """One change of one line.
+
+    Attributes:
+        module: path below the system's folder.
+        line: number of the line, from 1.
+        kind: class of the change.
+        start, end: columns of the text that is replaced, in bytes of the line.
+    """
+
+    module: str
+    line: int
+    kind: str
+    start: int
+    end: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}:{self.line}:{self.start} {self.kind}"
+
+    def change(self, system: Path) -> tuple[str, str]:
+        """The module before and after."""
+        before = (system / self.module).read_text(encoding="utf-8")
+        lines = before.splitlines(keepends=True)
+        line = lines[self.line - 1].encode()
+        lines[self.line - 1] = (line[: self.start] + self.text.encode() + line[self.end :]).decode()
+        return before, "".join(lines)
+
+    def diff(self, system: Path) -> str:
+        """The change as a diff against the repository."""
+        before, after = self.change(system)
+        path = f"system_under_test/{self.module}"
+        lines = difflib.unified_diff(
+            before.splitlines(keepends=True),
+            after.splitlines(keepends=True),
+            f"a/{path}",
+            f"b/{path}",
+            n=1,
+        )
+        return "".join(lines)
+
+
+def sample(system: Path, seed: int, count: int) -> list[Mutation]:
+    """So many mutations, fixed by the seed: kinds take turns, and places of a kind are drawn."""
+    random = Random(f"mutants/{seed}")
+    by_kind: dict[str, list[Mutation]] = {}
+    for mutation in mutations(system):
+        by_kind.setdefault(mutation.kind, []).append(mutation)
+    for places in by_kind.values():
+        random.shuffle(places)
+    drawn: list[Mutation] = []
+    while len(drawn) < count and any(by_kind.values()):
+        for kind in sorted(by_kind):
+            while by_kind[kind] and not _compiles(by_kind[kind][-1], system):
+                by_kind[kind].pop()
+            if by_kind[kind] and len(drawn) < count:
+                drawn.append(by_kind[kind].pop())
+    return drawn
+
+
+def mutations(system: Path) -> Iterator[Mutation]:
+    """Every place of every module, in a fixed order."""
+    for path in sorted(system.rglob("*.py")):
+        module = path.relative_to(system).as_posix()
+        if not module.startswith(LEFT_OUT):
+            yield from mutations_of(module, path.read_text(encoding="utf-8"))
+
+
+def mutations_of(module: str, source: str) -> Iterator[Mutation]:
+    """The places of one module whose change fits one line."""
+    for node in _code(ast.parse(source)):
+        for kind, start, end, text in _changes(node):
+            yield Mutation(
+                module=module, line=node.lineno, kind=kind, start=start, end=end, text=text
+            )
+
+
+def _compiles(mutation: Mutation, system: Path) -> bool:
+    """Whether the changed module is other Python than before."""
+    before, after = mutation.change(system)
+    try:
+        ast.parse(after)
+    except SyntaxError:
+        return False
+    return before != after
+
+
+def _code(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+    """The nodes of a tree in the order of the source, without annotations and decorators."""
+    for name, value in ast.iter_fields(tree):
+        if name == "decorator_list":
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST):
+                continue
+            if isinstance(child, ast.expr | ast.stmt):
+                yield child
+            if not isinstance(child, ast.AnnAssign | ast.arg | ast.Import | ast.ImportFrom):
+                yield from _code(child)
+            elif isinstance(child, ast.AnnAssign) and child.value is not None:
+                yield child.value
+                yield from _code(child.value)
+
+
+Change = tuple[str, int, int, str]  # kind, first column, column behind it, new text
+
+
+def _changes(node: ast.expr | ast.stmt) -> Iterator[Change]:
+    if node.lineno != node.end_lineno and not isinstance(node, ast.If):
+        return
+    match node:
+        case ast.Compare(ops=[operator]) if type(operator).__name__ in _COMPARISONS:
+            new = _COMPARISONS[type(operator).__name__]
+            yield from _between(node.left, node.comparators[0], "comparison", f" {new} ")
+        case ast.BoolOp(values=[left, right]):
+            word = " or " if isinstance(node.op, ast.And) else " and "
+            yield from _between(left, right, "and/or", word)
+        case ast.BinOp() if type(node.op).__name__ in _SIGNS:
+            yield from _between(
+                node.left, node.right, "plus/minus", f" {_SIGNS[type(node.op).__name__]} "
+            )
+        case ast.Constant(value=int()) if type(node.value) is int and node.end_col_offset:
+            yield "constant", node.col_offset, node.end_col_offset, str(node.value + 1)
+        case ast.Constant(value=bool()) if node.end_col_offset:
+            yield "boolean", node.col_offset, node.end_col_offset, str(not node.value)
+        case ast.If(test=test) if test.lineno == test.end_lineno == node.lineno:
+            assert test.end_col_offset is not None
+            text = ast.unparse(test)
+            yield "branches swapped", test.col_offset, test.end_col_offset, f"not ({text})"
+        case ast.Expr(value=ast.Call() | ast.Await() as call) if node.end_col_offset:
+            if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(LOGS):
+                return
+            yield "call removed", node.col_offset, node.end_col_offset, "pass"
+
+
+def _between(left: ast.expr, right: ast.expr, kind: str, text: str) -> Iterator[Change]:
+    """A change of what stands between two operands of one line, brackets aside."""
+    assert left.end_col_offset is not None
+    if left.end_lineno == right.lineno:
+        yield kind, left.end_col_offset, right.col_offset, text

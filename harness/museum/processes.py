@@ -1,0 +1,55 @@
+"""Processes with a patched system: a job goes to the standard input, rows come from the standard output."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+import orjson
+
+ERROR_LENGTH_MAX = 200  # of what a process that dies has said last
+
+
+def rows_of(
+    module: str, job: Mapping[str, Any], folders: Sequence[str], variables: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """The rows of a worker, `module`, that finds the patched system in `folders`.
+
+    A worker that dies is a row that failed, with the last line of its standard error.
+    """
+    paths = [*folders, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-P", "-m", module]
+    with (
+        TemporaryFile() as errors,
+        subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(orjson.dumps(job))
+            process.stdin.close()
+            for line in process.stdout:
+                yield orjson.loads(line)
+            if process.wait():
+                yield _died(process.returncode, errors, job)
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _died(status: int, errors: IO[bytes], job: Mapping[str, Any]) -> dict[str, Any]:
+    errors.seek(0)
+    lines = errors.read().decode("utf-8", "replace").strip().splitlines() or ["no word"]
+    text = f"the worker ended with status {status}: {lines[-1][:ERROR_LENGTH_MAX]}"
+    return {"valid": "unknown", "failed": text, "cpu_s": float(job["cpu_s"])}
