@@ -6,7 +6,7 @@ BASE := $(VENV)/.ready-base# what `make run` needs
 DEV := $(VENV)/.ready-dev# and what tests and linters need
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run docs test test-slow test-all lint bench fuzz clean
+.PHONY: run docs museum mutants test test-slow test-all lint bench fuzz clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
@@ -26,6 +26,15 @@ run: $(BASE)  ## the default campaign in the simulation
 	$(BIN)/staticfire run --campaign default --seed 1
 
 docs: $(BASE)  ## the pages and parts of pages that are made of what the code declares
+	$(BIN)/python -m staticfire.harness.pages
+
+museum: $(BASE)  ## is every planted bug found, by its recipe and blind? Hours; goes on where it stopped
+	$(BIN)/python -m staticfire.harness.museum $(MUSEUM_ARGS) || [ $$? = 1 ]
+	$(BIN)/python -m staticfire.harness.museum --blind $(MUSEUM_ARGS) || [ $$? = 1 ]
+	$(BIN)/python -m staticfire.harness.pages
+
+mutants: $(BASE)  ## are one-line mutants of the system found? About an hour; goes on where it stopped
+	$(BIN)/python -m staticfire.harness.museum.mutants $(MUTANTS_ARGS)
 	$(BIN)/python -m staticfire.harness.pages
 
 test: $(DEV)  ## the tests of a contributor's minute and a half

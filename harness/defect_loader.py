@@ -6,7 +6,6 @@ the system first on its import path. Nothing depends on which module imports the
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
@@ -48,7 +47,6 @@ def planted(name: str) -> Iterator[tuple[str, str]]:
     Raises DefectError.
     """
     defect = defect_named(name)
-    logging.getLogger("patch_ng").setLevel(logging.ERROR)
     with patched_system(partial(plant, defect)) as folders:
         yield folders
 

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import patch_ng
-
 from staticfire.faults.errors import FaultError
 
 SYSTEM = "system_under_test"
 LINE_LENGTH_MAX = 80  # of a line that a message quotes
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 # What git writes above the names of a file. It may be left out: these lines name blobs of one checkout.
 _GIT_LINES = ("diff --git ", "index ", "old mode ", "new mode ", "similarity index ")
 
@@ -24,10 +22,11 @@ class DiffError(FaultError):
 
 @dataclass(slots=True)
 class _Hunk:
-    """One hunk: the number of its first line in the file, and the lines that must be there."""
+    """One hunk: the number of its first line in the file, the lines that must be there, and those in their place."""
 
     first: int
     before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -43,31 +42,47 @@ def plain_diff(diff: str) -> str:
 
 
 def apply_diff(diff: str, folder: Path) -> None:
-    """Apply the diff to the copy of the system in `folder`. Raises DiffError; the copy may be changed then."""
-    text = plain_diff(diff)
-    files = list(_files_of(text))
-    if not files:
+    """Apply the diff to the copy of the system in `folder`, hunks also where their lines have moved to.
+
+    Raises DiffError; nothing has changed then.
+    """
+    files = list(_files_of(plain_diff(diff)))
+    if not any(file.hunks for file in files):
         raise DiffError("there is no hunk in it; `git diff` writes one")
-    for file in files:
-        _check_hunks(file, folder)
-    before = {file.name: (folder / file.name).read_bytes() for file in files}
-    patches = patch_ng.fromstring(text.encode())
-    if not patches or not patches.apply(strip=1, root=str(folder)):
-        raise DiffError("it is no unified diff that can be applied")
-    unchanged = [name for name, data in before.items() if (folder / name).read_bytes() == data]
-    if unchanged:
-        raise DiffError(f"it changes nothing in {unchanged[0]}")
+    changed = {file.name: _patched(file, folder) for file in files}
+    for name, text in changed.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _patched(file: _FileDiff, folder: Path) -> str:
+    """The text of a file with all hunks. Raises DiffError for the first one that does not fit."""
+    path = folder / file.name
+    if not path.is_file():
+        raise DiffError(f"it names {file.name}, which does not exist")
+    before = path.read_text(encoding="utf-8")
+    lines = before.split("\n")
+    grown = 0  # by how many lines the hunks so far have lengthened the file
+    for number, hunk in enumerate(file.hunks, start=1):
+        at = _place_of(hunk.before, lines, hunk.first - 1 + grown)
+        if at is None:
+            place = f"hunk {number} of {len(file.hunks)} for {file.name}, line {hunk.first}"
+            reason = _first_difference(hunk, before.splitlines() if number == 1 else lines, grown)
+            raise DiffError(f"{place}, does not fit: {reason}")
+        lines[at : at + len(hunk.before)] = hunk.after
+        grown += len(hunk.after) - len(hunk.before)
+    if lines == before.split("\n"):
+        raise DiffError(f"it changes nothing in {file.name}")
+    return "\n".join(lines)
 
 
 def _files_of(text: str) -> Iterator[_FileDiff]:
     """The files of a diff with their hunks. Raises DiffError."""
     current: _FileDiff | None = None
-    left = 0  # lines of the hunk that are still to come, of those before the change
+    left = 0  # lines of the hunk that are still to come, of the file before and after the change together
     old = ""
     for line in text.splitlines():
-        if left > 0 and current is not None and line[:1] in (" ", "-", ""):
-            current.hunks[-1].before.append(line[1:])
-            left -= 1
+        if left > 0 and current is not None and line[:1] in (" ", "-", "+", ""):
+            left -= _take_line(current.hunks[-1], line)
         elif line.startswith("--- "):
             old = line[4:].split("\t")[0]
         elif line.startswith("+++ "):
@@ -76,9 +91,18 @@ def _files_of(text: str) -> Iterator[_FileDiff]:
             current = _FileDiff(_checked_name(old, line[4:].split("\t")[0]))
         elif (found := _HUNK.match(line)) and current is not None:
             current.hunks.append(_Hunk(int(found[1])))
-            left = int(found[2] or 1)
+            left = int(found[2] or 1) + int(found[3] or 1)
     if current is not None:
         yield current
+
+
+def _take_line(hunk: _Hunk, line: str) -> int:
+    """Add a line to a hunk; return for how many of its lines it counts. A line that is kept counts twice."""
+    if not line.startswith("+"):
+        hunk.before.append(line[1:])
+    if not line.startswith("-"):
+        hunk.after.append(line[1:])
+    return 1 if line[:1] in ("+", "-") else 2
 
 
 def _checked_name(old: str, new: str) -> str:
@@ -92,33 +116,25 @@ def _checked_name(old: str, new: str) -> str:
     return new.partition("/")[2]
 
 
-def _check_hunks(file: _FileDiff, folder: Path) -> None:
-    """Raises DiffError for the first hunk whose lines are not in the file."""
-    path = folder / file.name
-    if not path.is_file():
-        raise DiffError(f"it names {file.name}, which does not exist")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for number, hunk in enumerate(file.hunks, start=1):
-        if _is_in(hunk.before, lines):
-            continue
-        place = f"hunk {number} of {len(file.hunks)} for {file.name}, line {hunk.first}"
-        raise DiffError(f"{place}, does not fit: {_first_difference(hunk, lines)}")
-
-
-def _is_in(wanted: Sequence[str], lines: Sequence[str]) -> bool:
+def _place_of(wanted: Sequence[str], lines: Sequence[str], guess: int) -> int | None:
+    """Where these lines begin, as near to the guess as can be; None if they are not there."""
     count = len(wanted)
-    return any(list(lines[at : at + count]) == list(wanted) for at in range(len(lines) - count + 1))
+    places = (
+        [at for at in range(len(lines) - count + 1) if lines[at] == wanted[0]] if wanted else []
+    )
+    fitting = [at for at in places if list(lines[at : at + count]) == list(wanted)]
+    return min(fitting, key=lambda at: abs(at - guess), default=None)
 
 
-def _first_difference(hunk: _Hunk, lines: Sequence[str]) -> str:
+def _first_difference(hunk: _Hunk, lines: Sequence[str], grown: int) -> str:
+    """The first line of a hunk that is another one in the file, at the place that the hunk names."""
     for offset, wanted in enumerate(hunk.before):
         at = hunk.first - 1 + offset
-        found = lines[at] if at < len(lines) else None
-        if found == wanted:
-            continue
-        have = "the file ends before it" if found is None else f"the file has {_quoted(found)}"
-        return f"it wants line {at + 1} to be {_quoted(wanted)}, {have}"
-    return "its lines are there more than once"
+        found = lines[at + grown] if at + grown < len(lines) else None
+        if found != wanted:
+            have = "the file ends before it" if found is None else f"the file has {_quoted(found)}"
+            return f"it wants line {at + 1} to be {_quoted(wanted)}, {have}"
+    return "it has no line of the file"
 
 
 def _quoted(line: str) -> str:

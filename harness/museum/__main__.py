@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from random import Random
@@ -19,7 +18,7 @@ from staticfire.harness.museum.store_search import search_store
 
 RECIPE_CPU_S = 600.0
 BLIND_CPU_S = 120.0
-NICENESS = 0
+QUICK_CPU_S = 20.0  # pieces of a sample take at most so long
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,11 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"NAME is {unknown[0]}; allowed: those of `staticfire bugs`", file=sys.stderr)
         return 254
-    os.nice(NICENESS)
     names = options.only or list(DEFECTS)
+    measured = read_measured()
     if options.sample:
-        names = sampled(names, options.sample, options.rotation)
-    measured = {} if options.sample else read_measured()
+        names = sampled([name for name in names if _is_quick(measured, name)], options)
+        measured = {}
     missed = []
     for number, name in enumerate(names, start=1):
         piece = measured.setdefault(name, Measured())
@@ -90,9 +89,16 @@ def line_of(defect: Defect, found: Search) -> str:
     )
 
 
-def sampled(names: Sequence[str], count: int, rotation: str) -> list[str]:
-    """As many names as that, others for each commit; those that are quick to find come in each."""
-    return sorted(Random(f"museum/{rotation}").sample(sorted(names), min(count, len(names))))
+def _is_quick(measured: dict[str, Measured], name: str) -> bool:
+    """Whether the piece was found by its recipe within a few seconds."""
+    recipe = measured.get(name, Measured()).recipe
+    return recipe.is_found and recipe.off == "valid" and recipe.cpu_s <= QUICK_CPU_S
+
+
+def sampled(names: Sequence[str], options: argparse.Namespace) -> list[str]:
+    """As many names as `--sample` says, others for each `--rotation`."""
+    random = Random(f"museum/{options.rotation}")
+    return sorted(random.sample(sorted(names), min(options.sample, len(names))))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

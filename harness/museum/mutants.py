@@ -6,7 +6,6 @@ Figures are kept in docs/data/mutants.json, and a later call goes on where this 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -89,7 +88,7 @@ def write_trials(trials: Trials, path: Path = DATA) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 the sample was tried, 254 bad arguments."""
+    """Exit status: 0 the sample was tried, 1 a mutant that was found before is not, 2 bad arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m staticfire.harness.museum.mutants", description=__doc__
     )
@@ -101,9 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     trials = read_trials()
     chosen = sample(system_folder(), trials.seed, options.count)
+    known = {trial.name: trial for trial in trials.trials}
     if options.sample:
-        chosen = Random(f"mutants/{options.rotation}").sample(chosen, options.sample)
-    known = {trial.name for trial in trials.trials}
+        found = [one for one in chosen if one.name in known and known[one.name].found_by]
+        random = Random(f"mutants/{options.rotation}")
+        chosen = random.sample(found, min(options.sample, len(found)))
     left = [one for one in chosen if options.sample or one.name not in known]
     if not trials.clean:
         trials.clean = clean_digests()
@@ -113,6 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{number}/{len(left)}  {line_of(trial)}", flush=True)
         if not options.sample:
             write_trials(trials)
+        elif not trial.found_by:
+            return 1
     return 0
 
 
@@ -174,7 +177,4 @@ def _changed_lines(diff: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except subprocess.SubprocessError as error:
-        sys.exit(str(error))
+    sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from staticfire.faults.defects import (
     DEFECTS,
     HERE,
     SYSTEM,
+    TIERS,
     Defect,
     DefectError,
     defect_named,
     plant,
 )
 from staticfire.harness.cli.options import given_options
+from staticfire.harness.conformance.case import cases
 from staticfire.harness.draws.campaign import draw_campaign
 
 ROOT = Path(__file__).parents[2]
@@ -66,10 +69,23 @@ def test_a_defect_can_be_planted_once_only(defect: Defect, tmp_path: Path) -> No
 def test_what_is_said_about_a_defect_is_complete(defect: Defect) -> None:
     assert defect.title
     assert defect.source
-    assert defect.tier == "S"
+    assert defect.tier in TIERS
     names = [checker.name for checker in ALL_CHECKERS]
     assert defect.checkers
     assert set(defect.checkers) <= set(names)
+
+
+@each_defect
+def test_a_defect_breaks_clauses_of_the_contract_or_says_why_not(defect: Defect) -> None:
+    assert bool(defect.conform) != bool(defect.not_by_conformance)
+    assert set(defect.conform) <= set(cases())
+
+
+def test_the_museum_is_as_large_as_it_says() -> None:
+    tiers = Counter(defect.tier for defect in DEFECTS.values())
+    assert len(DEFECTS) >= 70
+    assert tiers["B"] >= 15
+    assert tiers["M"] >= 20
 
 
 @each_defect

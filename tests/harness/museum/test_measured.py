@@ -1,0 +1,66 @@
+"""Figures of the museum go on where they stopped, and say what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from staticfire.faults.defects import DEFECTS
+from staticfire.harness.museum.__main__ import line_of, main
+from staticfire.harness.museum.measured import Measured, read_measured, write_measured
+from staticfire.harness.museum.mutant_worker import finding
+from staticfire.harness.museum.searches import Search
+
+NAME = "ack-before-fsync"
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    return {"seed": 3, "workload": "queue", "valid": True, "cpu_s": 1.5} | fields
+
+
+def invalid(**fields: Any) -> dict[str, Any]:
+    return row(valid=False, anomalies=["lost"], checkers=["loss"], faults=["kill"], **fields)
+
+
+def test_a_search_counts_seeds_until_one_is_invalid() -> None:
+    search = Search(bound_cpu_s=10.0)
+    search.take(row())
+    search.take(row(valid="unknown", failed="OSError: no"))
+    assert (search.seeds, search.cpu_s, search.failed, search.is_found) == (2, 3.0, 1, False)
+    search.take(invalid(seed=4))
+    assert (search.is_found, search.seed, search.checkers) == (True, 4, ["loss"])
+
+
+def test_seed_0_can_be_the_one() -> None:
+    search = Search()
+    search.take(invalid(seed=0))
+    assert search.is_found
+
+
+def test_figures_are_read_as_they_were_written(tmp_path: Path) -> None:
+    measured = {"b": Measured(recipe=Search(seeds=2)), "a": Measured(blind=Search(seed=1))}
+    path = tmp_path / "museum.json"
+    write_measured(measured, path)
+    assert read_measured(path) == measured
+    assert read_measured(tmp_path / "none.json") == {}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_line_names_checkers_that_were_not_expected() -> None:
+    search = Search(off="valid")
+    search.take(invalid() | {"checkers": ["filters", "loss"]})
+    assert "not expected: filters; off: valid" in line_of(DEFECTS[NAME], search)
+
+
+def test_an_unknown_piece_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["no-such"]) == 254
+    assert "NAME is no-such; allowed: those of `staticfire bugs`" in capsys.readouterr().err
+
+
+def test_a_failure_of_the_harness_counts_only_if_it_names_a_node() -> None:
+    assert finding(row()) == ""
+    assert finding(row(valid="unknown", failed="ValueError: 3")) == ""
+    assert finding(row(valid="unknown", failed="broker-a-0 ended")) == "broker-a-0 ended"
+    assert finding(invalid()) == "loss"

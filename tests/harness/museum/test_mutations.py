@@ -1,0 +1,74 @@
+"""Mutants are one-line changes that stay Python, and a seed fixes which ones."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from staticfire.harness.museum.mutations import Mutation, mutations_of, sample
+
+SOURCE = '''"""A title."""
+
+LIMIT: int = 3
+
+
+@decorated(frozen=True)
+def decide(a: int, b: int, log) -> bool:
+    if a < b:
+        log.info("smaller")
+        note(a)
+        return True
+    return a is None or a + 1 == b
+'''
+
+
+def changed(kind: str) -> list[str]:
+    """The lines that mutations of this kind make."""
+    lines = SOURCE.splitlines()
+    found = []
+    for one in mutations_of("m.py", SOURCE):
+        if one.kind == kind:
+            line = lines[one.line - 1]
+            found.append((line[: one.start] + one.text + line[one.end :]).strip())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        (
+            "comparison",
+            ["if a <= b:", "return a is not None or a + 1 == b", "return a is None or a + 1 != b"],
+        ),
+        ("and/or", ["return a is None and a + 1 == b"]),
+        ("plus/minus", ["return a is None or a - 1 == b"]),
+        ("constant", ["LIMIT: int = 4", "return a is None or a + 2 == b"]),
+        ("boolean", ["return False"]),
+        ("branches swapped", ["if not (a < b):"]),
+        ("call removed", ["pass"]),
+    ],
+)
+def test_every_kind_changes_one_line(kind: str, lines: list[str]) -> None:
+    assert sorted(changed(kind)) == sorted(lines)
+
+
+def test_a_sample_is_fixed_by_its_seed_and_compiles(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(SOURCE)
+    drawn = sample(tmp_path, 1, 7)
+    assert [one.name for one in drawn] == [one.name for one in sample(tmp_path, 1, 7)]
+    assert len({one.name for one in drawn}) == len({one.kind for one in drawn}) == 7
+    for one in drawn:
+        before, after = one.change(tmp_path)
+        ast.parse(after)
+        differing = [a != b for a, b in zip(before.splitlines(), after.splitlines(), strict=True)]
+        assert sum(differing) == 1
+
+
+def test_a_mutant_is_a_diff_against_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("x = 1\n")
+    mutation = Mutation(module="m.py", line=1, kind="constant", start=4, end=5, text="2")
+    lines = mutation.diff(tmp_path).splitlines()
+    assert lines[:2] == ["--- a/system_under_test/m.py", "+++ b/system_under_test/m.py"]
+    assert lines[-2:] == ["-x = 1", "+x = 2"]
