@@ -86,6 +86,7 @@ def line_of(defect: Defect, found: Search) -> str:
         f"{', '.join(found.checkers)}"
         + (f"; not expected: {', '.join(beside)}" if beside else "")
         + (f"; off: {found.off}" if found.off else "")
+        + ("" if found.broken is None else f"; clauses: {', '.join(found.broken) or 'none'}")
     )
 
 

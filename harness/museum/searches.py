@@ -25,6 +25,7 @@ class Search:
         seeds: seeds judged, the last one included.
         checkers: of the run that shows the bug, those that are invalid.
         off: without the bug the same seed is "valid", "invalid" or "unknown"; empty: not tried.
+        broken: clauses of the contract, of those that the piece names, whose case failed; None: not tried.
         failed: seeds that the harness could not carry out, and why the first of them was one.
     """
 
@@ -37,6 +38,7 @@ class Search:
     checkers: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     off: str = ""
+    broken: list[str] | None = None
     failed: int = 0
     failure: str = ""
 
@@ -72,10 +74,14 @@ def search(defect: Defect, so_far: Search, *, is_blind: bool) -> None:
         "seeds_max": SEEDS_MAX,
         "cpu_s": so_far.bound_cpu_s - so_far.cpu_s,
         "stops": True,
+        "clauses": [] if is_blind or so_far.broken is not None else defect.conform,
     }
     with planted(defect.name) as folders:
         for row in rows_of(WORKER, job, folders, {VARIABLE: defect.name}):
-            so_far.take(row)
+            if "broken" in row:
+                so_far.broken = row["broken"]
+            else:
+                so_far.take(row)
 
 
 def judge_without(defect: Defect, so_far: Search) -> None:

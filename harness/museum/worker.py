@@ -10,7 +10,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -86,14 +86,37 @@ def judged(seed: int, given: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def broken_clauses(ids: Sequence[str]) -> list[str]:
+    """Those of these clauses of the contract whose case does not pass in the simulation."""
+    from staticfire.harness.conformance.case import cases
+    from staticfire.harness.conformance.result import Outcome
+    from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
+
+    broken = []
+    for clause in ids:
+        try:
+            outcome = run_in_world(cases()[clause], SimulatedSite().campaign).outcome
+        except Exception:  # a cluster that does not serve keeps no clause
+            outcome = Outcome.FAILED
+        if outcome is not Outcome.PASSED:
+            broken.append(clause)
+    return broken
+
+
 def main() -> None:
     """Carry out the job of the standard input."""
     job = orjson.loads(sys.stdin.buffer.read())
     limit_s = int(time.process_time() + job["cpu_s"] + CPU_MARGIN_S)
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
     for row in judged_seeds(job):
-        sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
-        sys.stdout.buffer.flush()
+        _say(row)
+    if job["clauses"]:
+        _say({"broken": broken_clauses(job["clauses"])})
+
+
+def _say(row: Mapping[str, Any]) -> None:
+    sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -89,7 +89,18 @@ def _row(defect: Defect, piece: Measured) -> tuple[str, ...]:
         ", ".join(f"`{checker}`" for checker in defect.checkers),
         _search(piece.recipe),
         _search(piece.blind),
-        ", ".join(defect.conform) or _cell(f"none: {defect.not_by_conformance}"),
+        _clauses(defect, piece.recipe),
+    )
+
+
+def _clauses(defect: Defect, search: Search) -> str:
+    """The clauses that the piece names, and what was measured of them; or why it breaks none."""
+    if not defect.conform:
+        return _cell(f"none: {defect.not_by_conformance}")
+    if search.broken is None:
+        return ", ".join(f"{clause} (not measured)" for clause in defect.conform)
+    return ", ".join(
+        clause if clause in search.broken else f"{clause} (kept)" for clause in defect.conform
     )
 
 
