@@ -15,7 +15,7 @@ FOLDERS = ("system_under_test", "faults", "checkers", "spark_analysis", "harness
 # Folder -> (our folders it may import, third-party packages it may import)
 MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "system_under_test": ((), ("orjson", "cryptography", "yaml", "lark")),
-    "faults": ((), ("patch_ng",)),
+    "faults": ((), ()),
     "checkers": ((), ("networkx", "numpy", "orjson", "pyarrow")),
     "spark_analysis": (("checkers",), ("pyspark", "numpy", "pyarrow", "orjson", "matplotlib")),
     "harness": (

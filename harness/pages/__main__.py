@@ -8,7 +8,7 @@ from pathlib import Path
 
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.conformance.outputs.contract_page import contract_page
-from staticfire.harness.pages import client_protocol, museum
+from staticfire.harness.pages import client_protocol, museum, mutants
 from staticfire.harness.pages.anomalies import anomalies_tables, excuses_table
 from staticfire.harness.pages.campaigns import options_table
 from staticfire.harness.pages.cli import admin_page, cli_page
@@ -45,6 +45,13 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "pieces": museum.pieces_table,
         "not found": museum.not_found_table,
         "changes": museum.changes_table,
+    },
+    "docs/mutants.md": {
+        "rule": mutants.rule_text,
+        "score": mutants.score_text,
+        "kinds": mutants.kinds_table,
+        "survivors": mutants.survivors_table,
+        "found": mutants.found_table,
     },
 }
 # Files that are generated as a whole.

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 import orjson
-import patch_ng
 import pytest
 
 from staticfire.faults.defects import SYSTEM
+from staticfire.faults.defects.diffs import apply_diff
 
 ROOT = Path(__file__).parents[2]
 CONTROL = ROOT / "tests" / "data" / "controls" / "register-in-set-order.diff"
@@ -66,7 +66,7 @@ def folder_with_control(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "staticfire" / "__init__.py", package)
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / SYSTEM, package / SYSTEM, ignore=ignore)
-    assert patch_ng.fromfile(str(CONTROL)).apply(strip=1, root=str(package))
+    apply_diff(CONTROL.read_text(encoding="utf-8"), package)
     return tmp_path
 
 

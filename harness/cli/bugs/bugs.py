@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 import click
 
-from staticfire.faults.defects import DEFECTS, Defect
+from staticfire.faults.defects import DEFECTS, TIERS, Defect
 from staticfire.harness.cli.status import EXIT_VALID, BadInput
 from staticfire.harness.truncated_repr import truncated_repr
 
@@ -20,7 +20,8 @@ from staticfire.harness.truncated_repr import truncated_repr
 def bugs(name: str | None, checker: str | None, grep: str | None) -> int:
     """List the planted bugs, a line each, or print all that is known of the bug NAME.
 
-    Each is a real bug of a message queue as a diff of a few lines, with a campaign that shows it.
+    Each is a real bug of a message queue, or one decision turned round, as a diff of a few lines, with a campaign that
+    shows it. docs/museum.md says which are found, and how to write one.
 
     \b
     Example:
@@ -66,9 +67,12 @@ def description(bug: Defect) -> list[str]:
         recipe = [f"staticfire crash-store --cycles {bug.store_crashes} --defect {bug.name}"]
     return [
         f"bug       {bug.name}: {bug.title}",
+        f"tier      {bug.tier}: {TIERS[bug.tier]}",
         f"source    {bug.source}",
         f"found by  {', '.join(bug.checkers)}",
         f"recipe    {', '.join(recipe)}",
+        *([f"not yet   {bug.not_found}"] if bug.not_found else []),
+        f"clauses   {', '.join(bug.conform) or 'none: ' + bug.not_by_conformance}",
         *(f"          {line}" for line in bug.diff.decode().splitlines()),
     ]
 

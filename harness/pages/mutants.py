@@ -1,0 +1,87 @@
+"""Tables of docs/mutants.md, made of what `make mutants` has measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from staticfire.harness.museum.mutants import EQUIVALENT_SEEDS, Trial, read_trials
+from staticfire.harness.pages.generated import table
+
+
+def score_text() -> str:
+    """The score in sentences."""
+    trials = read_trials().trials
+    if not trials:
+        return "Nothing has been measured yet."
+    found = [trial for trial in trials if trial.found_by]
+    survived = [trial for trial in trials if not trial.found_by]
+    equivalent = [trial for trial in survived if trial.equivalent]
+    stages = Counter(trial.found_by.split()[0] for trial in found)
+    by_stage = ", ".join(f"{STAGES[stage]} {count}" for stage, count in stages.most_common())
+    share = round(100 * len(found) / max(1, len(trials) - len(equivalent)))
+    cpu_s = sum(trial.cpu_s for trial in trials)
+    return (
+        f"{len(found)} of {len(trials)} mutants of the sample of seed {read_trials().seed} were found ({share} % of those"
+        f" that are not equivalent): {by_stage}.\n"
+        f"{len(survived)} survived, {len(equivalent)} of them equivalent."
+        f" It took {cpu_s:.0f} CPU s, {cpu_s / len(trials):.0f} a mutant."
+    )
+
+
+STAGES = {
+    "hunt": "by a short hunt",
+    "conformance": "by the conformance suite",
+    "store": "by crashes of the store",
+    "process": "by the death of the process that has it",
+}
+
+
+def kinds_table() -> str:
+    """Found and survived by the kind of change."""
+    trials = read_trials().trials
+    rows = []
+    for kind in sorted({trial.kind for trial in trials}):
+        of_kind = [trial for trial in trials if trial.kind == kind]
+        found = sum(bool(trial.found_by) for trial in of_kind)
+        same = sum(not trial.found_by and not trial.differs for trial in of_kind)
+        survived = len(of_kind) - found
+        rows.append((kind, str(len(of_kind)), str(found), str(survived - same), str(same)))
+    return table(
+        ("kind", "mutants", "found", "survived, runs differ", "survived, no digest differs"), rows
+    )
+
+
+def survivors_table() -> str:
+    """The mutants that were not found."""
+    rows = [
+        (f"`{trial.name}`", _change(trial), f"{trial.differs} of {trial.hunts}", trial.equivalent)
+        for trial in read_trials().trials
+        if not trial.found_by
+    ]
+    return table(("mutant", "change", "digests that differ", "equivalent, because"), rows)
+
+
+def found_table() -> str:
+    """The mutants that were found, and by what."""
+    rows = [
+        (f"`{trial.name}`", _change(trial), trial.found_by, _cell(trial.reason[:80]))
+        for trial in read_trials().trials
+        if trial.found_by
+    ]
+    return table(("mutant", "change", "found by", "which said"), rows)
+
+
+def rule_text() -> str:
+    """When a survivor counts as equivalent."""
+    return (
+        f"A survivor counts as equivalent only if no digest differs in {EQUIVALENT_SEEDS} seeds and a reason is written"
+        " into the file."
+    )
+
+
+def _change(trial: Trial) -> str:
+    return " <br> ".join(f"`{_cell(line)}`" for line in trial.change)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("`", "'")
