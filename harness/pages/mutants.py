@@ -21,8 +21,8 @@ def score_text() -> str:
     share = round(100 * len(found) / max(1, len(trials) - len(equivalent)))
     cpu_s = sum(trial.cpu_s for trial in trials)
     return (
-        f"{len(found)} of {len(trials)} mutants of the sample of seed {read_trials().seed} were found ({share} % of those"
-        f" that are not equivalent): {by_stage}.\n"
+        f"{len(found)} of {len(trials)} mutants of the sample of seed {read_trials().seed} were found "
+        f"({share} % of those that are not equivalent): {by_stage}.\n"
         f"{len(survived)} survived, {len(equivalent)} of them equivalent."
         f" It took {cpu_s:.0f} CPU s, {cpu_s / len(trials):.0f} a mutant."
     )
