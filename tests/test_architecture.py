@@ -33,6 +33,9 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "perfetto",
             "pytest",
             "rocketmq",
+            "markupsafe",
+            "starlette",
+            "uvicorn",
         ),
     ),
 }

@@ -42,6 +42,7 @@ COMMANDS = {
     "hunt": "staticfire.harness.cli.hunt.command:hunt",
     "explain": "staticfire.harness.cli.explain.command:explain",
     "look": "staticfire.harness.cli.explain.look:look",
+    "serve": "staticfire.harness.cli.serve.command:serve",
     "shrink": "staticfire.harness.cli.shrink.command:shrink",
     "table": "staticfire.harness.cli.table.command:table",
     "doctor": "staticfire.harness.cli.doctor:doctor",

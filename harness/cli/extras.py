@@ -14,6 +14,7 @@ MODULES = {
     "spark": "pyspark",
     "cpp-client": "rocketmq",
     "perfetto": "perfetto",
+    "serve": "uvicorn",
 }
 
 

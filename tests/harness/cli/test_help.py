@@ -27,6 +27,8 @@ MACHINE = {
     "proxy",
     "bugs",
     "explain",
+    "export",
+    "serve",
     "shrink",
     "synthesize",
 }  # they judge no queue

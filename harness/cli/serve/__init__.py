@@ -1,0 +1,1 @@
+"""`staticfire serve`: the web view of a folder of runs."""

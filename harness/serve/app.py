@@ -1,0 +1,362 @@
+"""The pages and their addresses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from staticfire.faults.defects import DEFECTS
+from staticfire.harness.serve.charts import Band, Series, line_chart
+from staticfire.harness.serve.comparing import compare
+from staticfire.harness.serve.conformance import report_at, reports
+from staticfire.harness.serve.downloads import as_page, as_text, download, is_text
+from staticfire.harness.serve.folder import NotServed, ServedFolder
+from staticfire.harness.serve.hunts import hunt_files, read_hunt
+from staticfire.harness.serve.live import ACKED, DELIVERED, REFUSED, UNCLEAR, LiveRun, LiveRuns
+from staticfire.harness.serve.rendering import page
+from staticfire.harness.serve.run_details import REPORT, details_of
+from staticfire.harness.serve.security import LOGIN, Guard, TokenCheck
+from staticfire.harness.serve.summaries import (
+    SORTS,
+    STATES,
+    UNFINISHED,
+    Filter,
+    RunSummary,
+    Summaries,
+)
+from staticfire.harness.serve.trends import trend_of
+from staticfire.harness.truncated_repr import printable
+
+ROWS_MAX = 200  # of the table of runs, on one page
+REFRESH_S = 2
+LOGIN_BYTES_MAX = 4096
+QUERY_MAX = 200  # characters of a search
+PAGE_BYTES_MAX = 256 << 20  # of a report
+MATRIX = "matrix.html"
+Endpoint = Callable[[Request], Any]
+
+
+def application(folder: ServedFolder, token: TokenCheck | None) -> ASGIApp:
+    """The web application of a folder of runs."""
+    pages = _Pages(folder, token)
+    routes = [
+        ("/", pages.runs),
+        ("/run/{name}", pages.run),
+        ("/run/{name}/live", pages.live),
+        ("/run/{name}/report", pages.report),
+        ("/compare", pages.compare),
+        ("/trends", pages.trends),
+        ("/hunts", pages.hunts),
+        ("/hunt/{path:path}", pages.hunt),
+        ("/bugs", pages.bugs),
+        ("/bug/{name}", pages.bug),
+        ("/conformance", pages.conformance),
+        ("/conformance/{path:path}", pages.conformance_report),
+        ("/matrix/{path:path}", pages.matrix),
+        ("/files/{path:path}", pages.file),
+        ("/text/{path:path}", pages.text),
+        ("/style.css", pages.style),
+    ]
+    starlette = Starlette(
+        routes=[
+            *(Route(path, endpoint, methods=["GET"]) for path, endpoint in routes),
+            Route(LOGIN, pages.login, methods=["GET", "POST"]),
+        ],
+        exception_handlers={
+            NotServed: _not_served,
+            HTTPException: _http_error,
+            Exception: _failed,
+        },
+    )
+    return Guard(starlette, token)
+
+
+def _not_served(_request: Request, _error: Exception) -> Response:
+    return page("error.html", 404, title="Not found", text="There is no such page or file here.")
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return _not_served(request, error)
+    return page("error.html", error.status_code, title="Not possible", text=error.detail)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    text = f"{request.url.path}: {type(error).__name__}: {error}"
+    print(f"staticfire: {printable(text[:500])}", file=sys.stderr, flush=True)
+    text = "The server could not make this page. Its terminal says why; the other pages go on."
+    return page("error.html", 500, title="Failed", text=text)
+
+
+class _Pages:
+    """The endpoints. Plain functions run in threads, so a large file holds no other client up."""
+
+    def __init__(self, folder: ServedFolder, token: TokenCheck | None) -> None:
+        self._folder, self._token = folder, token
+        self._summaries = Summaries(folder)
+        self._live = LiveRuns(folder)
+
+    def runs(self, request: Request) -> Response:
+        """The table of runs."""
+        query = request.query_params
+        wanted = Filter(
+            query=query.get("q", "")[:QUERY_MAX],
+            workload=query.get("workload", ""),
+            state=query.get("verdict", ""),
+            version=query.get("version", ""),
+            sort=query.get("sort", "name"),
+            is_descending=query.get("order", "down") != "up",
+        )
+        every = self._summaries.all()
+        found = wanted.apply(every)
+        first = max(0, _whole(query.get("first", "0")))
+        return page(
+            "runs.html",
+            runs=found[first : first + ROWS_MAX],
+            found=len(found),
+            every=len(every),
+            first=first,
+            rows_max=ROWS_MAX,
+            wanted=wanted,
+            states=STATES,
+            sorts=list(SORTS),
+            workloads=sorted({run.workload for run in every} - {""}),
+            versions=sorted({run.version for run in every} - {""}),
+        )
+
+    def run(self, request: Request) -> Response:
+        """One run; that of an unfinished one is its live view."""
+        summary = self._summary(request)
+        if summary.state == UNFINISHED:
+            return self.live(request)
+        details = details_of(self._folder, summary)
+        shown = [(one, is_text(one.name, one.size)) for one in details.files]
+        return page("run.html", run=summary, details=details, files=shown)
+
+    def live(self, request: Request) -> Response:
+        """A run as it goes on."""
+        summary = self._summary(request)
+        try:
+            live = self._live.look(summary.name)
+        except NotServed:
+            return page("waiting.html", run=summary, refresh_s=REFRESH_S)
+        goes_on = summary.state == UNFINISHED or live.position < live.size
+        chart = _throughput(live)
+        refresh_s = REFRESH_S if goes_on else None
+        totals = {
+            name: live.throughput.total(kind)
+            for name, kind in (
+                ("acknowledged", ACKED),
+                ("refused", REFUSED),
+                ("unclear", UNCLEAR),
+                ("delivered", DELIVERED),
+            )
+        }
+        return page(
+            "live.html", run=summary, live=live, chart=chart, totals=totals, refresh_s=refresh_s
+        )
+
+    def report(self, request: Request) -> Response:
+        """The report of a run, in a sandbox."""
+        summary = self._summary(request)
+        return as_page(self._folder, (summary.name, REPORT), PAGE_BYTES_MAX)
+
+    def compare(self, request: Request) -> Response:
+        """Two runs side by side."""
+        names = [name for name in request.query_params.getlist("run") if name]
+        runs = [self._summaries.of(name) for name in names[:2] if _is_plain(name)]
+        if len(names) != 2 or len(runs) != 2 or runs[0] is None or runs[1] is None:
+            text = (
+                f"Two runs of this folder are compared; {len(names)} were chosen, or one is gone."
+            )
+            return page("error.html", 400, title="Choose two runs", text=text)
+        comparison = compare(self._folder, runs[0].name, runs[1].name)
+        return page("compare.html", left=runs[0], right=runs[1], comparison=comparison)
+
+    def trends(self, request: Request) -> Response:
+        """A workload over versions."""
+        every = [run for run in self._summaries.all() if run.workload]
+        workloads = sorted({run.workload for run in every})
+        workload = request.query_params.get("workload", workloads[0] if workloads else "")
+        trend = trend_of([run for run in every if run.workload == workload])
+        return page(
+            "trends.html", workloads=workloads, workload=workload, trend=trend, states=STATES
+        )
+
+    def hunts(self, _request: Request) -> Response:
+        """The files of hunts."""
+        found = [(path, self._folder.entry(path)) for path in hunt_files(self._folder)]
+        return page("hunts.html", hunts=found)
+
+    def hunt(self, request: Request) -> Response:
+        """One hunt."""
+        path = _path(request)
+        hunt = read_hunt(self._folder, path)
+        series = Series(name="behaviours that some seed has reached", values=_thinned(hunt.reached))
+        step = max(1.0, len(hunt.reached) / max(1, len(series.values)))
+        chart = line_chart(
+            [series], begin=1, step=step, unit="seeds", label="Behaviours reached over the seeds"
+        )
+        goes_on = path[-1].endswith(".part")
+        return page(
+            "hunt.html",
+            path=path,
+            hunt=hunt,
+            chart=chart,
+            refresh_s=REFRESH_S * 5 if goes_on else None,
+        )
+
+    def bugs(self, request: Request) -> Response:
+        """The planted bugs."""
+        words = request.query_params.get("q", "")[:QUERY_MAX].casefold().split()
+        found = [
+            bug
+            for bug in DEFECTS.values()
+            if all(word in f"{bug.name}\n{bug.title}\n{bug.source}".casefold() for word in words)
+        ]
+        return page("bugs.html", bugs=found, every=len(DEFECTS), query=" ".join(words))
+
+    def bug(self, request: Request) -> Response:
+        """One planted bug."""
+        bug = DEFECTS.get(request.path_params["name"])
+        if bug is None:
+            raise NotServed("no such bug")
+        runs = [run for run in self._summaries.all() if run.defect == bug.name]
+        diff = bug.diff.decode(errors="replace").splitlines()
+        return page("bug.html", bug=bug, diff=diff, runs=runs[-ROWS_MAX:])
+
+    def conformance(self, _request: Request) -> Response:
+        """The reports of conformance."""
+        return page("reports.html", reports=reports(self._folder))
+
+    def conformance_report(self, request: Request) -> Response:
+        """One report."""
+        report = report_at(self._folder, _path(request, can_be_empty=True))
+        has_matrix = self._folder.has((*report.path, MATRIX))
+        outcome = request.query_params.get("outcome", "")
+        cases = [case for case in report.cases if outcome in ("", case["outcome"])]
+        return page(
+            "report.html", report=report, cases=cases, outcome=outcome, has_matrix=has_matrix
+        )
+
+    def matrix(self, request: Request) -> Response:
+        """The page that `conform` wrote, in a sandbox."""
+        path = (*_path(request, can_be_empty=True), MATRIX)
+        return as_page(self._folder, path, PAGE_BYTES_MAX)
+
+    def file(self, request: Request) -> Response:
+        """A file to be saved."""
+        return download(self._folder, _path(request))
+
+    def text(self, request: Request) -> Response:
+        """A file as plain text."""
+        return as_text(self._folder, _path(request))
+
+    def style(self, _request: Request) -> Response:
+        """The style sheet."""
+        from importlib.resources import files
+
+        css = files("staticfire.harness.serve").joinpath("static/style.css").read_bytes()
+        return Response(css, media_type="text/css", headers={"cache-control": "max-age=3600"})
+
+    async def login(self, request: Request) -> Response:
+        """A form for the token, and the cookie that stands for it."""
+        if self._token is None:
+            return RedirectResponse("/", 303)
+        if request.method != "POST":
+            return page("login.html", is_wrong=False)
+        given = await _form_field(request, "token")
+        if not self._token.is_token(given):
+            return page("login.html", 403, is_wrong=True)
+        response = RedirectResponse("/", 303)
+        response.set_cookie(
+            self._token.cookie_name, self._token.cookie, httponly=True, samesite="strict"
+        )
+        return response
+
+    def _summary(self, request: Request) -> RunSummary:
+        """Raises NotServed."""
+        name = request.path_params["name"]
+        summary = self._summaries.of(name) if _is_plain(name) else None
+        if summary is None:
+            raise NotServed("no such run")
+        return summary
+
+
+def _is_plain(name: str) -> bool:
+    return "\0" not in name and "/" not in name
+
+
+def _path(request: Request, *, can_be_empty: bool = False) -> Sequence[str]:
+    """The names of a path below the folder; the folder itself checks them. Raises NotServed."""
+    text = request.path_params["path"]
+    if not text and can_be_empty:
+        return ()
+    return tuple(text.split("/"))
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+async def _form_field(request: Request, name: str) -> str:
+    """A field of a small form. Raises HTTPException for one that is not small."""
+    data = b""
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > LOGIN_BYTES_MAX:
+            raise HTTPException(413, "The form is too large.")
+    try:
+        found = parse_qs(data.decode(), max_num_fields=5).get(name, [""])
+    except ValueError as error:
+        raise HTTPException(400, "The form cannot be read.") from error
+    return found[0]
+
+
+def _throughput(live: LiveRun) -> Any:
+    kinds = (("acknowledged", ACKED), ("delivered", DELIVERED), ("refused or unclear", None))
+    bad = [
+        one + other
+        for one, other in zip(
+            live.throughput.rate(REFUSED), live.throughput.rate(UNCLEAR), strict=True
+        )
+    ]
+    end_s = live.last_ns / 1e9
+    return line_chart(
+        [
+            Series(name=name, values=bad if kind is None else live.throughput.rate(kind))
+            for name, kind in kinds
+        ],
+        begin=0,
+        step=live.throughput.step_s,
+        unit="s",
+        label="Messages a second; bands are faults",
+        bands=[
+            Band(
+                name=f"{fault['kind']} {fault['targets']}",
+                begin=fault["begin_ns"] / 1e9,
+                end=end_s if fault["end_ns"] is None else fault["end_ns"] / 1e9,
+            )
+            for fault in live.faults.values()
+        ],
+    )
+
+
+def _thinned(values: Sequence[int], most: int = 600) -> list[float]:
+    """At most so many of the values, the last one among them."""
+    if len(values) <= most:
+        return [float(value) for value in values]
+    step = len(values) / most
+    return [
+        float(values[min(len(values) - 1, int((place + 1) * step) - 1)]) for place in range(most)
+    ]

@@ -1,0 +1,151 @@
+"""A run as it goes on: what its history says so far, read further at each look."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
+
+from staticfire.checkers.model.history import NEMESIS
+from staticfire.harness.serve.documents import json_object
+from staticfire.harness.serve.folder import ServedFolder
+from staticfire.harness.serve.loose import number, rows, table, text
+
+LOOK_BYTES_MAX = 16 << 20  # read at one look
+BUCKETS_MAX = 600
+FAULTS_MAX = 500
+LATEST_MAX = 20
+RUNS_MAX = 16  # whose state is kept
+SENDS, DELIVERIES = ("send", "send_many"), ("consume", "consume_many")
+ACKED, REFUSED, UNCLEAR, DELIVERED = range(4)
+
+
+class Throughput:
+    """Counts by time. The step doubles when there would be more than BUCKETS_MAX of them."""
+
+    def __init__(self) -> None:
+        self.step_s = 1
+        self.buckets: list[list[int]] = []
+
+    def add(self, time_ns: int, kind: int, count: int) -> None:
+        """Count at a time of the run."""
+        place = time_ns // (self.step_s * 10**9)
+        while place >= BUCKETS_MAX:
+            self.buckets = [
+                [sum(pair) for pair in zip(*self.buckets[at : at + 2], strict=True)]
+                for at in range(0, len(self.buckets), 2)
+            ]
+            self.step_s *= 2
+            place //= 2
+        while len(self.buckets) <= place:
+            self.buckets.append([0, 0, 0, 0])
+        self.buckets[place][kind] += count
+
+    def rate(self, kind: int) -> list[float]:
+        """Messages a second in each step."""
+        return [bucket[kind] / self.step_s for bucket in self.buckets]
+
+    def total(self, kind: int) -> int:
+        """Messages so far."""
+        return sum(bucket[kind] for bucket in self.buckets)
+
+
+class LiveRun:
+    """What is known of one run. `look` reads on; all else is of the latest look."""
+
+    def __init__(self) -> None:
+        self.throughput = Throughput()
+        self.position = 0
+        self.size = 0
+        self.ops = 0
+        self.last_ns = 0
+        self.faults: OrderedDict[Any, dict[str, Any]] = OrderedDict()  # the latest FAULTS_MAX
+        self.events: deque[tuple[int, str]] = deque(maxlen=LATEST_MAX)  # (time, text)
+        self.latest: deque[Mapping[str, Any]] = deque(maxlen=LATEST_MAX)
+        self.damaged = 0  # lines
+        self._lock = threading.Lock()
+
+    @property
+    def faults_on(self) -> list[dict[str, Any]]:
+        """Faults that strike now."""
+        return [fault for fault in self.faults.values() if fault["end_ns"] is None]
+
+    def look(self, folder: ServedFolder, path: Sequence[str]) -> None:
+        """Read what was written since the last look, LOOK_BYTES_MAX at most. Raises NotServed."""
+        with self._lock, folder.open((*path, "history.jsonl")) as file:
+            self.size = folder.entry((*path, "history.jsonl")).size
+            if self.size < self.position:
+                self._begin_again()
+            self._read_on(file)
+
+    def _begin_again(self) -> None:
+        """Another run has taken the name."""
+        self.throughput, self.position, self.ops, self.last_ns = Throughput(), 0, 0, 0
+        for kept in (self.faults, self.events, self.latest):
+            kept.clear()
+
+    def _read_on(self, file: BinaryIO) -> None:
+        file.seek(self.position)
+        data = file.read(LOOK_BYTES_MAX)
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) == LOOK_BYTES_MAX:
+            end = len(data)  # one line without an end: left out
+        for line in data[:end].splitlines():
+            self._add(json_object(line))
+        self.position += end
+
+    def _add(self, op: Mapping[str, Any]) -> None:
+        time_ns = op.get("time_ns")
+        if type(time_ns) is not int or not 0 <= time_ns < 1 << 62:
+            self.damaged += 1
+            return
+        f, kind, value = text(op.get("f")), text(op.get("type")), table(op.get("value"))
+        self.ops += 1
+        self.last_ns = max(self.last_ns, time_ns)
+        self.latest.append(op)
+        if op.get("process") == NEMESIS:
+            self._add_nemesis(time_ns, f, value)
+        elif f in SENDS and kind != "invoke":
+            outcome = {"ok": ACKED, "fail": REFUSED}.get(kind, UNCLEAR)
+            self.throughput.add(time_ns, outcome, int(number(value.get("count")) or 1))
+        elif f in DELIVERIES and kind == "invoke":
+            self.throughput.add(time_ns, DELIVERED, len(rows(value.get("messages"))) or 1)
+        elif f in ("drain", "probe"):
+            self.events.append((time_ns, f"{f} {kind}"))
+
+    def _add_nemesis(self, time_ns: int, f: str, value: Mapping[str, Any]) -> None:
+        name, number_ = text(value.get("kind")) or f, str(value.get("fault_id", f))
+        targets = ", ".join(map(str, rows(value.get("targets"))))
+        if f.startswith("start_"):
+            self.faults[number_] = {
+                "kind": name,
+                "targets": targets,
+                "begin_ns": time_ns,
+                "end_ns": None,
+            }
+            if len(self.faults) > FAULTS_MAX:
+                self.faults.popitem(last=False)
+        elif f.startswith("stop_") and number_ in self.faults:
+            self.faults[number_]["end_ns"] = time_ns
+        else:
+            self.events.append((time_ns, f"{f} {text(value.get('node'))}"))
+
+
+class LiveRuns:
+    """The latest RUNS_MAX runs that were looked at."""
+
+    def __init__(self, folder: ServedFolder) -> None:
+        self._folder = folder
+        self._runs: OrderedDict[str, LiveRun] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def look(self, name: str) -> LiveRun:
+        """The state of a run now. Raises NotServed."""
+        with self._lock:
+            run = self._runs.setdefault(name, LiveRun())
+            self._runs.move_to_end(name)
+            while len(self._runs) > RUNS_MAX:
+                self._runs.popitem(last=False)
+        run.look(self._folder, (name,))
+        return run

@@ -1,0 +1,41 @@
+"""Values of JSON documents that may be anything: what has the wrong type reads as nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def table(value: Any) -> Mapping[str, Any]:
+    """The value, if it is an object."""
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: Any) -> list[Any]:
+    """The value, if it is an array."""
+    return value if isinstance(value, list) else []
+
+
+def tables(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of an array."""
+    return [one for one in rows(value) if isinstance(one, dict)]
+
+
+def text(value: Any) -> str:
+    """The value, if it is text."""
+    return value if isinstance(value, str) else ""
+
+
+def number(value: Any) -> float | None:
+    """The value, if it is a number that is not too large to print."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and abs(value) < 1e18 else None
+
+
+def counts(value: Any) -> dict[str, int]:
+    """The whole numbers of an object."""
+    return {
+        name: int(count)
+        for name, count in table(value).items()
+        if isinstance(count, int) and number(count) is not None
+    }
