@@ -50,6 +50,7 @@ def serve_runs(folder: ServedFolder, listener: socket.socket, token: str | None)
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="critical",  # what a client sends wrong fills no log
         access_log=False,
         server_header=False,
         limit_concurrency=CONNECTIONS_MAX,
