@@ -205,7 +205,7 @@ class _Pages:
         series = Series(name="behaviours that some seed has reached", values=_thinned(hunt.reached))
         step = max(1.0, len(hunt.reached) / max(1, len(series.values)))
         chart = line_chart(
-            [series], begin=1, step=step, unit="seeds", label="Behaviours reached over the seeds"
+            [series], begin=1, step=step, unit="row", label="Behaviours reached over the seeds"
         )
         goes_on = path[-1].endswith(".part")
         return page(
@@ -339,7 +339,7 @@ def _throughput(live: LiveRun) -> Any:
         ],
         begin=0,
         step=live.throughput.step_s,
-        unit="s",
+        unit="second",
         label="Messages a second; bands are faults",
         bands=[
             Band(

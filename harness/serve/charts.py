@@ -57,8 +57,8 @@ def line_chart(
         ),
         _text(LEFT - 4, TOP + 8, _short(top), "end"),
         _text(LEFT - 4, axis_y, "0", "end"),
-        _text(LEFT, HEIGHT - 6, f"{_short(begin)} {unit}", "start"),
-        _text(WIDTH - 2, HEIGHT - 6, f"{_short(begin + span)} {unit}", "end"),
+        _text(LEFT, HEIGHT - 6, f"{unit} {_short(begin)}", "start"),
+        _text(WIDTH - 2, HEIGHT - 6, f"{unit} {_short(begin + span)}", "end"),
     ]
     legend = Markup("").join(_legend(one, number) for number, one in enumerate(series))
     picture = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')

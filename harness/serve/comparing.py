@@ -18,6 +18,7 @@ from staticfire.harness.serve.summaries import violations_of
 LINE_BYTES_MAX = 16 << 20
 COMPARE_BYTES_MAX = 1 << 30
 COMPARE_TIME_MAX_S = 20.0
+DIGEST_SHOWN = 16
 AROUND = 4  # ops that are shown before and after the difference
 
 
@@ -106,7 +107,7 @@ def _verdict(document: Mapping[str, Any]) -> dict[str, str]:
         return {"verdict": "none"}
     anomalies = {name: str(count) for name, count in violations_of(verdict).items()}
     counted = {name: str(count) for name, count in table(verdict.get("counts")).items()}
-    digest = text(document.get("digest"))
+    digest = text(document.get("digest"))[:DIGEST_SHOWN]
     return {"valid": str(verdict.get("valid")), **anomalies, **counted, "digest": digest}
 
 

@@ -49,7 +49,7 @@ class Hunt:
 def hunt_files(folder: ServedFolder) -> list[tuple[str, ...]]:
     """Paths of files with rows of a hunt, directly in the folder or one below. Raises NotServed."""
     top = folder.entries()
-    candidates = [((), entry) for entry in top]
+    candidates: list[tuple[tuple[str, ...], Entry]] = [((), entry) for entry in top]
     for entry in top:
         if entry.is_folder and len(candidates) < FILES_MAX:
             candidates += [((entry.name,), one) for one in _inside(folder, entry.name)]

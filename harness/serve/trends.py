@@ -23,6 +23,11 @@ class VersionTrend:
     anomalies: Mapping[str, int]  # runs that have it
     acked: float | None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the runs say which version recorded them."""
+        return self.version != NO_VERSION
+
     def share(self, state: str) -> float:
         """Percent of its runs."""
         return 100 * self.states.get(state, 0) / self.runs
