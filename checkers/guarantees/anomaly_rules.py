@@ -1,4 +1,4 @@
-"""What every anomaly means, by mode and excuse: made of the declarations in `checkers/anomalies/`.
+"""The rule of every anomaly, by mode and excuse, made of the declarations in `checkers/anomalies/`.
 
 A rule says what the anomaly is when nothing excuses it, in hardened and in faithful mode; and what excuses it, with the
 judgement that it has then. Those with `by_damage` need more: what they mean depends on the profile and on what was

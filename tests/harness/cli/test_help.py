@@ -28,6 +28,7 @@ MACHINE = {
     "bugs",
     "explain",
     "export",
+    "look",
     "serve",
     "shrink",
     "synthesize",

@@ -52,7 +52,7 @@ def mistakes_of(schema: Validator, lines: list[tuple[str, Any]]) -> list[str]:
 
 
 def test_the_session_of_the_documentation_fits(schema: Validator) -> None:
-    block = PAGE.partition("## A session")[2].split("```")[1].strip()
+    block = PAGE.partition("## A session")[2].split("```")[1].removeprefix("text").strip()
     clients = [
         [(line[0], json.loads(line[2:])) for line in part.splitlines()]
         for part in block.split("\n\n")
