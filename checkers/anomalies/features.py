@@ -293,6 +293,14 @@ FEATURES: Final = (
         test="tests/checkers/test_semantics.py",
     ),
     Anomaly(
+        name="lost_reply",
+        title="lost reply",
+        meaning="a reply, at rest, that the waiting requester never got",
+        promise=REPLIED,
+        example="asked at 0 s, replied at 1 s, given up at 5 s without an answer",
+        test="tests/checkers/test_semantics.py",
+    ),
+    Anomaly(
         name="not_forwarded",
         title="acknowledged without a copy",
         meaning="a member that forwards acknowledged a message before any copy of it was stored",

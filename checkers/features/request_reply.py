@@ -3,11 +3,13 @@
 **wrong_answer**: a requester was given the answer to another request, or to a request of another process.
 **duplicate_reply**: one request ended with two answers, or was answered after it had ended as answered.
 **phantom_reply**: an answer to a request that no listener had been given by then.
+**lost_reply**: a listener had replied at least a second before the requester gave up, the requester lived, no fault was
+near from the request to its end, and the requester got no answer.
 
-A request that is not answered is no anomaly: requesters give up in time, responders die. The verdict is unknown where
-answers are missing that must be there: replies were written, and no requester got any; a request ended as answered,
-and the history does not hold its answer; or there are answers, and no reply was written down. That the request itself
-is consumed is a matter of loss.
+A request to which no listener replied in time is no anomaly: responders die. The verdict is unknown where answers are
+missing that must be there: replies were written, and no requester got any; a request ended as answered, and the history
+does not hold its answer; or there are answers, and no reply was written down. That the request itself is consumed is a
+matter of loss.
 
 Source: request-reply of Apache RocketMQ 4.9 (RequestResponseFuture, correlation ids).
 """
@@ -18,6 +20,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from staticfire.checkers.derived.process_ends import ended_ns
+from staticfire.checkers.derived.rest import spans_at_rest
 from staticfire.checkers.engine.kernel import Checker, Context
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
@@ -27,6 +31,7 @@ from staticfire.checkers.model.message_ids import OTHER, MessageIds
 from staticfire.checkers.model.timeline import Exchange
 
 WRITTEN_WITHIN_NS = NS_PER_S  # an answer is written down after its request has ended with it
+_GAVE_UP = (Outcome.UNKNOWN, Outcome.WEAK)  # how requests end that got no answer in time
 
 
 def answered_rows(columns: Columns, context: Context) -> Columns:
@@ -55,7 +60,7 @@ def _ids_of(columns: Columns, keys: set[str]) -> Ints:
 def check_requests(columns: Columns, context: Context) -> Verdict:
     """Judge all answers of a run."""
     answers = context.timeline.answers
-    findings = list(_judge(columns, context, answers))
+    findings = [*_judge(columns, context, answers), *_lost_replies(columns, context)]
     tally = Tally.of(findings, answered=len(answers), replies=len(context.timeline.replies))
     reason = _missing(columns, context)
     return Verdict(
@@ -108,6 +113,27 @@ def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> I
             yield _finding(context, answer, "phantom_reply", what)
 
 
+def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
+    """Replies that a requester was still waiting for, at rest, and never got."""
+    sends = answered_rows(columns, context).sends
+    row_of = {columns.names.key(message): row for row, message in enumerate(sends.message.tolist())}
+    answered = {of.key for of in context.timeline.answers}
+    rest = spans_at_rest(context)
+    for reply in context.timeline.replies:
+        row = row_of.get(reply.key)
+        if row is None or reply.key in answered or sends.outcome[row] not in _GAVE_UP:
+            continue
+        began_ns, gave_up_ns = int(sends.invoke_ns[row]), int(sends.time_ns[row])
+        if reply.time_ns + WRITTEN_WITHIN_NS > gave_up_ns:
+            continue
+        process = int(sends.process[row])
+        if ended_ns(context, process) <= gave_up_ns:
+            continue
+        if any(span.start_ns <= began_ns and gave_up_ns <= span.end_ns for span in rest):
+            what = f"process {process} waited until {gave_up_ns / NS_PER_S:.3f} s and got no answer"
+            yield _finding(context, reply, "lost_reply", what)
+
+
 def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
     """Which process sent each request, and when it ended as answered (FOREVER_NS: it did not), by key."""
     sends = columns.sends
@@ -138,14 +164,14 @@ def _finding(context: Context, answer: Exchange, anomaly: str, detail: str) -> F
         judgement=judge(context.facts.mode, anomaly),
         op_index=answer.op_index,
         time_ns=answer.time_ns,
-        detail=f"{detail}, to process {answer.process}",
+        detail=f"{detail}, {'by' if anomaly == 'lost_reply' else 'to'} process {answer.process}",
         key=answer.key,
     )
 
 
 REQUESTS = Checker(
     name="requests",
-    anomalies=("wrong_answer", "duplicate_reply", "phantom_reply"),
+    anomalies=("wrong_answer", "duplicate_reply", "phantom_reply", "lost_reply"),
     check=check_requests,
     rows=answered_rows,
     applies=lambda context: bool(context.timeline.answers or context.timeline.replies),

@@ -312,6 +312,10 @@ class LossPromises:
             if self._kept(broker, hit.node, hit.damage) is not Kept.ALL
         }
 
+    def any_record_damaged(self, broker: str) -> bool:
+        """Whether a fault changed a record of `broker`: what a replica cannot mend, consumers pass over."""
+        return bool(self._rotten.get(broker))
+
     def any_suffix_excused(self) -> bool:
         """Whether this run has any message that may be lost as part of a suffix."""
         return any(

@@ -15,6 +15,7 @@ import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.verdict import Tally
+from staticfire.checkers.log.poll_holes import Given, Hole, first_place, has_gap
 from staticfire.checkers.model.columns import Columns, MessageEvents, joined
 
 
@@ -39,6 +40,7 @@ class PollBorder:
         int, MessageEvents
     ]  # by group: the last delivery to each process, in the order of calls
     unread: Mapping[int, MessageEvents]  # by group: what it was never given, by offset
+    given: Mapping[int, Given]  # by group
 
 
 class Skip(NamedTuple):
@@ -63,8 +65,20 @@ class PollsInChunks:
 
     def skips(self, columns: Columns, context: Context) -> Iterator[Skip]:
         """The answers to all questions, which is what was skipped; `borders` must be those of all pieces."""
+        for answer in self._answers(columns, context):
+            if isinstance(answer, Skip):
+                yield answer
+
+    def holes(self, columns: Columns, context: Context) -> Iterator[Hole]:
+        """Deliveries before which nothing that is known was skipped, but a place that its group was never given."""
+        for answer in self._answers(columns, context):
+            if isinstance(answer, Hole):
+                yield answer
+
+    def _answers(self, columns: Columns, context: Context) -> Iterator[Skip | Hole]:
         below = _Below()
         for border in self.borders:
+            below.add_given(border)
             for question in border.questions:
                 yield from below.answer(columns, context, question)
             below.add(border)
@@ -75,6 +89,7 @@ class _Past(NamedTuple):
 
     offset: int
     invoke_index: int
+    invoke_ns: int
 
 
 class _Below:
@@ -86,17 +101,30 @@ class _Below:
             int, tuple[int, int]
         ] = {}  # group -> process and offset of its last delivery
         self._unread: dict[int, list[MessageEvents]] = {}
+        self._gaps: dict[int, list[tuple[int, int]]] = {}  # by group, of this piece, too
+        self._highest: dict[int, int] = {}  # by group
+
+    def add_given(self, border: PollBorder) -> None:
+        for group, given in border.given.items():
+            gaps = self._gaps.setdefault(group, [])
+            highest = self._highest.get(group)
+            if highest is not None and highest + 1 < given.lowest:
+                gaps.append((highest + 1, given.lowest))
+            gaps.extend(given.gaps)
+            self._highest[group] = given.highest
 
     def add(self, border: PollBorder) -> None:
         for group, rows in border.last.items():
-            told = (rows.process, rows.queue_offset, rows.invoke_index)
-            for process, *past in zip(*(column.tolist() for column in told), strict=True):
+            known = (rows.process, rows.queue_offset, rows.invoke_index, rows.invoke_ns)
+            for process, *past in zip(*(column.tolist() for column in known), strict=True):
                 self._last[group, process] = _Past(*past)
                 self._end[group] = process, past[0]
         for group, rows in border.unread.items():
             self._unread.setdefault(group, []).append(rows)
 
-    def answer(self, columns: Columns, context: Context, question: Question) -> Iterator[Skip]:
+    def answer(
+        self, columns: Columns, context: Context, question: Question
+    ) -> Iterator[Skip | Hole]:
         group, process = int(question.given.group[0]), int(question.given.process[0])
         offset = int(question.given.queue_offset[0])
         if question.leads and self._end.get(group) == (process, offset - 1):
@@ -104,7 +132,7 @@ class _Below:
         past = self._last.get((group, process))
         called = int(question.given.invoke_index[0])
         if past is None or question.begins or _gained_between(columns, context, question, past):
-            since, inside = question.committed, False
+            past, since, inside = None, question.committed, False
             what = f"began at {offset}; the group's offset was {since}"
         else:
             since, inside = past.offset + 1, past.invoke_index == called
@@ -113,6 +141,10 @@ class _Below:
             skipped = self._skipped(columns, context, question, since)
             if len(skipped):
                 yield Skip(question.given, skipped, what, inside)
+            elif past is not None:
+                first = first_place(columns, context, question.given, since)
+                if first is not None and has_gap(self._gaps.get(group, ()), first, offset):
+                    yield Hole(question.given, past.offset, past.invoke_ns, inside)
 
     def _skipped(
         self, columns: Columns, context: Context, question: Question, since: int

@@ -8,17 +8,21 @@ with the offset that the group had committed by then.
 start of an owner: between the committed offset and the first delivery. Stored is what was acknowledged, and what any
 group was given from there, whatever its send came to. Excused as the loss of a message that was acknowledged would be,
 from when it was sent (without acknowledgement: from when it was first delivered), and where retention deleted it.
+A place between two deliveries of one owner that its reader was never given counts, too, whatever lies there: offsets
+of a queue have no holes, and a cut of the log takes its end alone. Excused as the loss of a message that a consumer had
+seen by the earlier of the two, and where a record of the broker was damaged.
 **nonmonotonic_poll**: the owner was given an offset that is not above the one before, and not because its listener had
-not finished it. Allowed when the group had not committed it; informational where excuse_table.py says why.
+not finished it. Allowed when the group had not committed it; informational where excuse_table.py says why, and the
+owner went on from there: a member whose offset is set back pulls what follows again, too.
 **int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where nothing is a reason to go back.
 
 Each member of a broadcasting group, or of one whose members choose their positions themselves, reads for itself: what
 the others were given explains nothing. In the latter a poll that did not succeed leaves the position where it was.
 
-Cannot see: skips of messages that were not acknowledged and that no group was given, or that a group with a filter may
-not want; of groups that need not see the topic; where a group without any committed offset should have begun; what a
-member of a broadcasting group starts with, as it keeps its offset itself. That a message was skipped for good is the
-business of `loss`.
+Cannot see: skips of messages that a group with a filter may not want; where an owner begins and in queues that were
+not drained, skips of messages that were not acknowledged and that no group was given; those of groups that need not see
+the topic; where a group without any committed offset should have begun; what a member of a broadcasting group starts
+with, as it keeps its offset itself. That a message was skipped for good is the business of `loss`.
 
 Source: Jepsen (redpanda, workload/queue.clj: poll-skip, nonmonotonic-poll and their int- forms), which excuses all
 groups; here commits and assignments are known.
@@ -47,6 +51,15 @@ from staticfire.checkers.engine.position_index import (
 from staticfire.checkers.guarantees.promises import Judgement
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.log.poll_cut_points import PollBorder, PollsInChunks, Question
+from staticfire.checkers.log.poll_holes import (
+    Gaps,
+    Given,
+    Hole,
+    first_place,
+    gaps_between,
+    has_gap,
+    judge_hole,
+)
 from staticfire.checkers.model.columns import Chunk, Columns, Ints, Mask, MessageEvents, Outcome
 
 ANY_PROCESS = -1
@@ -76,6 +89,7 @@ def look_at_polls(columns: Columns, context: Context, piece: Chunk) -> PollsInCh
         questions=tuple(questions),
         last=polls.last_rows(),
         unread=polls.unread(piece),
+        given=polls.given(),
     )
     tally = Tally.of(findings, polled=len(columns.deliveries))
     return PollsInChunks(tally=tally, borders=(border,))
@@ -87,6 +101,7 @@ def conclude_polls(state: PollsInChunks, columns: Columns, context: Context) -> 
         skip_finding(columns, context, skip.given, skip.skipped, skip.what, skip.inside)
         for skip in state.skips(columns, context)
     ]
+    findings += [hole_finding(columns, context, hole) for hole in state.holes(columns, context)]
     return state.tally.merge(Tally.of(findings))
 
 
@@ -99,6 +114,7 @@ class _Polls:
         self._streams = self._index.streams
         self._stored = StoredMessages(columns, context)
         self._visits_of: dict[tuple[int, int], tuple[Ints, Ints]] = {}
+        self._gaps_of: dict[tuple[int, int], Gaps] = {}
 
     def out_of_step(self) -> Iterator[tuple[int, int]]:
         """Positions that do not follow the one before by one, and the one that the same process had before."""
@@ -152,8 +168,9 @@ class _Polls:
         inside = deliveries.invoke_index[row] == deliveries.invoke_index[self._row(before)]
         if offset <= last:
             yield from self._went_back(at, before, inside)
-        else:
-            yield from self._skipped(at, last + 1, f"was given {offset} after {last}", inside)
+            return
+        skips = list(self._skipped(at, last + 1, f"was given {offset} after {last}", inside))
+        yield from skips or self._passed_over(at, before, inside)
 
     def looks_below(self, at: int, before: int, piece: Chunk) -> bool:
         """Whether what is to be said of a position may depend on offsets below the piece."""
@@ -259,6 +276,43 @@ class _Polls:
             given = self._columns.deliveries.where(slice(row := self._row(at), row + 1))
             yield skip_finding(self._columns, self._context, given, skipped, what, inside)
 
+    def _passed_over(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
+        """Report places between two deliveries of an owner that its reader was never given."""
+        deliveries, row, earlier = self._columns.deliveries, self._row(at), self._row(before)
+        hole = Hole(
+            given=deliveries.where(slice(row, row + 1)),
+            last=int(deliveries.queue_offset[earlier]),
+            last_ns=int(deliveries.invoke_ns[earlier]),
+            inside=inside,
+        )
+        first = first_place(self._columns, self._context, hole.given, hole.last + 1)
+        if first is not None and has_gap(self._gaps(at), first, int(hole.given.queue_offset[0])):
+            yield hole_finding(self._columns, self._context, hole)
+
+    def _gaps(self, at: int) -> Gaps:
+        """The gaps in what the reader of a position was given, early or late."""
+        _, visits = self._visits(at)
+        stream = int(self._streams.number[at])
+        reader = int(self._columns.deliveries.process[self._row(at)])
+        if self._group_of(at) not in self._context.facts.broadcasting:
+            reader = ANY_PROCESS
+        if (stream, reader) not in self._gaps_of:
+            offsets = self._columns.deliveries.queue_offset[self._streams.row(visits)]
+            self._gaps_of[stream, reader] = gaps_between(offsets)
+        return self._gaps_of[stream, reader]
+
+    def given(self) -> Mapping[int, Given]:
+        """By group: which places of the queue it was given. Of one queue."""
+        deliveries, streams = self._columns.deliveries, self._streams
+        found = {}
+        for start, stop in pairwise(streams.starts.tolist()):
+            rows = streams.row(np.arange(start, stop))
+            offsets = deliveries.queue_offset[rows]
+            found[int(deliveries.group[rows[0]])] = Given(
+                int(offsets.min()), int(offsets.max()), gaps_between(offsets)
+            )
+        return found
+
     def not_given(self, at: int, first_offset: int) -> MessageEvents:
         """Stored messages from an offset on, below a position, that its reader wants and did not have by then."""
         found = self._stored.due(self._row(at), first_offset)
@@ -343,9 +397,32 @@ class _Polls:
             self._columns, self._context, group, place, given_ns, "nonmonotonic_poll"
         )
         window = self._context.excuses.find(anomaly, first_ns, last_ns, broker)
-        if window is not None:
-            return Judgement.INFORMATIONAL, window.words
-        return Judgement.VIOLATION, f"the group had committed {committed}"
+        if window is None:
+            return Judgement.VIOLATION, f"the group had committed {committed}"
+        if (beyond := self._goes_on_beyond(row, last)) is not None:
+            return Judgement.VIOLATION, f"and went on at {beyond}, not from there"
+        return Judgement.INFORMATIONAL, window.words
+
+    def _goes_on_beyond(self, row: int, last: int) -> int | None:
+        """The offset at which an owner that went back leapt over what it had been given, None if it did not.
+
+        `row` is the delivery that goes back, `last` the one of the same owner before.
+        """
+        deliveries = self._columns.deliveries
+        same = (deliveries.process == deliveries.process[row]) & (
+            deliveries.group == deliveries.group[row]
+        )
+        rows = np.flatnonzero(same & (deliveries.log == deliveries.log[row]))
+        rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
+        highest = int(deliveries.queue_offset[row])
+        for later in rows[deliveries.invoke_index[rows] > deliveries.invoke_index[row]].tolist():
+            offset = int(deliveries.queue_offset[later])
+            if not self._same_term(later, row):
+                return None
+            if offset > highest + 1:
+                return offset if highest < deliveries.queue_offset[last] else None
+            highest = max(highest, offset)
+        return None
 
     def _last_given(self, at: int, *, by: int = ANY_PROCESS) -> int | None:
         """The row by which the reader, or a process of it, was given the same place before a position."""
@@ -387,6 +464,19 @@ def skip_finding(
         broker, skipped.invoke_ns, lambda row: names.key(int(skipped.message[row]))
     )
     return _finding(columns, given, 0, "poll_skip", inside, judgement, detail)
+
+
+def hole_finding(columns: Columns, context: Context, hole: Hole) -> Finding:
+    """Make the finding of a delivery before which places were passed over.
+
+    Of `columns` only the names are looked at.
+    """
+    detail = (
+        f"process {hole.given.process[0]} was given {hole.given.queue_offset[0]} after {hole.last}, "
+        "and a place between them never came"
+    )
+    judgement = judge_hole(columns, context, hole)
+    return _finding(columns, hole.given, 0, "poll_skip", hole.inside, judgement, detail)
 
 
 def _finding(

@@ -59,7 +59,8 @@ def rewinds(
             is_settled = is_owned and bool(settled[rows[row]] >= own.offset[row])
             anomaly = "sent_back" if is_settled else SET_BACK
             why, is_excused = _judge(context, own, row, pair, is_owned, anomaly)
-            yield int(rows[row]), f"{what}: {why}", is_excused
+            # No queue begins below 0, so nothing sets an offset back to there.
+            yield int(rows[row]), f"{what}: {why}", is_excused and bool(own.offset[row] >= 0)
 
 
 def _by_reader(context: Context, commits: Commits, group: str, is_owned: bool) -> Iterator[Ints]:

@@ -55,6 +55,19 @@ def _refused_at_rest(scenario: Scenario, _sets: int) -> None:
     scenario.tell_of_run("refused_at_rest", key=first, topic=scenario.topic)
 
 
+def _lost_reply(scenario: Scenario, _sets: int) -> None:
+    """A request that a listener replies to, and that ends without an answer 5 s after it began."""
+    key = f"p{scenario.process}-0"
+    value = {"topic": scenario.topic, "size": 100, "key": key}
+    scenario.op(0, "invoke", "send", value)
+    place = {"broker": scenario.broker, "queue": 0}
+    scenario.consume(0.4, key, 0)
+    scenario.op(0.5, "ok", "reply", {"topic": scenario.topic, "group": scenario.group, "key": key})
+    scenario.op(5, "info", "send", {**value, **place}, error="no reply after 5 s")
+    scenario.drained(6)
+    scenario.tell_of_run("lost_reply", key=key)
+
+
 def _start_gap(scenario: Scenario, _sets: int) -> None:
     """A consumer starts, and is given its queue late."""
     scenario.opened(0, 0)
@@ -81,6 +94,7 @@ GAP_PLANTS: Mapping[str, StoryPlant] = {
     "send_gap": _send_gap,
     "producer_stuck": _producer_stuck,
     "refused_at_rest": _refused_at_rest,
+    "lost_reply": _lost_reply,
     "start_gap": _start_gap,
     "delivery_gap": _delivery_gap,
 }

@@ -188,6 +188,9 @@ def _inconsistent_offsets(site: InjectionPoint) -> Iterator[Planted]:
     for place in range(len(slots.deliveries)):
         told = site.told("int_nonmonotonic_poll", second, place=place)
         yield replace(told, queue_offset=offset)
+        # The offset that the second would have had is never given out.
+        inside = second + 1 in site.batch
+        yield site.told("int_poll_skip" if inside else "poll_skip", second + 1, place=place)
 
 
 def _realtime_order(site: InjectionPoint) -> Iterator[Planted]:

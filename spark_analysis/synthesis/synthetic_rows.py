@@ -394,7 +394,9 @@ def truth_of(profile: WorkloadProfile, place: LogKey, planted: Planted) -> dict[
     told: dict[str, object] = {
         "anomaly": planted.anomaly,
         "explained": planted.explained,
-        **place._asdict(),
+        "topic": place.topic,
+        "broker": place.home,
+        "queue": place.partition,
         "queue_offset": planted.queue_offset,
     }
     if planted.message != UNKNOWN:

@@ -30,7 +30,7 @@ GAPS = ("send_gap", "start_gap", "delivery_gap")
 OF_GROUPS = {
     "groups": ("queue_unowned", "double_ownership"),
     "subscriptions": ("subscriptions_differ",),
-    "requests": ("wrong_answer", "duplicate_reply", "phantom_reply"),
+    "requests": ("wrong_answer", "duplicate_reply", "phantom_reply", "lost_reply"),
 }
 
 

@@ -505,6 +505,20 @@ def test_each_answer_belongs_to_its_request(story: Story, found: set[str]) -> No
     assert story.counts("requests") == found
 
 
+def requested(*, reply_s: float, gave_up_s: float = 5.0) -> Story:
+    story = Story().op(0, "invoke", "send", {"topic": "t", "key": "a", "size": 9}, process=0)
+    story.consume(0.5, "a", 0)
+    story.op(reply_s, "ok", "reply", {"topic": "t", "group": GROUP, "key": "a"})
+    return story.op(gave_up_s, "info", "send", {"topic": "t", "key": "a", "size": 9}, process=0)
+
+
+def test_a_reply_in_time_reaches_its_requester() -> None:
+    assert requested(reply_s=1.0).counts("requests") == {"lost_reply"}
+    assert requested(reply_s=4.5).counts("requests") == set()  # written down when it had given up
+    answer = {"topic": "t", "key": "a", "reply": "a"}
+    assert requested(reply_s=1.0).op(1.5, "ok", "answer", answer).counts("requests") == set()
+
+
 # Subscriptions
 
 

@@ -334,6 +334,7 @@ def _poll_anomaly(
     inside = "int_" if own[-1].began == later.began else ""
     if later.offset > own[-1].offset:
         skips = _skips(ops, groups, stream, later, own[-1].offset + 1)
+        skips = skips or _leaves_a_hole(ops, groups, broadcasting, later, own[-1].offset + 1)
         return (f"{inside}poll_skip", False) if skips else None
     same = [earlier for earlier in stream if earlier.offset == later.offset]
     if inside:
@@ -389,14 +390,41 @@ def _skips(
     )
 
 
-def _deleted_below(ops: Sequence[Op], later: Delivery) -> int:
+def _leaves_a_hole(
+    ops: Sequence[Op], groups: Groups, broadcasting: Sequence[str], later: Delivery, start: int
+) -> bool:
+    """Whether a place from `start` on, below a delivery, is never given to its reader. Of a drained queue."""
     topic, *place = later.queue
-    drains = [
+    if topic not in groups.get(later.group, ()):
+        return False
+    drains = _drains(ops, later)
+    if not drains or not any(
+        [broker, queue] == place for broker, queue, *_ in drains[-1].value["queues"]
+    ):
+        return False
+    given = {
+        delivery.offset
+        for delivery in deliveries_of(ops)
+        if (delivery.group, delivery.queue) == (later.group, later.queue)
+        if later.group not in broadcasting or delivery.process == later.process
+    }
+    first = max(start, _deleted_below(ops, later))
+    return any(offset not in given for offset in range(first, later.offset))
+
+
+def _drains(ops: Sequence[Op], later: Delivery) -> list[Op]:
+    topic, *_ = later.queue
+    return [
         op
         for op in ops
         if op.f == "drain" and op.type in ("ok", "info")
         if (op.value["group"], op.value["topic"]) == (later.group, topic)
     ]
+
+
+def _deleted_below(ops: Sequence[Op], later: Delivery) -> int:
+    _, *place = later.queue
+    drains = _drains(ops, later)
     for broker, number, low, _end, _committed in drains[-1].value["queues"] if drains else ():
         if [broker, number] == place:
             return int(low)

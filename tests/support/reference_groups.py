@@ -216,4 +216,17 @@ def answers(ops: Sequence[Op]) -> Found:
         ]
         if reply not in given:
             found["phantom_reply", key] += 1
+    for op in ops:
+        if op.f == "reply":
+            found["lost_reply", op.value["key"]] += _is_lost(ops, op)
     return found
+
+
+def _is_lost(ops: Sequence[Op], reply: Op) -> bool:
+    """Whether the requester gave up a second or more behind a reply, and had no answer."""
+    about = [
+        op for op in ops if op.f in ("send", "answer") and op.value.get("key") == reply.value["key"]
+    ]
+    if any(op.f == "answer" for op in about):
+        return False
+    return any(op.type == "info" and op.time_ns >= reply.time_ns + S for op in about)

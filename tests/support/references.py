@@ -63,7 +63,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_groups.ownership: "queue_unowned double_ownership",
     reference_shares.uneven_shares: "uneven_shares",
     reference_groups.differing_groups: "subscriptions_differ",
-    reference_groups.answers: "wrong_answer duplicate_reply phantom_reply",
+    reference_groups.answers: "wrong_answer duplicate_reply phantom_reply lost_reply",
     reference_log.log_holes: "log_hole",
     reference_ownership.wrong_readers: "unowned_delivery unknown_consumer delivery_after_exit "
     "unowned_commit",

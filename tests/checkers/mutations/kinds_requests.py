@@ -243,3 +243,24 @@ def answered_too_late(run: Run, rng: Random, site: Site) -> Run | None:
     draft = Draft(run)
     draft.move(answer.index, sent.time_ns + 5 * S)
     return draft.finish()
+
+
+@KINDS.mutation(
+    "lost_reply",
+    "a request that a listener replied to ends after 5 s without its answer",
+    workloads=("request-reply",),
+)
+def reply_never_arrives(run: Run, rng: Random, site: Site) -> Run | None:
+    answer = _answers(run, rng, site)
+    if answer is None:
+        return None
+    key = answer.value["key"]
+    sent = run.sends[key]
+    replied = [op.time_ns for op in run.ops if op.f == "reply" and op.value["key"] == key]
+    if sent.at is None or not replied or min(replied) > sent.begin_ns + 3 * S:
+        return None
+    draft = Draft(run)
+    draft.drop(answer.index)
+    draft.replace(sent.at, type="info", error="no reply after 5 s")
+    draft.move(sent.at, sent.begin_ns + 5 * S)
+    return draft.finish()

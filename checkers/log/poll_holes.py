@@ -1,0 +1,74 @@
+"""Holes: places of a queue that a reader passed and was never given, whatever lies there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.judgement import Judgement
+from staticfire.checkers.model.columns import Columns, Ints, MessageEvents
+
+# Ranges of offsets that were not given, each from its first to before its end, ascending.
+Gaps = Sequence[tuple[int, int]]
+
+
+class Given(NamedTuple):
+    """Which places of a queue, or of a piece of one, a group was given."""
+
+    lowest: int
+    highest: int
+    gaps: Gaps  # between the two
+
+
+class Hole(NamedTuple):
+    """A delivery before which its reader passed places over."""
+
+    given: MessageEvents  # one row
+    last: int  # the offset that its process was given before
+    last_ns: int  # when that was
+    inside: bool  # in the same call
+
+
+def gaps_between(offsets: Ints) -> Gaps:
+    """Return the ranges between the lowest and the highest of some offsets that are not among them."""
+    distinct = np.unique(offsets)
+    before = np.flatnonzero(np.diff(distinct) > 1)
+    return tuple(zip((distinct[before] + 1).tolist(), distinct[before + 1].tolist(), strict=True))
+
+
+def has_gap(gaps: Gaps, first: int, end: int) -> bool:
+    """Whether an offset from `first` to before `end` lies in one of the ranges."""
+    return any(low < end and first < high for low, high in gaps)
+
+
+def first_place(
+    columns: Columns, context: Context, given: MessageEvents, first_offset: int
+) -> int | None:
+    """Return the first place from an offset on that the reader of a delivery must be given; None where it need not.
+
+    Only of queues that were drained it is known what is left in them.
+    """
+    names, facts = columns.names, context.facts
+    group, topic = names.groups[given.group[0]], names.topics[given.topic[0]]
+    if group in facts.wanted_tags or group in facts.assigned:
+        return None
+    if topic not in facts.groups.get(group, ()):
+        return None
+    drain = context.timeline.drains_of(group, topic)
+    end = None if drain is None else drain.ends.get(names.logs[int(given.log[0])])
+    return None if end is None else max(first_offset, end.min_offset)
+
+
+def judge_hole(columns: Columns, context: Context, hole: Hole) -> Judgement:
+    """Judge a hole by what may have become of the messages that a consumer had seen when it was given the one before.
+
+    A log that was cut meanwhile, and has grown since, holds other messages there.
+    """
+    broker = columns.names.logs[int(hole.given.log[0])].stream
+    if context.promises.any_record_damaged(broker):
+        return Judgement.ALLOWED
+    until_ns = int(hole.given.invoke_ns[0])
+    return context.promises.visible.rule(broker, hole.last_ns, until_ns).judgement
