@@ -29,20 +29,20 @@ class BadNetwork(Fault):
         """How bad."""
 
     @abstractmethod
-    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
+    async def topology(self, network: NetworkControl, node: str, value: float) -> None:
         """Make it so bad; 0 ends it."""
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        target = pick(random, situation.shape.servers)
+        target = pick(random, situation.topology.servers)
         return FaultParams(targets=(target,), params={self.param: self.draw_param(random)})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await self._counted(controls, planned)
-        await self.shape(controls.network, planned.targets[0], planned.params[self.param])
+        await self.topology(controls.network, planned.targets[0], planned.params[self.param])
         return {"before": before}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        await self.shape(controls.network, planned.targets[0], 0)
+        await self.topology(controls.network, planned.targets[0], 0)
         seen = await self._counted(controls, planned) - fired["before"]
         return {"bitten": seen > 0, self.counter: seen}
 
@@ -68,7 +68,7 @@ class NetworkLatency(BadNetwork):
     def draw_param(self, random: Random) -> float:
         return round(between(random, *DELAY_MS), 1)
 
-    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
+    async def topology(self, network: NetworkControl, node: str, value: float) -> None:
         await network.delay(node, value)
 
 
@@ -89,7 +89,7 @@ class PacketLoss(BadNetwork):
     def draw_param(self, random: Random) -> float:
         return round(between(random, *LOSS_PERCENT), 1)
 
-    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
+    async def topology(self, network: NetworkControl, node: str, value: float) -> None:
         await network.lose(node, value)
 
 
@@ -110,12 +110,12 @@ class Bandwidth(BadNetwork):
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         """A master: others send too little to feel it."""
-        master = pick(random, situation.shape.masters)
+        master = pick(random, situation.topology.leaders)
         return FaultParams(targets=(master.node,), params={self.param: self.draw_param(random)})
 
     def draw_param(self, random: Random) -> float:
         low, high = BITS_PER_S
         return int(low * (high / low) ** random.random())
 
-    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
+    async def topology(self, network: NetworkControl, node: str, value: float) -> None:
         await network.limit(node, int(value))

@@ -41,8 +41,10 @@ class BitRot(Fault):
     proof = "a reader finds a wrong checksum"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        shape = situation.shape
-        masters = tuple(b.node for b in shape.masters if len(shape.replicas(b.broker_name)) > 1)
+        topology = situation.topology
+        masters = tuple(
+            b.node for b in topology.leaders if len(topology.replicas_of(b.replica_set)) > 1
+        )
         if not masters or situation.replication != "sync":
             return None
         share = round(between(random, 0.0, 0.7), 3)

@@ -53,4 +53,4 @@ class NameServerBlackHole(BlackHole):
     roles = ("name server",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.shape.name_servers),))
+        return FaultParams(targets=(pick(random, situation.topology.coordinators),))

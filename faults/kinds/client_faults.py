@@ -23,7 +23,7 @@ class ClientCrash(Kill):
     on_machines = "SIGKILL"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.shape.clients),))
+        return FaultParams(targets=(pick(random, situation.topology.clients),))
 
 
 class MemberLeaves(GracefulStop):
@@ -36,7 +36,7 @@ class MemberLeaves(GracefulStop):
     proof = "it ended by itself"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.shape.consumers),))
+        return FaultParams(targets=(pick(random, situation.topology.consumers),))
 
 
 class GroupAndBrokerCrash(Kill):
@@ -56,7 +56,7 @@ class GroupAndBrokerCrash(Kill):
     proof = "there was a process of each"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(*a_broker(random, situation), *situation.shape.consumers))
+        return FaultParams(targets=(*a_broker(random, situation), *situation.topology.consumers))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         killed = await asyncio.gather(*map(controls.process.kill, planned.targets))
@@ -87,7 +87,7 @@ class FilterChange(Fault):
     proof = "a member was running"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=situation.shape.consumers)
+        return FaultParams(targets=situation.topology.consumers)
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         changed = [await controls.cluster.change_filter(node) for node in planned.targets]
@@ -135,7 +135,7 @@ class SlowConsumer(ListenerFault):
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         delay_s = round(between(random, 0.2, 2.0), 3)
         return FaultParams(
-            targets=(pick(random, situation.shape.consumers),), params={"delay_s": delay_s}
+            targets=(pick(random, situation.topology.consumers),), params={"delay_s": delay_s}
         )
 
     async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
@@ -154,7 +154,7 @@ class FailingListener(ListenerFault):
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         share = round(between(random, 0.1, 0.6), 2)
         return FaultParams(
-            targets=(pick(random, situation.shape.consumers),), params={"share": share}
+            targets=(pick(random, situation.topology.consumers),), params={"share": share}
         )
 
     async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:

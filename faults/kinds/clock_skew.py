@@ -23,7 +23,7 @@ class ClockSkew(Fault):
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         step_s = between(random, 1.0, 3600.0) * (1 if random.random() < 0.5 else -1)
-        node = pick(random, situation.shape.servers + situation.shape.clients)
+        node = pick(random, situation.topology.servers + situation.topology.clients)
         return FaultParams(targets=(node,), params={"step_ms": int(step_s * 1000)})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

@@ -159,12 +159,12 @@ class DiskLost(Fault):
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         if situation.replication != "sync":
             return None
-        shape = situation.shape
-        masters = tuple(b for b in shape.masters if len(shape.replicas(b.broker_name)) > 1)
+        topology = situation.topology
+        masters = tuple(b for b in topology.leaders if len(topology.replicas_of(b.replica_set)) > 1)
         if not masters:
             return None
         master = pick(random, masters)
-        slaves = [r.node for r in shape.replicas(master.broker_name) if not r.is_master]
+        slaves = [r.node for r in topology.replicas_of(master.replica_set) if not r.is_leader]
         alone_s = round(between(random, 0.0, ALONE_S_MAX), 3) if random.random() < 0.7 else 0.0
         return FaultParams(targets=(master.node,), params={"alone_s": alone_s, "slaves": slaves})
 

@@ -22,7 +22,7 @@ class NameServerFreeze(Pause):
     roles = ("name server",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.shape.name_servers),))
+        return FaultParams(targets=(pick(random, situation.topology.coordinators),))
 
 
 class NameServerAmnesia(ProcessFault):
@@ -40,7 +40,7 @@ class NameServerAmnesia(ProcessFault):
     proof = "it had known routes"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.shape.name_servers),))
+        return FaultParams(targets=(pick(random, situation.topology.coordinators),))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         known = await controls.cluster.routes_known(planned.targets[0])
@@ -52,7 +52,7 @@ class SplitNameServers(Fault):
     name = "split-name-servers"
     affects = ("routes", "stops")
     summary = "a broker and a client know only one name server each, and not the same one"
-    needs = ("cluster.set_name_servers",)
+    needs = ("cluster.set_bootstrap",)
     duration_s = (5.0, 15.0)
     max_per_run = 1
     roles = ("broker", "client")
@@ -70,13 +70,16 @@ class SplitNameServers(Fault):
     proof = "both restarted"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        shape = situation.shape
-        if len(shape.name_servers) < 2:
+        topology = situation.topology
+        if len(topology.coordinators) < 2:
             return None
-        broker = pick(random, tuple(broker.node for broker in shape.brokers))
+        broker = pick(random, tuple(broker.node for broker in topology.replicas))
         return FaultParams(
-            targets=(broker, pick(random, shape.clients)),
-            params={"broker_sees": shape.name_servers[0], "client_sees": shape.name_servers[-1]},
+            targets=(broker, pick(random, topology.clients)),
+            params={
+                "broker_sees": topology.coordinators[0],
+                "client_sees": topology.coordinators[-1],
+            },
         )
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
@@ -107,7 +110,7 @@ async def _restart_with(
     stopped = True
     for node, seen in zip(nodes, name_servers, strict=True):
         begun_s = loop.time()
-        stopped &= await controls.cluster.set_name_servers(node, seen)
+        stopped &= await controls.cluster.set_bootstrap(node, seen)
         times.append((node, begun_s, loop.time()))
     restarts = [
         {

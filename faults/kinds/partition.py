@@ -34,10 +34,10 @@ class Partition(Fault):
         return tuple((source, target) for source, target in planned.params["drop"])
 
     def candidates(self, situation: ClusterContext) -> tuple[str, ...]:
-        return situation.shape.servers + situation.shape.clients
+        return situation.topology.servers + situation.topology.clients
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        brokers = shuffled(random, [broker.node for broker in situation.shape.brokers])
+        brokers = shuffled(random, [broker.node for broker in situation.topology.replicas])
         others = [n for n in shuffled(random, self.candidates(situation)) if n != brokers[0]]
         pairs = self.grudge([brokers[0], *others])
         if not pairs:
@@ -101,7 +101,7 @@ class PartitionRing(Partition):
     needs = ("network.drop", "network.between_servers")
 
     def candidates(self, situation: ClusterContext) -> tuple[str, ...]:
-        return situation.shape.servers
+        return situation.topology.servers
 
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
         return grudges.ring(nodes)

@@ -152,4 +152,4 @@ class ClusterPowerCut(PowerCut):
     duration_s = (1.0, 4.0)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=situation.shape.servers, params=draw_stall(random))
+        return FaultParams(targets=situation.topology.servers, params=draw_stall(random))

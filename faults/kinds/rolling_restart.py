@@ -90,7 +90,7 @@ class RollingRestart(Fault):
         return FaultParams(targets=self._order(random, situation))
 
     def _order(self, random: Random, situation: ClusterContext) -> tuple[str, ...]:
-        return tuple(shuffled(random, (broker.node for broker in situation.shape.brokers)))
+        return tuple(shuffled(random, (broker.node for broker in situation.topology.replicas)))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         return await restart_each(controls, planned.targets, planned.duration_s)
@@ -114,7 +114,7 @@ class NameServerFreezeInRollingRestart(RollingRestart):
     proof = "the name server was silent, and each broker stopped by itself and answered again"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        name_server = pick(random, situation.shape.name_servers)
+        name_server = pick(random, situation.topology.coordinators)
         return FaultParams(targets=(name_server, *self._order(random, situation)))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

@@ -26,7 +26,7 @@ class WipedSlave(Fault):
     proof = "bytes wiped"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        slaves = tuple(b.node for b in situation.shape.brokers if not b.is_master)
+        slaves = tuple(b.node for b in situation.topology.replicas if not b.is_leader)
         return FaultParams(targets=(pick(random, slaves),)) if slaves else None
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

@@ -206,7 +206,7 @@ class ClusterControl(Protocol):
         """Ask a broker or name server something harmless; False if it does not answer within 3 s."""
         ...
 
-    async def set_name_servers(self, node: str, name_servers: Sequence[str]) -> bool:
+    async def set_bootstrap(self, node: str, name_servers: Sequence[str]) -> bool:
         """Restart the node with this list of name servers; returns whether it was running."""
         ...
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick
 from staticfire.faults.model.params import Param
-from staticfire.faults.model.shape import ClusterShape
+from staticfire.faults.model.topology import Topology
 
 # Of a node: nothing; the memory of its process; the dirty pages of a failed fsync; what was not fsynced; everything;
 # single records.
@@ -49,7 +49,7 @@ class FaultParams:
 class ClusterContext:
     """What the draw of a fault may know: the cluster, how it keeps its data, the topic under load."""
 
-    shape: ClusterShape
+    topology: Topology
     topic: str
     sync_flush: bool
     replication: str  # "none", "async" or "sync"
@@ -110,4 +110,4 @@ class Fault(ABC):
 
 def a_broker(random: Random, situation: ClusterContext) -> tuple[str, ...]:
     """Targets: one broker of the cluster, master or slave."""
-    return (pick(random, tuple(broker.node for broker in situation.shape.brokers)),)
+    return (pick(random, tuple(broker.node for broker in situation.topology.replicas)),)

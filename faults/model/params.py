@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from staticfire.faults.model.shape import ClusterShape
+from staticfire.faults.model.topology import Topology
 
 TIME_S_MAX = 86_400  # of a load, and so of whatever a fault does within it
 
 # The nodes that each role has in a cluster.
-ROLES: Mapping[str, Callable[[ClusterShape], tuple[str, ...]]] = {
-    "node": lambda shape: shape.servers + shape.clients,
-    "server": lambda shape: shape.servers,
-    "broker": lambda shape: tuple(broker.node for broker in shape.brokers),
-    "master": lambda shape: tuple(broker.node for broker in shape.masters),
-    "slave": lambda shape: tuple(b.node for b in shape.brokers if not b.is_master),
-    "name server": lambda shape: shape.name_servers,
-    "client": lambda shape: shape.clients,
-    "consumer": lambda shape: shape.consumers,
+ROLES: Mapping[str, Callable[[Topology], tuple[str, ...]]] = {
+    "node": lambda topology: topology.servers + topology.clients,
+    "server": lambda topology: topology.servers,
+    "broker": lambda topology: tuple(broker.node for broker in topology.replicas),
+    "master": lambda topology: tuple(broker.node for broker in topology.leaders),
+    "slave": lambda topology: tuple(b.node for b in topology.replicas if not b.is_leader),
+    "name server": lambda topology: topology.coordinators,
+    "client": lambda topology: topology.clients,
+    "consumer": lambda topology: topology.consumers,
 }
 
 
@@ -31,11 +31,11 @@ class Param(ABC):
     about: str
 
     @abstractmethod
-    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
         """Whether a plan for this cluster may give the value."""
 
     @abstractmethod
-    def allowed(self, shape: ClusterShape, topic: str) -> str:
+    def allowed(self, topology: Topology, topic: str) -> str:
         """What a plan for this cluster may give, in words."""
 
     @property
@@ -56,10 +56,10 @@ class Number(Param):
     low: float
     high: float
 
-    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
         return type(value) in (int, float) and self.low <= value <= self.high
 
-    def allowed(self, shape: ClusterShape, topic: str) -> str:
+    def allowed(self, topology: Topology, topic: str) -> str:
         return self.form
 
     @property
@@ -82,7 +82,7 @@ class Whole(Number):
     low: int
     high: int
 
-    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
         return type(value) is int and self.low <= value <= self.high
 
     @property
@@ -96,14 +96,14 @@ class _Choice(Param):
     __slots__ = ()
 
     @abstractmethod
-    def choices(self, shape: ClusterShape, topic: str) -> Sequence[str]:
+    def choices(self, topology: Topology, topic: str) -> Sequence[str]:
         """The texts."""
 
-    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
-        return type(value) is str and value in self.choices(shape, topic)
+    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
+        return type(value) is str and value in self.choices(topology, topic)
 
-    def allowed(self, shape: ClusterShape, topic: str) -> str:
-        return f"one of {', '.join(self.choices(shape, topic))}"
+    def allowed(self, topology: Topology, topic: str) -> str:
+        return f"one of {', '.join(self.choices(topology, topic))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class OneOf(_Choice):
 
     texts: tuple[str, ...]
 
-    def choices(self, shape: ClusterShape, topic: str) -> Sequence[str]:
+    def choices(self, topology: Topology, topic: str) -> Sequence[str]:
         return self.texts
 
     @property
@@ -130,8 +130,8 @@ class NodeOf(_Choice):
 
     role: str
 
-    def choices(self, shape: ClusterShape, topic: str) -> Sequence[str]:
-        return ROLES[self.role](shape)
+    def choices(self, topology: Topology, topic: str) -> Sequence[str]:
+        return ROLES[self.role](topology)
 
     @property
     def form(self) -> str:
@@ -148,7 +148,7 @@ class NodeOf(_Choice):
 class LoadTopic(_Choice):
     """The topic of the load."""
 
-    def choices(self, shape: ClusterShape, topic: str) -> Sequence[str]:
+    def choices(self, topology: Topology, topic: str) -> Sequence[str]:
         return (topic,)
 
     @property
@@ -160,13 +160,13 @@ class LoadTopic(_Choice):
 class Nodes(Param):
     """Any nodes of the cluster."""
 
-    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
-        nodes = ROLES["node"](shape)
+    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
+        nodes = ROLES["node"](topology)
         return isinstance(value, list | tuple) and all(
             isinstance(node, str) and node in nodes for node in value
         )
 
-    def allowed(self, shape: ClusterShape, topic: str) -> str:
+    def allowed(self, topology: Topology, topic: str) -> str:
         return self.form
 
     @property
@@ -178,9 +178,9 @@ class Nodes(Param):
 class NodePairs(Nodes):
     """Pairs (from, to) of nodes of the cluster."""
 
-    def accepts(self, value: Any, shape: ClusterShape, topic: str) -> bool:
+    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
         return isinstance(value, list | tuple) and all(
-            Nodes.accepts(self, pair, shape, topic) and len(pair) == 2 and pair[0] != pair[1]
+            Nodes.accepts(self, pair, topology, topic) and len(pair) == 2 and pair[0] != pair[1]
             for pair in value
         )
 

@@ -178,9 +178,9 @@ def _leaves_replica(other: PlannedFault, lost: PlannedFault, situation: ClusterC
 
 def _shares_replica(planned: PlannedFault, lost: PlannedFault, situation: ClusterContext) -> bool:
     """Whether the one strikes a replica of what the other takes away."""
-    shape = situation.shape
-    name = shape.broker(lost.targets[0]).broker_name
-    replicas = frozenset(replica.node for replica in shape.replicas(name))
+    topology = situation.topology
+    name = topology.replica(lost.targets[0]).replica_set
+    replicas = frozenset(replica.node for replica in topology.replicas_of(name))
     return bool(replicas & touched(planned))
 
 

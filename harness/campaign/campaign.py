@@ -1,6 +1,6 @@
 """A campaign: every option of a run, as data. Printed first, stored with the run, enough to repeat it.
 
-Whatever is not given is drawn from the seed (TigerBeetle's "swarm"): the shape of the cluster, how it keeps its data,
+Whatever is not given is drawn from the seed (TigerBeetle's "swarm"): the nodes of the cluster, how it keeps its data,
 sizes, think times, latencies, fault kinds and the fault plan. Each option is drawn from a stream of its own, so that
 giving one leaves the others as they were.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import tomli_w
 
 from staticfire.faults.model.fault import PlannedFault
-from staticfire.faults.model.shape import BrokerNode, ClusterShape
+from staticfire.faults.model.topology import Replica, Topology
 from staticfire.faults.plans.plan import to_data
 from staticfire.harness.campaign.ops import PlannedOp, ops_to_data
 from staticfire.harness.clients.consumer_kinds import PUSH
@@ -155,15 +155,15 @@ class Campaign:
         """Whether the servers are not ours to start and stop."""
         return self.environment == "address"
 
-    def shape(self) -> ClusterShape:
+    def topology(self) -> Topology:
         if self.brokers:
-            return ClusterShape(
-                name_servers=_numbered("ns", self.name_servers),
-                brokers=tuple(map(foreign_broker, self.brokers)),
+            return Topology(
+                coordinators=_numbered("ns", self.name_servers),
+                replicas=tuple(map(foreign_broker, self.brokers)),
                 producers=_numbered("producer", self.producers),
                 consumers=_numbered("consumer", self.consumers),
             )
-        return cluster_shape(self.name_servers, self.slaves, self.producers, self.consumers)
+        return topology_of(self.name_servers, self.slaves, self.producers, self.consumers)
 
     def to_toml(self) -> str:
         table = asdict(replace(self, ops=None))
@@ -176,26 +176,26 @@ class Campaign:
         return tomli_w.dumps({"campaign": table})
 
 
-def foreign_broker(text: str) -> BrokerNode:
+def foreign_broker(text: str) -> Replica:
     """A node from `name:id`. Raises CampaignError."""
     name, _, number = text.rpartition(":")
     if not name or not (number.isascii() and number.isdigit()):
         raise CampaignError(f"brokers hold {text!r:.80}; allowed: name:id, such as broker-a:0")
-    return BrokerNode(node=f"{name}-{number}", broker_name=name, broker_id=int(number))
+    return Replica(node=f"{name}-{number}", replica_set=name, number=int(number))
 
 
-def cluster_shape(
+def topology_of(
     name_servers: int, slaves: tuple[int, ...], producers: int, consumers: int
-) -> ClusterShape:
+) -> Topology:
     """Node names: ns-1, broker-a-0 (master), broker-a-1 (its first slave), producer-1, consumer-1."""
     brokers = [
-        BrokerNode(node=f"{name}-{broker_id}", broker_name=name, broker_id=broker_id)
+        Replica(node=f"{name}-{broker_id}", replica_set=name, number=broker_id)
         for name, count in zip(_broker_names(len(slaves)), slaves, strict=True)
         for broker_id in range(count + 1)
     ]
-    return ClusterShape(
-        name_servers=_numbered("ns", name_servers),
-        brokers=tuple(brokers),
+    return Topology(
+        coordinators=_numbered("ns", name_servers),
+        replicas=tuple(brokers),
         producers=_numbered("producer", producers),
         consumers=_numbered("consumer", consumers),
     )

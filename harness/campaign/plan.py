@@ -11,7 +11,7 @@ from typing import Any
 from staticfire.faults.errors import FaultError
 from staticfire.faults.model.fault import Fault, PlannedFault
 from staticfire.faults.model.params import ROLES, TIME_S_MAX
-from staticfire.faults.model.shape import ClusterShape
+from staticfire.faults.model.topology import Topology
 from staticfire.faults.plans.catalogue import fault_named
 from staticfire.faults.plans.plan import from_data
 from staticfire.harness.campaign.campaign import SEED_MAX, Campaign, CampaignError
@@ -82,33 +82,33 @@ def check_plan(campaign: Campaign) -> None:
 
 
 def _check_entry(planned: PlannedFault, place: str, campaign: Campaign) -> None:
-    fault, shape = fault_named(planned.kind), campaign.shape()
+    fault, topology = fault_named(planned.kind), campaign.topology()
     if fault.needs_accounts and not campaign.acl:
         raise CampaignError(f"{place} needs accounts, and acl is false; allowed: acl = true")
-    _check_targets(planned, place, fault, shape)
+    _check_targets(planned, place, fault, topology)
     params = next((p for p in fault.params if p.keys() == planned.params.keys()), None)
     allowed = " or ".join(", ".join(sorted(form)) or "none" for form in fault.params)
     _require(params is not None, "params", place, planned.params, f"exactly these: {allowed}")
     assert params is not None
     for name, param in params.items():
         value = planned.params[name]
-        right = param.accepts(value, shape, campaign.topic)
-        _require(right, name, place, value, param.allowed(shape, campaign.topic))
+        right = param.accepts(value, topology, campaign.topic)
+        _require(right, name, place, value, param.allowed(topology, campaign.topic))
 
 
-def _check_targets(planned: PlannedFault, place: str, fault: Fault, shape: ClusterShape) -> None:
+def _check_targets(planned: PlannedFault, place: str, fault: Fault, topology: Topology) -> None:
     targets = planned.targets
     roles = fault.roles[:-1] if fault.many else fault.roles
     right = len(targets) >= len(roles) and all(
-        target in ROLES[role](shape) for target, role in zip(targets, roles, strict=False)
+        target in ROLES[role](topology) for target, role in zip(targets, roles, strict=False)
     )
     words = [
-        f"one of {', '.join(ROLES[role](shape)) or 'none: this cluster has no such node'}"
+        f"one of {', '.join(ROLES[role](topology)) or 'none: this cluster has no such node'}"
         for role in roles
     ]
     rest = targets[len(roles) :]
     if fault.many:
-        nodes = ROLES[fault.roles[-1]](shape)
+        nodes = ROLES[fault.roles[-1]](topology)
         right = right and 0 < len(rest) == len(set(rest)) and set(rest) <= set(nodes)
         words.append(f"one or more, each once, of {', '.join(nodes)}")
     else:

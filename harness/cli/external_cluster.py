@@ -12,14 +12,14 @@ from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.machines.options import MachineOptions
 
-SHAPE = ("masters", "slaves", "name_servers")
+TOPOLOGY = ("masters", "slaves", "name_servers")
 PROMISES = ("flush", "replication")
 
 
 def take_cluster(
     given: dict[str, Any], provider: MachineOptions, said: Collection[str] | None = None
 ) -> None:
-    """Ask the cluster for its shape, before a plan is drawn. Promises that the user did not give are the weakest ones.
+    """Ask the cluster for its nodes, before a plan is drawn. Promises that the user did not give are the weakest ones.
 
     Args:
         given: options of a campaign, which are changed.
@@ -36,7 +36,7 @@ def take_cluster(
         return
     if not provider.name_servers:
         raise BadInput("--environment address needs --name-server HOST:PORT[,HOST:PORT...]")
-    for name in SHAPE:
+    for name in TOPOLOGY:
         if said is not None and name in said:
             raise BadInput(
                 f"--{name.replace('_', '-')} is of clusters that a run makes; "

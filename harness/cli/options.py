@@ -340,7 +340,7 @@ def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
     need_environment(campaign.environment)
     if campaign.environment == "ssh":
         try:
-            check_hosts(provider.hosts, len(campaign.shape().servers))
+            check_hosts(provider.hosts, len(campaign.topology().servers))
         except FleetOptionError as error:
             raise BadInput(str(error)) from error
     _check_client(campaign)

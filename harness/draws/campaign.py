@@ -347,9 +347,9 @@ def _put_off(planned: PlannedFault, idle_from_s: float, idle_s: float) -> Planne
 
 def situation(campaign: Campaign) -> ClusterContext:
     """In a cluster that is not ours only the links of clients can be broken, and those go to masters."""
-    shape = campaign.shape()
+    topology = campaign.topology()
     return ClusterContext(
-        shape=replace(shape, brokers=shape.masters) if campaign.is_external else shape,
+        topology=replace(topology, replicas=topology.leaders) if campaign.is_external else topology,
         topic=campaign.topic,
         sync_flush=campaign.flush == "sync",
         replication=campaign.replication,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
-from staticfire.faults.model.shape import ClusterShape
+from staticfire.faults.model.topology import Topology
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.environments.resources import Resources
@@ -28,7 +28,7 @@ class Environment(Protocol):
 
     campaign: Campaign
     recorder: Recorder
-    shape: ClusterShape
+    topology: Topology
 
     def now_ns(self) -> int:
         """The run's clock: nanoseconds from its beginning."""
@@ -62,7 +62,7 @@ class Environment(Protocol):
         """The consumer asks for other messages from its next start on: those that its workload calls `changed`."""
         ...
 
-    def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
+    def set_bootstrap(self, node: str, bootstrap: Sequence[str]) -> None:
         """The name servers that the node is given at its next start; none of them means all."""
         ...
 

@@ -36,10 +36,10 @@ class Prober:
 
     async def probe_all(self, bound_s: float) -> None:
         """Probe every broker whose master is left, and record the answers as `probe`."""
-        for master in self._environment.shape.masters:
+        for master in self._environment.topology.leaders:
             if self._environment.is_lost(master.node):
                 continue
-            name = master.broker_name
+            name = master.replica_set
             outcome = await self.send_until_served(
                 name, "probe", bound_s, refusing_s=self._refusing_s
             )
@@ -57,7 +57,9 @@ class Prober:
 
         Keys are `<prefix>-<broker>-<n>`.
         """
-        [master] = [b.node for b in self._environment.shape.masters if b.broker_name == broker_name]
+        [master] = [
+            b.node for b in self._environment.topology.leaders if b.replica_set == broker_name
+        ]
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
         refusal, refused_ns = None, 0  # the code or SILENCE, and since when
         for number in itertools.count():
@@ -121,6 +123,6 @@ class Prober:
         )
 
     def _has_lost_slaves(self, broker_name: str) -> bool:
-        replicas = self._environment.shape.replicas(broker_name)
-        slaves = [replica for replica in replicas if not replica.is_master]
+        replicas = self._environment.topology.replicas_of(broker_name)
+        slaves = [replica for replica in replicas if not replica.is_leader]
         return bool(slaves) and all(self._environment.is_lost(slave.node) for slave in slaves)

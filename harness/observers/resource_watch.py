@@ -22,7 +22,7 @@ class ResourceWatch:
 
     async def begin(self) -> None:
         """Measure every server once."""
-        for node in self._environment.shape.servers:
+        for node in self._environment.topology.servers:
             seen = await self._seen(node, BEGIN)
             if seen is not None:
                 self._first[node] = seen
@@ -33,7 +33,7 @@ class ResourceWatch:
         environment = self._environment
         if not self._first:
             return
-        await asyncio.gather(*map(environment.end_client, environment.shape.clients))
+        await asyncio.gather(*map(environment.end_client, environment.topology.clients))
         until_ns = environment.now_ns() + int(SETTLE_BOUND_S * 1e9)
         for node in self._first:
             if environment.is_lost(node):
@@ -59,7 +59,7 @@ class ResourceWatch:
     async def _tables(self, node: str) -> dict[str, int] | None:
         """How many entries the tables of a broker have; None of a name server, or without an answer."""
         environment = self._environment
-        if node in environment.shape.name_servers:
+        if node in environment.topology.coordinators:
             return None
         request = {"f": "table_sizes", "address": environment.server_address(node)}
         outcome = await environment.request(ADMIN, request)

@@ -43,7 +43,7 @@ POOL_PROPERTY = "transientStorePoolEnable"
 
 def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[Op]) -> RunFacts:
     """`ops` is the history so far: it says which nodes ended by themselves."""
-    shape = campaign.shape()
+    topology = campaign.topology()
     lost = {
         target
         for record in records
@@ -51,7 +51,8 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         for target in record.planned.targets
     }
     brokers = {
-        name: tuple(replica.node for replica in shape.replicas(name)) for name in shape.broker_names
+        name: tuple(replica.node for replica in topology.replicas_of(name))
+        for name in topology.replica_sets
     }
     told, groups = WORKLOADS[campaign.workload].members(campaign), groups_of(campaign)
     living = tuple(name for name, nodes in brokers.items() if nodes[0] not in lost)
@@ -84,12 +85,12 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         refused_topics=tuple(refused_topics(campaign).values()),
         **_broker_facts(campaign),
         brokers=brokers,
-        name_servers=shape.name_servers,
+        name_servers=topology.coordinators,
         living=living,
-        producers=shape.producers,
-        consumers=shape.consumers,
+        producers=topology.producers,
+        consumers=topology.consumers,
         forwarders=tuple(
-            node for node, member in zip(shape.consumers, told, strict=True) if member.forward_to
+            node for node, member in zip(topology.consumers, told, strict=True) if member.forward_to
         ),
         gap_max_s=campaign.gap_max_s or None,
         faults=tuple(fault_facts(record) for record in records),

@@ -118,7 +118,7 @@ class Run:
         environment = self._environment
         await self._operations.set_up()
         self._up_ns = environment.now_ns()
-        await asyncio.gather(*map(environment.start, environment.shape.clients))
+        await asyncio.gather(*map(environment.start, environment.topology.clients))
         self._load_start_ns = environment.now_ns()
 
     async def _load(self) -> None:
@@ -139,7 +139,7 @@ class Run:
             late_ns=self._nemesis.late_ns,
         )
         until_ns = self._load_start_ns + int(campaign.load_s * 1e9)
-        producers = self._environment.shape.producers
+        producers = self._environment.topology.producers
         await asyncio.gather(interpreter.run(producers, until_ns), self._nemesis.run())
 
     async def _heal(self) -> None:
@@ -148,7 +148,7 @@ class Run:
         if controls.has("network"):
             await controls.network.heal()
         has_disks = controls.has("disk")
-        for node in (*self._environment.shape.servers, *self._environment.shape.clients):
+        for node in (*self._environment.topology.servers, *self._environment.topology.clients):
             if has_disks:
                 await controls.disk.heal(node)
             await controls.process.resume(node)
@@ -171,7 +171,7 @@ class Run:
             digest=environment.digest(),
             nodes=[
                 environment.node_record(name, keeps_store=verdict.valid is not True)
-                for name in environment.shape.servers
+                for name in environment.topology.servers
                 if not environment.is_external(name)
             ],
             interrupted=self._is_cut_short,

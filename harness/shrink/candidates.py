@@ -166,8 +166,8 @@ def _with(campaign: Campaign, changes: dict[str, Any]) -> Campaign:
 
 def _on_nodes(campaign: Campaign) -> tuple[PlannedFault, ...]:
     """The plan, its targets reduced to nodes that there are, where a fault has several of them."""
-    shape = campaign.shape()
-    there = {*shape.servers, *shape.clients}
+    topology = campaign.topology()
+    there = {*topology.servers, *topology.clients}
     return tuple(
         replace(one, targets=kept)
         if (kept := tuple(node for node in one.targets if node in there))

@@ -87,9 +87,9 @@ class ApacheDistribution:
 
     def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
         machine = self._machines[node]
-        shape = self._cluster.shape
+        topology = self._cluster.topology
         heap: tuple[str, ...]
-        if node in shape.name_servers:
+        if node in topology.coordinators:
             role, main, heap = "namesrv", NAME_SERVER_CLASS, NAME_SERVER_HEAP
             properties = self._campaign.name_server_properties
             port = self._ports.get(node, NAME_SERVER_PORT)
@@ -99,7 +99,7 @@ class ApacheDistribution:
             properties = self._campaign.broker_properties
             file = apache_files.broker_file(
                 self._campaign,
-                shape.broker(node),
+                topology.replica(node),
                 address=machine.address,
                 port=self._ports.get(node, BROKER_PORT),
                 folder=machine.folder,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from staticfire.faults.model.shape import BrokerNode
+from staticfire.faults.model.topology import Replica
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.targets.node_properties import in_store
 from staticfire.harness.targets.own_cluster import INDEX_NUMBERS, INDEX_SLOTS, QUEUE_FILE_BYTES
@@ -38,7 +38,7 @@ def name_server_file(campaign: Campaign, folder: str, port: int) -> bytes:
 
 def broker_file(
     campaign: Campaign,
-    broker: BrokerNode,
+    broker: Replica,
     *,
     address: str,
     port: int,
@@ -50,9 +50,9 @@ def broker_file(
     return _file(
         {
             "brokerClusterName": "staticfire",
-            "brokerName": broker.broker_name,
-            "brokerId": str(broker.broker_id),
-            "brokerRole": MASTER_ROLES[campaign.replication] if broker.is_master else "SLAVE",
+            "brokerName": broker.replica_set,
+            "brokerId": str(broker.number),
+            "brokerRole": MASTER_ROLES[campaign.replication] if broker.is_leader else "SLAVE",
             "flushDiskType": FLUSH_TYPES[campaign.flush],
             "brokerIP1": address,
             "brokerIP2": address,

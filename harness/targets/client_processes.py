@@ -46,7 +46,7 @@ class ClientProcesses:
             first_line: Configuration = {"node": node}
             if self._campaign.acl:
                 first_line["credentials"] = dict(OPERATOR)
-        elif node in self._cluster.shape.consumers:
+        elif node in self._cluster.topology.consumers:
             role = "consumer"
             consumer = self._cluster.consumer_config(node, name_servers)
             first_line = configuration_of(consumer, node=node)

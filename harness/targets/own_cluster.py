@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from staticfire.faults.model.shape import BrokerNode, ClusterShape
+from staticfire.faults.model.topology import Replica, Topology
 from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.accounts import ACCOUNTS_FILE, CREDENTIALS_FILE, LOAD, OPERATOR
 from staticfire.harness.campaign.campaign import Campaign, CampaignError, Properties
@@ -78,7 +78,7 @@ class OwnCluster:
         self._addresses = addresses
         self._stores = stores
         self._reach = reach
-        self.shape: ClusterShape = campaign.shape()
+        self.topology: Topology = campaign.topology()
         self.asks_anew: dict[str, None] = {}  # consumers whose filter has changed
 
     def name_server_address(self, node: str) -> str:
@@ -86,7 +86,7 @@ class OwnCluster:
 
     def server_address(self, node: str) -> str:
         """Of a name server or broker."""
-        if node in self.shape.name_servers:
+        if node in self.topology.coordinators:
             return self.name_server_address(node)
         return self.broker_address(node)
 
@@ -95,7 +95,7 @@ class OwnCluster:
 
     def serving(self, node: str) -> HealthCheck:
         """How a name server or broker is asked whether it is well."""
-        is_name_server = node in self.shape.name_servers
+        is_name_server = node in self.topology.coordinators
         question = NAME_SERVER_QUESTION if is_name_server else BROKER_QUESTION
         tls = self._campaign.tls == TlsMode.ENFORCING
         return HealthCheck(address=self.server_address(node), question=question, tls=tls)
@@ -105,10 +105,10 @@ class OwnCluster:
 
     def server_main(self, node: str, name_servers: Sequence[str]) -> Main:
         """The main coroutine of a name server or broker. `name_servers` are nodes; a broker registers with them."""
-        if node in self.shape.name_servers:
+        if node in self.topology.coordinators:
             config = self.name_server_config(node)
             return lambda env: name_server_main(env, config)
-        broker_config = self.broker_config(self.shape.broker(node), name_servers)
+        broker_config = self.broker_config(self.topology.replica(node), name_servers)
         files = self.account_files(node)
 
         async def main(env: Env) -> None:
@@ -128,12 +128,12 @@ class OwnCluster:
             config, self._campaign.name_server_properties, node_config.NAME_SERVER_PROPERTIES
         )
 
-    def broker_config(self, broker: BrokerNode, name_servers: Sequence[str]) -> BrokerConfig:
+    def broker_config(self, broker: Replica, name_servers: Sequence[str]) -> BrokerConfig:
         campaign = self._campaign
-        others = [r for r in self.shape.replicas(broker.broker_name) if r.node != broker.node]
+        others = [r for r in self.topology.replicas_of(broker.replica_set) if r.node != broker.node]
         config = BrokerConfig(
-            broker_name=broker.broker_name,
-            broker_id=broker.broker_id,
+            broker_name=broker.replica_set,
+            broker_id=broker.number,
             role=self._role(broker),
             listen_host=self._addresses[broker.node],
             listen_port=BROKER_PORT,
@@ -166,7 +166,7 @@ class OwnCluster:
         mode = TlsMode(self._campaign.tls)
         if mode is not TlsMode.PERMISSIVE:
             return mode is TlsMode.ENFORCING
-        nodes = (*self.shape.servers, *self.shape.clients, ADMIN, PROBE)
+        nodes = (*self.topology.servers, *self.topology.clients, ADMIN, PROBE)
         return nodes.index(node) % 2 == 1
 
     def account_files(self, node: str) -> dict[str, bytes]:
@@ -203,8 +203,8 @@ class OwnCluster:
         mode = Mode(self._campaign.mode) if mine or not policies else Mode.HARDENED
         return {"mode": mode, "faithful_policies": mine}
 
-    def _role(self, broker: BrokerNode) -> BrokerRole:
-        if not broker.is_master:
+    def _role(self, broker: Replica) -> BrokerRole:
+        if not broker.is_leader:
             return BrokerRole.SLAVE
         sync = self._campaign.replication == "sync"
         return BrokerRole.SYNC_MASTER if sync else BrokerRole.ASYNC_MASTER
@@ -227,7 +227,7 @@ class OwnCluster:
 
     def told(self, node: str) -> ConsumerSpec:
         """The specification that a workload gives a consumer."""
-        number = self.shape.consumers.index(node)
+        number = self.topology.consumers.index(node)
         workload = WORKLOADS[self._campaign.workload]
         if node in self.asks_anew:
             return workload.member_changed(self._campaign, number)
@@ -268,12 +268,12 @@ def check_properties(campaign: Campaign) -> None:
             raise CampaignError(
                 f"policies hold {truncated_repr(name)}; there are: {', '.join(known)}"
             )
-    shape = campaign.shape()
-    names = [*shape.name_servers, *(broker.node for broker in shape.brokers)]
+    topology = campaign.topology()
+    names = [*topology.coordinators, *(broker.node for broker in topology.replicas)]
     cluster = OwnCluster(campaign, dict.fromkeys(names, "127.0.0.1"))
-    cluster.name_server_config(shape.name_servers[0])
-    for broker in shape.brokers:
-        cluster.broker_config(broker, shape.name_servers)
+    cluster.name_server_config(topology.coordinators[0])
+    for broker in topology.replicas:
+        cluster.broker_config(broker, topology.coordinators)
 
 
 def known_policies() -> tuple[str, ...]:

@@ -50,13 +50,13 @@ class OwnProcesses:
 
     def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
         cluster = self._cluster
-        if node in cluster.shape.name_servers:
+        if node in cluster.topology.coordinators:
             role = "name-server"
             config: Any = cluster.name_server_config(node)
             known = node_config.NAME_SERVER_PROPERTIES
         else:
             role = "broker"
-            config = cluster.broker_config(cluster.shape.broker(node), name_servers)
+            config = cluster.broker_config(cluster.topology.replica(node), name_servers)
             known = node_config.BROKER_PROPERTIES
         path = f"{self._machines[node].folder}/{role}.properties"
         tls, tls_files = self._tls(node)

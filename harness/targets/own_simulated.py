@@ -44,7 +44,7 @@ class OwnSimulated:
         if node == ADMIN:
             operator = cluster.operator
             return lambda env: serve_admin(env, port, operator)
-        if node in cluster.shape.consumers:
+        if node in cluster.topology.consumers:
             consumer = cluster.consumer_config(node, name_servers)
             told = cluster.told(node)
             listener.condensed = told.condensed

@@ -21,7 +21,7 @@ class Target(Protocol):
         """`host:port` of a name server or broker."""
         ...
 
-    def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
+    def server_launch_spec(self, node: str, bootstrap: Sequence[str]) -> LaunchSpec:
         """How to start a name server or broker; a broker registers with these name servers (nodes)."""
         ...
 
@@ -30,7 +30,7 @@ class Target(Protocol):
         ...
 
     def client_launch_spec(
-        self, node: str, name_servers: Sequence[str]
+        self, node: str, bootstrap: Sequence[str]
     ) -> tuple[LaunchSpec, Configuration]:
         """How to start a client, and its first line."""
         ...
@@ -47,14 +47,14 @@ class SimulatedTarget(Protocol):
         """`host:port` of a name server or broker."""
         ...
 
-    def server_main(self, node: str, name_servers: Sequence[str]) -> Main:
+    def server_main(self, node: str, bootstrap: Sequence[str]) -> Main:
         """The coroutine of a name server or broker; a broker registers with these name servers (nodes)."""
         ...
 
     def client_main(
         self,
         node: str,
-        name_servers: Sequence[str],
+        bootstrap: Sequence[str],
         port: ClientPort,
         listener: ListenerControl,
         process: int,

@@ -12,7 +12,7 @@ from staticfire.checkers.guarantees.fault_effects import (
 from staticfire.checkers.guarantees.promises import Damage
 from staticfire.faults.model.declaration import EFFECTS
 from staticfire.faults.model.fault import ClusterContext, Destroys, PlannedFault
-from staticfire.faults.model.shape import BrokerNode, ClusterShape
+from staticfire.faults.model.topology import Replica, Topology
 from staticfire.faults.plans.catalogue import FAULTS, fault_named
 
 
@@ -27,9 +27,9 @@ def test_an_unknown_kind_may_have_any_effect() -> None:
 
 
 def test_a_partition_names_its_links_and_other_faults_none() -> None:
-    nodes = tuple(BrokerNode(node=f"b{n}", broker_name=f"b{n}", broker_id=0) for n in range(2))
-    shape = ClusterShape(name_servers=("n",), brokers=nodes, producers=("p",), consumers=("c",))
-    situation = ClusterContext(shape=shape, topic="t", sync_flush=True, replication="none")
+    nodes = tuple(Replica(node=f"b{n}", replica_set=f"b{n}", number=0) for n in range(2))
+    topology = Topology(coordinators=("n",), replicas=nodes, producers=("p",), consumers=("c",))
+    situation = ClusterContext(topology=topology, topic="t", sync_flush=True, replication="none")
     for name, some in (("partition-one", True), ("kill", False)):
         fault = fault_named(name)
         strike = fault.draw(Random(1), situation)

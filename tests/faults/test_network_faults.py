@@ -9,11 +9,11 @@ import pytest
 
 from staticfire.faults.model.fault import ClusterContext
 from staticfire.faults.plans.catalogue import fault_named
-from staticfire.harness.campaign.campaign import cluster_shape
+from staticfire.harness.campaign.campaign import topology_of
 from tests.faults.fault_stories import carried_out
 
 SITUATION = ClusterContext(
-    shape=cluster_shape(2, (1, 1), 2, 2), topic="T", sync_flush=True, replication="sync"
+    topology=topology_of(2, (1, 1), 2, 2), topic="T", sync_flush=True, replication="sync"
 )
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from staticfire.faults.model.fault import ClusterContext, FaultParams, PlannedFault
 from staticfire.faults.plans.catalogue import fault_named
-from staticfire.harness.campaign.campaign import cluster_shape
+from staticfire.harness.campaign.campaign import topology_of
 from staticfire.harness.simulation.hosts.world import World
 from tests.faults.recording_controls import recording_controls
 
 SITUATION = ClusterContext(
-    shape=cluster_shape(1, (2, 1), 1, 1), topic="T", sync_flush=True, replication="sync"
+    topology=topology_of(1, (2, 1), 1, 1), topic="T", sync_flush=True, replication="sync"
 )
 Calls = list[tuple[float, str, tuple[Any, ...]]]
 
@@ -51,7 +51,7 @@ def test_a_lost_disk_often_goes_after_the_link_to_its_slaves() -> None:
     assert 50 <= len(alone) < len(drawn) == 100
     for strike in drawn:
         [master] = strike.targets
-        replicas = SITUATION.shape.replicas(SITUATION.shape.broker(master).broker_name)
+        replicas = SITUATION.topology.replicas_of(SITUATION.topology.replica(master).replica_set)
         assert [master, *strike.params["slaves"]] == [replica.node for replica in replicas]
 
 

@@ -120,13 +120,13 @@ def test_nodes_restart_when_their_name_servers_change_and_change_back() -> None:
         return True
 
     seen = {"broker_sees": "ns-1", "client_sees": "ns-2"}
-    answers = {"set_name_servers": restarted}
+    answers = {"set_bootstrap": restarted}
 
     calls, evidence = carried_out("split-name-servers", "b", "c", answers=answers, params=seen)
 
     assert calls == [
-        *("set_name_servers b ['ns-1']", "set_name_servers c ['ns-2']"),
-        *("set_name_servers b []", "set_name_servers c []"),
+        *("set_bootstrap b ['ns-1']", "set_bootstrap c ['ns-2']"),
+        *("set_bootstrap b []", "set_bootstrap c []"),
     ]
     restarts = [
         {"node": "b", "began_ago_ns": 4 * S, "ended_ago_ns": 2 * S, "affects": ["stops"]},

@@ -11,7 +11,7 @@ class OneBroker:
     """Its disk is never lost; what it records has the times of the world."""
 
     campaign = draw_campaign(1, {"slaves": (0,), "queues": 1})
-    shape = campaign.shape()
+    topology = campaign.topology()
 
     def __init__(self, world: World) -> None:
         self._world = world

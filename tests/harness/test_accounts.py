@@ -100,7 +100,7 @@ def test_what_cannot_be_is_refused_in_one_sentence() -> None:
 def test_every_node_gets_its_keys(acl: bool) -> None:
     campaign = draw_campaign(1, {"acl": acl})
     cluster = OwnCluster(campaign, defaultdict(lambda: "10.0.0.1"))
-    node = campaign.shape().brokers[0]
+    node = campaign.topology().replicas[0]
     broker = cluster.broker_config(node, ["ns-1"])
     files = cluster.account_files(node.node)
     told = {broker.acl_path, broker.acl_credentials_path}

@@ -65,7 +65,7 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], sentence: str) -> None
 )
 def test_none_half_or_all_nodes_speak_it(mode: str, share: float) -> None:
     cluster = OwnCluster(draw_campaign(1, {"tls": mode}), defaultdict(lambda: "10.0.0.1"))
-    nodes = (*cluster.shape.servers, *cluster.shape.clients, ADMIN, PROBE)
+    nodes = (*cluster.topology.servers, *cluster.topology.clients, ADMIN, PROBE)
     speaking = sum(cluster.speaks_tls(node) for node in nodes)
     assert abs(speaking - share * len(nodes)) < 1
     assert cluster.serving(nodes[0]).tls is (mode == "enforcing")
@@ -73,8 +73,8 @@ def test_none_half_or_all_nodes_speak_it(mode: str, share: float) -> None:
 
 def processes(folder: Path, mode: str) -> OwnProcesses:
     campaign = draw_campaign(1, {"tls": mode, "environment": "processes"})
-    shape = campaign.shape()
-    nodes = (*shape.servers, *shape.clients, ADMIN, PROBE)
+    topology = campaign.topology()
+    nodes = (*topology.servers, *topology.clients, ADMIN, PROBE)
     places = {
         node: SimpleNamespace(node=node, address="127.0.0.1", folder=str(folder / node))
         for node in nodes

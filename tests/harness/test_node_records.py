@@ -31,7 +31,9 @@ def keep(result: RunResult, root: Path) -> Path:
 @pytest.mark.slow
 def test_logs_and_files_of_every_server_are_kept(result: RunResult, tmp_path: Path) -> None:
     nodes = keep(result, tmp_path)
-    assert sorted(path.name for path in nodes.iterdir()) == sorted(result.campaign.shape().servers)
+    assert sorted(path.name for path in nodes.iterdir()) == sorted(
+        result.campaign.topology().servers
+    )
     first = orjson.loads((nodes / "broker-a-0" / "log.jsonl").read_bytes().splitlines()[0])
     assert first["event"] == "store opened"
     log_file = nodes / "broker-a-0" / "store" / "commitlog" / f"{0:020d}"

@@ -111,12 +111,12 @@ async def routes(bench: Bench) -> None:
     assert route is not None
     queues = route.get("queueDatas", [])
     require_equal("the number of queue data", len(queues), 1)
-    shape = {
+    topology = {
         key: queues[0].get(key) for key in ("brokerName", "readQueueNums", "writeQueueNums", "perm")
     }
     require_equal(
         "the queue data",
-        shape,
+        topology,
         {"brokerName": broker.name, "readQueueNums": 7, "writeQueueNums": 7, "perm": 4},
     )
     require_equal("the addresses", addresses(route), {0: broker.address})

@@ -1,4 +1,4 @@
-"""The result as JSON, with a version of its shape."""
+"""The result as JSON, with a version of its topology."""
 
 from __future__ import annotations
 

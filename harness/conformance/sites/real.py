@@ -13,7 +13,7 @@ from staticfire.harness.conformance.clause import Need
 from staticfire.harness.conformance.sites.concurrent import run_beside
 from staticfire.harness.conformance.sites.files import change_files
 from staticfire.harness.conformance.sites.readiness import until_serving
-from staticfire.harness.conformance.sites.simulated import SHAPE
+from staticfire.harness.conformance.sites.simulated import TOPOLOGY
 from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
 from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.draws.campaign import draw_campaign
@@ -51,7 +51,9 @@ class RealSite:
         options: Mapping[str, Any] | None = None,
         machine_options: MachineOptions = DEFAULTS,
     ) -> None:
-        self.campaign = draw_campaign(0, {**SHAPE, **(options or {}), "environment": environment})
+        self.campaign = draw_campaign(
+            0, {**TOPOLOGY, **(options or {}), "environment": environment}
+        )
         self._fleet_options = machine_options
         kind = self.campaign.mode if self.campaign.target == "own" else self.campaign.target
         self.name = f"{environment} ({kind})"
@@ -98,14 +100,14 @@ class RealSite:
                 environment, provider, ROCKETMQ.operations(environment, None).cluster_control
             )
             target = _facts(environment, controls)
-            brokers = len(environment.shape.brokers)
-            await asyncio.gather(*map(environment.start, environment.shape.servers))
+            brokers = len(environment.topology.replicas)
+            await asyncio.gather(*map(environment.start, environment.topology.servers))
             await until_serving(target, brokers)
 
             async def mend() -> None:
                 if controls.has("network"):
                     await controls.network.heal()
-                for node in environment.shape.servers:
+                for node in environment.topology.servers:
                     await controls.process.resume(node)
                     await environment.start(node)
                 await until_serving(target, brokers)
@@ -117,11 +119,11 @@ class RealSite:
 
 
 def _facts(environment: RealEnvironment, controls: Controls) -> TargetFacts:
-    shape = environment.shape
+    topology = environment.topology
     return TargetFacts(
-        name_servers=tuple(map(environment.server_address, shape.name_servers)),
+        name_servers=tuple(map(environment.server_address, topology.coordinators)),
         prefix="conform",
-        nodes={environment.server_address(name): name for name in shape.servers},
+        nodes={environment.server_address(name): name for name in topology.servers},
         controls=controls,
         read_store=environment.store_files,
         change_store=_change_local if environment.campaign.environment in LOCAL else None,

@@ -28,7 +28,7 @@ from staticfire.system_under_test.runtime.env import Env
 
 TESTER = "tester"
 TESTER_ADDRESS = "10.9.9.9"
-SHAPE: Mapping[str, Any] = {
+TOPOLOGY: Mapping[str, Any] = {
     "name_servers": 2,
     "slaves": (1, 1),
     "producers": 1,
@@ -59,7 +59,7 @@ class SimulatedSite:
     makes_clusters = True
 
     def __init__(self, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> None:
-        self.campaign = draw_campaign(seed, {**SHAPE, **(options or {})})
+        self.campaign = draw_campaign(seed, {**TOPOLOGY, **(options or {})})
         self.name = f"simulation ({self.campaign.mode})"
 
     def lacks(self, need: Need) -> str | None:
@@ -84,9 +84,9 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
     controls = simulated_controls(
         environment, ROCKETMQ.operations(environment, None).cluster_control
     )
-    servers = {environment.server_address(name): name for name in environment.shape.servers}
+    servers = {environment.server_address(name): name for name in environment.topology.servers}
     target = TargetFacts(
-        name_servers=tuple(map(environment.server_address, environment.shape.name_servers)),
+        name_servers=tuple(map(environment.server_address, environment.topology.coordinators)),
         prefix="conform",
         nodes=servers,
         controls=controls,
@@ -103,11 +103,11 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
     target = replace(target, change_store=change_store)
 
     async def try_it(_env: Env) -> None:
-        await until_serving(target, len(environment.shape.brokers))
+        await until_serving(target, len(environment.topology.replicas))
         results.append(await try_case(case, target))
 
     async def main() -> None:
-        await asyncio.gather(*map(environment.start, environment.shape.servers))
+        await asyncio.gather(*map(environment.start, environment.topology.servers))
         status = await tester.start(TESTER, try_it).exit
         if status.error is not None:
             reason = f"{type(status.error).__name__}: {status.error}"

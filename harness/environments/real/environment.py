@@ -59,10 +59,10 @@ def needs_of(campaign: Campaign) -> frozenset[str]:
 class RealNode:
     """One node: its place, and its process if it has one."""
 
-    def __init__(self, machine: Machine, name_servers: tuple[str, ...]) -> None:
+    def __init__(self, machine: Machine, bootstrap: tuple[str, ...]) -> None:
         self.machine = machine
         self.name = machine.node
-        self.name_servers = name_servers
+        self.bootstrap = bootstrap
         self.process: RunningProcess | None = None
         self.port: ProcessPort | None = None  # of clients only
         self.watcher: asyncio.Task[None] | None = None
@@ -93,7 +93,7 @@ class RealEnvironment:
     ) -> None:
         self.campaign = campaign
         self.recorder = recorder
-        self.shape = campaign.shape()
+        self.topology = campaign.topology()
         self.nodes: dict[str, RealNode] = {}
         self.on_start: Callable[[str, int], Awaitable[None]] | None = None  # node and pid
         self.foreign_states: Callable[[], Mapping[str, str]] = dict  # of servers that are not ours
@@ -108,11 +108,11 @@ class RealEnvironment:
         self._ending = False
 
     async def __aenter__(self) -> RealEnvironment:
-        names = (*self.shape.servers, *self.shape.clients, ADMIN, PROBE)
+        names = (*self.topology.servers, *self.topology.clients, ADMIN, PROBE)
         self._stalls.start()
         try:
             machines = await self._provider.up(
-                names, servers=self.shape.servers, needs=needs_of(self.campaign)
+                names, servers=self.topology.servers, needs=needs_of(self.campaign)
             )
         except BaseException:
             self._stalls.stop()
@@ -120,7 +120,8 @@ class RealEnvironment:
             raise
         self._target = self._make_target(machines)
         self.nodes = {
-            name: RealNode(machine, self.shape.name_servers) for name, machine in machines.items()
+            name: RealNode(machine, self.topology.coordinators)
+            for name, machine in machines.items()
         }
         return self
 
@@ -160,13 +161,13 @@ class RealEnvironment:
         return self._boots.waited_ns()
 
     def is_external(self, node: str) -> bool:
-        return self.campaign.is_external and node in self.shape.servers
+        return self.campaign.is_external and node in self.topology.servers
 
     def ask_anew(self, node: str) -> None:
         self._target.ask_anew(node)
 
-    def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
-        self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
+    def set_bootstrap(self, node: str, bootstrap: Sequence[str]) -> None:
+        self.nodes[node].bootstrap = tuple(bootstrap) or self.topology.coordinators
 
     # --- processes ----------------------------------------------------------------------------------
 
@@ -183,7 +184,7 @@ class RealEnvironment:
 
     def _takes_time(self, node: str) -> bool:
         """Whether the node is a server of another product, and there is a client that can ask it."""
-        is_other = self.campaign.target != "own" and node in self.shape.servers
+        is_other = self.campaign.target != "own" and node in self.topology.servers
         return is_other and self.nodes[ADMIN].port is not None
 
     async def _answers(self, node: str) -> bool:
@@ -198,8 +199,8 @@ class RealEnvironment:
             if node.watcher is not None:
                 await node.watcher
             node.paused = False
-            if node.name in self.shape.servers:
-                launch_spec = self._target.server_launch_spec(node.name, node.name_servers)
+            if node.name in self.topology.servers:
+                launch_spec = self._target.server_launch_spec(node.name, node.bootstrap)
                 node.process = await node.machine.launch(launch_spec)
             else:
                 await self._start_client(node)
@@ -209,7 +210,7 @@ class RealEnvironment:
                 await self.on_start(node.name, node.process.pid)
 
     async def _start_client(self, node: RealNode) -> None:
-        launch_spec, configuration = self._target.client_launch_spec(node.name, node.name_servers)
+        launch_spec, configuration = self._target.client_launch_spec(node.name, node.bootstrap)
         process = node.process = await node.machine.launch(launch_spec)
         number = self._consumer_processes
         self._consumer_processes += 1
@@ -336,7 +337,7 @@ class RealEnvironment:
         """What each server and client is doing: up, paused, down, no power or lost; silent, if it is external."""
         own = {
             name: self._state(self.nodes[name])
-            for name in (*self.shape.servers, *self.shape.clients)
+            for name in (*self.topology.servers, *self.topology.clients)
             if not self.is_external(name)
         }
         return {**self.foreign_states(), **own}

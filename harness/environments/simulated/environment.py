@@ -38,7 +38,7 @@ class SimulatedNode:
     def __init__(self, name: str, host: Host) -> None:
         self.name = name
         self.host = host
-        self.name_servers: tuple[str, ...] = ()
+        self.bootstrap: tuple[str, ...] = ()
         self.process: SimProcess | None = None
         self.incarnations: list[SimProcess] = []
         self.port: ClientPort | None = None  # of clients only
@@ -76,11 +76,11 @@ class SimulationEnvironment:
         self.campaign = campaign
         self.world = world
         self.recorder = recorder
-        self.shape = campaign.shape()
+        self.topology = campaign.topology()
         self._consumer_processes = FIRST_CONSUMER_PROCESS
         low_ms, high_ms = campaign.latency_ms
         world.network.latency_ns = (int(low_ms * 1e6), int(high_ms * 1e6))
-        addresses = _addresses((*self.shape.servers, *self.shape.clients, ADMIN, PROBE))
+        addresses = _addresses((*self.topology.servers, *self.topology.clients, ADMIN, PROBE))
         disk = DiskOptions(total_bytes=DISK_BYTES, fsync_ns=campaign.fsync_us * 1000)
         self.nodes = {
             name: SimulatedNode(name, world.add_host(name, address, disk=disk))
@@ -88,7 +88,7 @@ class SimulationEnvironment:
         }
         self.target = target_at(addresses)
         for node in self.nodes.values():
-            node.name_servers = self.shape.name_servers
+            node.bootstrap = self.topology.coordinators
 
     def now_ns(self) -> int:
         return self.world.now_ns
@@ -117,11 +117,11 @@ class SimulationEnvironment:
     def ask_anew(self, node: str) -> None:
         self.target.ask_anew(node)
 
-    def set_name_servers(self, node: str, name_servers: Sequence[str]) -> None:
-        self.nodes[node].name_servers = tuple(name_servers) or self.shape.name_servers
+    def set_bootstrap(self, node: str, bootstrap: Sequence[str]) -> None:
+        self.nodes[node].bootstrap = tuple(bootstrap) or self.topology.coordinators
 
     def states(self) -> dict[str, str]:
-        names = (*self.shape.servers, *self.shape.clients)
+        names = (*self.topology.servers, *self.topology.clients)
         return {name: "up" if self.nodes[name].is_alive else "down" for name in names}
 
     async def start(self, node: str) -> None:
@@ -139,8 +139,8 @@ class SimulationEnvironment:
         process.exit.add_done_callback(lambda _: self._ended(node, process))
 
     def _main(self, node: SimulatedNode) -> Main:
-        if node.name in self.shape.servers:
-            return self.target.server_main(node.name, node.name_servers)
+        if node.name in self.topology.servers:
+            return self.target.server_main(node.name, node.bootstrap)
         return self._client_main(node)
 
     def _with_tls(self, name: str, main: Main) -> Main:
@@ -154,7 +154,7 @@ class SimulationEnvironment:
         number = self._consumer_processes
         self._consumer_processes += 1
         port = node.port = ClientPort(self._emitter(node, number))
-        return self.target.client_main(node.name, node.name_servers, port, node.listener, number)
+        return self.target.client_main(node.name, node.bootstrap, port, node.listener, number)
 
     def _emitter(self, node: SimulatedNode, process: int) -> Callable[..., None]:
         def emit(type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:

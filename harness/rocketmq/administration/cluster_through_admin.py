@@ -38,8 +38,8 @@ class ClusterThroughAdmin:
         outcome = await self._environment.request(ADMIN, request)
         return outcome.type == "ok"
 
-    async def set_name_servers(self, node: str, name_servers: Sequence[str]) -> bool:
-        self._environment.set_name_servers(node, name_servers)
+    async def set_bootstrap(self, node: str, name_servers: Sequence[str]) -> bool:
+        self._environment.set_bootstrap(node, name_servers)
         stopped = await self._processes.stop(node)
         if stopped:
             await self._environment.start(node)
@@ -56,7 +56,7 @@ class ClusterThroughAdmin:
     ) -> QueueCountAnswers:
         environment = self._environment
         count = max(count, self._changes.queues_max)
-        nodes = masters or [master.node for master in environment.shape.masters]
+        nodes = masters or [master.node for master in environment.topology.leaders]
         types: dict[str, str] = {}
         for node in nodes:
             request = {
@@ -91,7 +91,7 @@ class ClusterThroughAdmin:
             if told.topic == topic and told.model != BROADCASTING
         )
         told = 0
-        for master in environment.shape.masters:
+        for master in environment.topology.leaders:
             address = environment.server_address(master.node)
             for group in groups:
                 request = {"f": "reset_offsets", "topic": topic, "group": group, "address": address}
@@ -101,7 +101,7 @@ class ClusterThroughAdmin:
 
     async def change_option(self, name: str, value: str) -> dict[str, str]:
         former: dict[str, str] = {}
-        for broker in self._environment.shape.brokers:
+        for broker in self._environment.topology.replicas:
             before = await self._option(broker.node, name)
             if before is None or not await self._set_option(broker.node, name, value):
                 continue
@@ -150,7 +150,7 @@ class ClusterThroughAdmin:
 
     def _living_masters(self) -> list[str]:
         environment = self._environment
-        nodes = (master.node for master in environment.shape.masters)
+        nodes = (master.node for master in environment.topology.leaders)
         return [node for node in nodes if not environment.is_lost(node)]
 
     async def _set_guests_right(self, node: str, permission: str) -> bool:
@@ -166,7 +166,7 @@ class ClusterThroughAdmin:
     async def clean_up(self) -> int:
         codes = (RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
         accepted = 0
-        for broker in self._environment.shape.brokers:
+        for broker in self._environment.topology.replicas:
             outcomes = [await self._order(broker.node, code) for code in codes]
             accepted += all(outcome.type == "ok" for outcome in outcomes)
         return accepted

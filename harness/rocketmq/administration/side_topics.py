@@ -138,8 +138,8 @@ class SideTopic:
     # What administrators do
 
     def _living_masters(self) -> list[str]:
-        shape, is_lost = self._environment.shape, self._environment.is_lost
-        return [master.broker_name for master in shape.masters if not is_lost(master.node)]
+        topology, is_lost = self._environment.topology, self._environment.is_lost
+        return [master.replica_set for master in topology.leaders if not is_lost(master.node)]
 
     async def _make(self, name: str) -> bool:
         request = {"f": "create_topic", "topic": self.topic, "queues": QUEUES}
@@ -162,7 +162,7 @@ class SideTopic:
             and await self._delete_group(name)
         ):
             return {}
-        for server in self._environment.shape.name_servers:
+        for server in self._environment.topology.coordinators:
             await self._ask(server, order(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext))
         return await self._stands(name, self.group) if await self._make(name) else {}
 
@@ -212,12 +212,12 @@ class SideTopic:
         return await self._environment.request(ADMIN, {**request, "address": address})
 
     def _master(self, name: str) -> str:
-        return self._environment.shape.replicas(name)[0].node
+        return self._environment.topology.replicas_of(name)[0].node
 
     def _living(self, name: str) -> str:
         """The master, or the first slave if that is gone for good."""
         environment = self._environment
-        replicas = [replica.node for replica in environment.shape.replicas(name)]
+        replicas = [replica.node for replica in environment.topology.replicas_of(name)]
         return next((node for node in replicas if not environment.is_lost(node)), replicas[0])
 
     def _is_served_by_master(self, name: str) -> bool:
@@ -228,7 +228,7 @@ class SideTopic:
     async def _wait_for_route(self) -> None:
         """A producer that finds no route looks again only 30 s later."""
         for _ in range(TRIES):
-            for server in self._environment.shape.name_servers:
+            for server in self._environment.topology.coordinators:
                 outcome = await self._ask(server, {"f": "route", "topic": self.topic})
                 if outcome.value.get("brokers"):
                     return

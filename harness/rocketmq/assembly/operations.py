@@ -57,7 +57,7 @@ class RocketMQOperations:
 
     async def set_up(self) -> None:
         environment = self._environment
-        await self._start((*environment.shape.servers, ADMIN))
+        await self._start((*environment.topology.servers, ADMIN))
         members = WORKLOADS[self._campaign.workload].members(self._campaign)
         queues = self._campaign.queues
         topics = {self._campaign.topic: queues}
@@ -65,11 +65,11 @@ class RocketMQOperations:
         self._topics = sorted(topics)
         if self._campaign.auto_topic:
             topics = {self._campaign.probe_topic: queues}
-        for master in environment.shape.masters:
+        for master in environment.topology.leaders:
             for topic, queues in topics.items():
                 await self._create_topic(master.node, topic, queues)
         await self._start((PROBE,))  # a producer looks for a missing topic only every 30 s
-        for name in environment.shape.broker_names:
+        for name in environment.topology.replica_sets:
             await self._wait_until_serving(name)
         await self._resources.begin()
 
@@ -116,7 +116,7 @@ class RocketMQOperations:
         outcome = await self._prober.send_until_served(broker_name, "warm-up", SETUP_BOUND_S)
         if outcome.type != "ok":
             [master] = [
-                b.node for b in self._environment.shape.masters if b.broker_name == broker_name
+                b.node for b in self._environment.topology.leaders if b.replica_set == broker_name
             ]
             raise RunError(f"{broker_name} did not serve{self._why_not(master, outcome)}")
 

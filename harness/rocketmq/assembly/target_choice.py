@@ -14,7 +14,7 @@ from staticfire.faults.linux.executor import (
     Executor,
     LocalExecutor,
 )
-from staticfire.faults.model.shape import ClusterShape
+from staticfire.faults.model.topology import Topology
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.environments.real.external.address import AddressProvider
 from staticfire.harness.environments.real.machine_provider import MachineProvider, Rerouting
@@ -72,7 +72,7 @@ def version_of(campaign: Campaign, options: MachineOptions) -> str:
 
 def _facts(campaign: Campaign, options: MachineOptions, home: str) -> Mapping[str, MachineFacts]:
     """Of the machines of servers, by how a sentence names them. Raises EnvironmentFailed."""
-    hosts = options.hosts[: len(campaign.shape().servers)]
+    hosts = options.hosts[: len(campaign.topology().servers)]
     return _facts_of(campaign.environment, replace(options, hosts=hosts), home)
 
 
@@ -138,13 +138,13 @@ def make_target(
         machines,
         home=options.home,
         interpreter=Interpreter(python=provider.python, code=tuple(provider.code)),
-        ports=_ports(campaign.shape(), machines),
+        ports=_ports(campaign.topology(), machines),
         reach=reach,
     )
 
 
-def _ports(shape: ClusterShape, machines: Mapping[str, Machine]) -> dict[str, int]:
+def _ports(topology: Topology, machines: Mapping[str, Machine]) -> dict[str, int]:
     """Free ones for servers that share the loopback of one machine; elsewhere the usual ones."""
-    if not all(ip_address(machines[node].address).is_loopback for node in shape.servers):
+    if not all(ip_address(machines[node].address).is_loopback for node in topology.servers):
         return {}
-    return dict(zip(shape.servers, free_ports(len(shape.servers)), strict=True))
+    return dict(zip(topology.servers, free_ports(len(topology.servers)), strict=True))

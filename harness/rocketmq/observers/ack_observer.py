@@ -28,7 +28,8 @@ class AckObserver:
     def __init__(self, environment: SimulationEnvironment) -> None:
         self._environment = environment
         self._replicas = {
-            name: environment.shape.replicas(name) for name in environment.shape.broker_names
+            name: environment.topology.replicas_of(name)
+            for name in environment.topology.replica_sets
         }
 
     def acknowledged(self, op: Op) -> None:

@@ -34,7 +34,7 @@ class DeadLetters:
         if told.group in self._read:
             return
         self._read[told.group] = None
-        for name in self._environment.shape.broker_names:
+        for name in self._environment.topology.replica_sets:
             await self._read_queue(told.group, told.retry_topic, name, {"limit": 1})
             dead = await self._read_queue(told.group, told.dead_letter_topic, name, {})
             messages = dead.value.get("messages", [])
@@ -49,7 +49,7 @@ class DeadLetters:
         environment = self._environment
         node = next(
             replica.node
-            for replica in environment.shape.replicas(broker)
+            for replica in environment.topology.replicas_of(broker)
             if not environment.is_lost(replica.node)
         )
         request = {"f": "read_queue", "topic": topic, "queue": 0, **limit}

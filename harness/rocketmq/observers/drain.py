@@ -114,7 +114,7 @@ class Drain:
             for (_, topic), found in rows.items()
             for broker, queue, _, high, _ in found
         }
-        dead = {name for name in self._environment.shape.broker_names if self._is_dead(name)}
+        dead = {name for name in self._environment.topology.replica_sets if self._is_dead(name)}
         return all(
             ends.get((op.value["topic"], op.value["broker"], op.value["queue"]), 0) > last
             for op in self._recorder.ops
@@ -169,7 +169,7 @@ class Drain:
         """The queues of a topic on all brokers; and whether every broker answered."""
         rows: list[QueueRow] = []
         complete = True
-        for name in self._environment.shape.broker_names:
+        for name in self._environment.topology.replica_sets:
             outcome = await self._environment.request(
                 ADMIN,
                 {
@@ -195,7 +195,7 @@ class Drain:
         environment = self._environment
         living = [
             replica.node
-            for replica in environment.shape.replicas(broker_name)
+            for replica in environment.topology.replicas_of(broker_name)
             if not environment.is_lost(replica.node)
         ]
         return living[0]

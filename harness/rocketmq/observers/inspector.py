@@ -31,7 +31,8 @@ class Inspector:
         self._environment = environment
         self._recorder = environment.recorder
         self._replicas = {
-            name: environment.shape.replicas(name) for name in environment.shape.broker_names
+            name: environment.topology.replicas_of(name)
+            for name in environment.topology.replica_sets
         }
 
     @property
@@ -90,7 +91,7 @@ class Inspector:
 
     def report_recoveries(self) -> None:
         """Write down what every start of a broker found in its store."""
-        for broker in self._environment.shape.brokers:
+        for broker in self._environment.topology.replicas:
             for line in self._environment.log_lines(broker.node):
                 if line.event == "store opened":
                     fields = {"node": broker.node, **line.fields}
@@ -99,8 +100,12 @@ class Inspector:
     def report_events(self) -> None:
         """Write down how often what happened in the logs of nodes and at the ends of sends."""
         environment = self._environment
-        shape = environment.shape
-        nodes = [*shape.name_servers, *(broker.node for broker in shape.brokers), *shape.clients]
+        topology = environment.topology
+        nodes = [
+            *topology.coordinators,
+            *(broker.node for broker in topology.replicas),
+            *topology.clients,
+        ]
         log: Counter[str] = Counter()
         for node in nodes:
             log += count_log(environment.log_lines(node))

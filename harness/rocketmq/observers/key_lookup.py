@@ -67,11 +67,11 @@ class LookUps:
         self._recorder = environment.recorder
 
     async def run(self) -> None:
-        for name in self._environment.shape.broker_names:
+        for name in self._environment.topology.replica_sets:
             for topic, acknowledged in self._acknowledged(name).items():
                 await self._look_up(name, topic, acknowledged)
-        for broker in self._environment.shape.brokers:
-            if not broker.is_master and self._counts_for_us(broker.node):
+        for broker in self._environment.topology.replicas:
+            if not broker.is_leader and self._counts_for_us(broker.node):
                 outcome = await self._ask("messages_served", broker.node)
                 served = outcome.value.get("served", 0)
                 self._recorder.observe("slave_reads", node=broker.node, messages=served)
@@ -92,7 +92,7 @@ class LookUps:
         environment = self._environment
         living = [
             replica.node
-            for replica in environment.shape.replicas(broker_name)
+            for replica in environment.topology.replicas_of(broker_name)
             if not environment.is_lost(replica.node)
         ]
         properties = dict(environment.campaign.broker_properties)

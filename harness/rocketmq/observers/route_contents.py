@@ -39,10 +39,10 @@ class RouteContents:
 
     async def _compare(self, topic: str) -> list[dict[str, Any]]:
         environment = self._environment
-        servers = [n for n in environment.shape.name_servers if not environment.is_external(n)]
+        servers = [n for n in environment.topology.coordinators if not environment.is_external(n)]
         masters = [
             broker
-            for broker in environment.shape.masters
+            for broker in environment.topology.leaders
             if environment.states().get(broker.node) == "up"
         ]
         routes = await asyncio.gather(*(self._ask("route", node, topic) for node in servers))
@@ -51,7 +51,7 @@ class RouteContents:
             pair
             for master, table in zip(masters, tables, strict=True)
             if table is not None
-            for pair in self._pairs(topic, master.broker_name, table, servers, routes)
+            for pair in self._pairs(topic, master.replica_set, table, servers, routes)
         ]
 
     def _pairs(

@@ -18,8 +18,8 @@ class RouteWatch:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._last: dict[str, tuple[Any, list[str]]] = {}
-        shape = environment.shape
-        self._nodes = {environment.server_address(b.node): b.node for b in shape.brokers}
+        topology = environment.topology
+        self._nodes = {environment.server_address(b.node): b.node for b in topology.replicas}
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -31,13 +31,13 @@ class RouteWatch:
         """Ask every name server once; `last` writes down what has not changed, too."""
         servers = [
             node
-            for node in self._environment.shape.name_servers
+            for node in self._environment.topology.coordinators
             if not self._environment.is_external(node)
         ]
         answers = await asyncio.gather(*map(self._ask, servers))
         for node, brokers in zip(servers, answers, strict=True):
             states = self._environment.states()
-            up = [b.node for b in self._environment.shape.brokers if states[b.node] == "up"]
+            up = [b.node for b in self._environment.topology.replicas if states[b.node] == "up"]
             if last or self._last.get(node) != (brokers, up):
                 self._last[node] = (brokers, up)
                 self._environment.recorder.observe("route", node=node, brokers=brokers, up=up)

@@ -12,14 +12,14 @@ from staticfire.faults.errors import CapabilityMissing
 from staticfire.faults.model.capabilities import NEEDS_OF_NODES, Controls, QueueCountAnswers
 from staticfire.faults.model.fault import ClusterContext, Fault, PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS, fault_named
-from staticfire.harness.campaign.campaign import cluster_shape
+from staticfire.harness.campaign.campaign import topology_of
 from staticfire.harness.recording.nemesis import Nemesis
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.simulation.hosts.world import World
 
 CAPABILITIES = ("process", "network", "disk", "clock", "client", "cluster")
 SITUATION = ClusterContext(
-    shape=cluster_shape(2, (1, 1), 2, 2),
+    topology=topology_of(2, (1, 1), 2, 2),
     topic="T",
     sync_flush=True,
     replication="sync",

@@ -10,10 +10,10 @@ from staticfire.faults.errors import FaultError
 from staticfire.faults.model.fault import ClusterContext, PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS, fault_named
 from staticfire.faults.plans.plan import RESYNC_S, draw_plan, from_data, to_data, touched
-from staticfire.harness.campaign.campaign import cluster_shape
+from staticfire.harness.campaign.campaign import topology_of
 
-SHAPE = cluster_shape(2, (1, 1), 3, 2)
-SITUATION = ClusterContext(shape=SHAPE, topic="T", sync_flush=True, replication="sync")
+TOPOLOGY = topology_of(2, (1, 1), 3, 2)
+SITUATION = ClusterContext(topology=TOPOLOGY, topic="T", sync_flush=True, replication="sync")
 ALL = tuple(FAULTS)
 
 
@@ -49,8 +49,8 @@ def test_a_lost_disk_leaves_replicas_that_nothing_else_breaks() -> None:
     ]
     assert lost_plans, "no plan of 60 had a lost disk: nothing was tested"
     for plan, lost in lost_plans:
-        name = SHAPE.broker(lost.targets[0]).broker_name
-        replicas = {replica.node for replica in SHAPE.replicas(name)}
+        name = TOPOLOGY.replica(lost.targets[0]).replica_set
+        replicas = {replica.node for replica in TOPOLOGY.replicas_of(name)}
         for other in plan:
             if other is not lost and fault_named(other.kind).destructive:
                 whole_again = other.until_s + RESYNC_S <= lost.at_s
@@ -68,8 +68,8 @@ def test_an_emptied_slave_catches_up_before_its_peers_lose_anything() -> None:
     ]
     assert pairs, "no plan of 60 had a wiped slave and another destructive fault"
     for emptied, other in pairs:
-        name = SHAPE.broker(emptied.targets[0]).broker_name
-        if {replica.node for replica in SHAPE.replicas(name)} & touched(other):
+        name = TOPOLOGY.replica(emptied.targets[0]).replica_set
+        if {replica.node for replica in TOPOLOGY.replicas_of(name)} & touched(other):
             assert (
                 emptied.until_s + RESYNC_S <= other.at_s or other.until_s + RESYNC_S <= emptied.at_s
             )
@@ -87,7 +87,7 @@ def kinds(plan: tuple[PlannedFault, ...]) -> set[str]:
 
 def test_disk_lost_needs_synchronous_replication() -> None:
     alone = ClusterContext(
-        shape=cluster_shape(1, (0,), 1, 1), topic="T", sync_flush=True, replication="none"
+        topology=topology_of(1, (0,), 1, 1), topic="T", sync_flush=True, replication="none"
     )
     assert draw_plan(Random("x"), ["disk-lost"], 5, 60.0, alone) == ()
 

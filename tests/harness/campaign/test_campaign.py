@@ -55,7 +55,7 @@ def test_properties_of_nodes_survive_being_written_down() -> None:
     campaign = draw_campaign(1, given)
     options = read_options(campaign.to_toml(), "the file")
     assert draw_campaign(options.pop("seed"), options) == campaign
-    node = campaign.shape().brokers[0]
+    node = campaign.topology().replicas[0]
     cluster = OwnCluster(campaign, defaultdict(lambda: "10.0.0.1"))
     config = cluster.broker_config(node, ["ns-1"])
     assert (config.long_polling, config.region_id, config.slave_timeout_s) == (False, "r", 0.5)
@@ -67,7 +67,7 @@ def test_the_mode_is_that_of_every_server_and_of_the_promises(mode: Mode) -> Non
     options = read_options(campaign.to_toml(), "the file")
     assert draw_campaign(options.pop("seed"), options) == campaign
     cluster = OwnCluster(campaign, defaultdict(lambda: "10.0.0.1"))
-    brokers = [cluster.broker_config(node, ["ns-1"]).mode for node in campaign.shape().brokers]
+    brokers = [cluster.broker_config(node, ["ns-1"]).mode for node in campaign.topology().replicas]
     assert {cluster.name_server_config("ns-1").mode, *brokers} == {mode}
     assert run_facts(campaign, [], []).mode == mode.value
 
@@ -78,7 +78,7 @@ def test_faithful_policies_that_are_chosen_reach_the_nodes_that_have_them() -> N
     written = read_options(campaign.to_toml(), "the file")
     assert draw_campaign(written.pop("seed"), written) == campaign
     cluster = OwnCluster(campaign, defaultdict(lambda: "10.0.0.1"))
-    broker = cluster.broker_config(campaign.shape().brokers[0], ["ns-1"])
+    broker = cluster.broker_config(campaign.topology().replicas[0], ["ns-1"])
     assert (broker.mode, broker.faithful_policies) == (Mode.FAITHFUL, ("visible_end",))
     assert cluster.name_server_config("ns-1").mode is Mode.HARDENED
 
@@ -89,7 +89,7 @@ def test_policies_of_name_servers_have_a_name_in_front() -> None:
     check_properties(campaign)
     cluster = OwnCluster(campaign, defaultdict(lambda: "10.0.0.1"))
     assert cluster.name_server_config("ns-1").faithful_policies == ("leaves",)
-    assert cluster.broker_config(campaign.shape().brokers[0], ["ns-1"]).mode is Mode.HARDENED
+    assert cluster.broker_config(campaign.topology().replicas[0], ["ns-1"]).mode is Mode.HARDENED
 
 
 def test_no_seed_draws_the_faithful_mode() -> None:

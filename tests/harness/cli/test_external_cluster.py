@@ -44,10 +44,10 @@ def taken(**given: Any) -> dict[str, Any]:
 
 def test_the_nodes_are_called_what_the_cluster_calls_them() -> None:
     campaign = draw_campaign(7, {**taken(environment="address"), "faults": ()})
-    shape = campaign.shape()
-    assert shape.servers == ("ns-1", "ns-2", "orders-0", "orders-2", "bills-0")
-    assert [broker.broker_id for broker in shape.brokers] == [0, 2, 0]
-    assert shape.broker_names == ("orders", "bills")
+    topology = campaign.topology()
+    assert topology.servers == ("ns-1", "ns-2", "orders-0", "orders-2", "bills-0")
+    assert [broker.number for broker in topology.replicas] == [0, 2, 0]
+    assert topology.replica_sets == ("orders", "bills")
     assert (campaign.target, campaign.mode) == ("address", "faithful")
 
 
@@ -77,7 +77,7 @@ def test_a_plan_that_is_repeated_is_for_the_new_topic() -> None:
 
 def test_faults_are_drawn_for_the_links_that_clients_use() -> None:
     campaign = draw_campaign(7, {**taken(environment="address"), "faults": ()})
-    nodes = {broker.node for broker in situation(campaign).shape.brokers}
+    nodes = {broker.node for broker in situation(campaign).topology.replicas}
     assert nodes == {"orders-0", "bills-0"}  # and no slave
 
 

@@ -53,7 +53,7 @@ def no_target() -> Target:
 
 def play(story: Callable[[RealEnvironment, RealNode], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
-        campaign = SimpleNamespace(shape=lambda: None, queues=4)
+        campaign = SimpleNamespace(topology=lambda: None, queues=4)
         environment = RealEnvironment(
             cast(Campaign, campaign),
             cast(Recorder, None),

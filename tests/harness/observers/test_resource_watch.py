@@ -23,8 +23,8 @@ class Servers:
     """Two servers, two clients, and a clock that goes on a second with each question."""
 
     def __init__(self, *measured: Resources | None) -> None:
-        self.shape = SimpleNamespace(
-            servers=("ns-1", "broker-a-0"), name_servers=("ns-1",), clients=("p", "c")
+        self.topology = SimpleNamespace(
+            servers=("ns-1", "broker-a-0"), coordinators=("ns-1",), clients=("p", "c")
         )
         self.recorder = SimpleNamespace(acknowledged=9, observe=self._observe)
         self.seen: list[dict[str, Any]] = []
@@ -108,7 +108,7 @@ def test_a_server_that_is_lost_or_down_has_no_end() -> None:
 
 def test_where_nothing_can_be_measured_clients_are_left_alone() -> None:
     servers = Servers(None)
-    servers.shape.servers = ("broker-a-0",)
+    servers.topology.servers = ("broker-a-0",)
 
     assert watch(servers) == []
     assert servers.ended == []

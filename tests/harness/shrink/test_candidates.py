@@ -37,9 +37,9 @@ def test_a_run_that_ends_earlier_is_otherwise_the_same(campaign: Campaign) -> No
 
 def test_no_node_goes_that_a_fault_strikes(campaign: Campaign) -> None:
     for candidate in allowed(PASSES["nodes"](campaign)):
-        shape = candidate.shape()
+        topology = candidate.topology()
         targets = {target for planned in candidate.plan for target in planned.targets}
-        assert targets <= {*shape.servers, *shape.clients}
+        assert targets <= {*topology.servers, *topology.clients}
 
 
 def test_the_load_ends_behind_the_last_fault(campaign: Campaign) -> None:

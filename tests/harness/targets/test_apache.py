@@ -43,10 +43,10 @@ class Somewhere:
 
 
 def target_of(campaign: Any = CAMPAIGN, reach: Reach = directly) -> ApacheDistribution:
-    shape = campaign.shape()
+    topology = campaign.topology()
     machines = {
         name: Somewhere(name, f"198.18.7.{number}", f"/places/{name}")
-        for number, name in enumerate((*shape.servers, *shape.clients, "admin", "probe"), 2)
+        for number, name in enumerate((*topology.servers, *topology.clients, "admin", "probe"), 2)
     }
     return ApacheDistribution(
         campaign,

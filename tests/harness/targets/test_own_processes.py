@@ -35,8 +35,8 @@ class Somewhere:
 
 @pytest.fixture
 def machines() -> dict[str, Somewhere]:
-    shape = CAMPAIGN.shape()
-    names = (*shape.servers, *shape.clients, "admin", "probe")
+    topology = CAMPAIGN.topology()
+    names = (*topology.servers, *topology.clients, "admin", "probe")
     return {
         name: Somewhere(name, f"198.18.7.{number}", f"/places/{name}")
         for number, name in enumerate(names, 2)
@@ -66,7 +66,7 @@ def as_read(told: tuple[LaunchSpec, Configuration]) -> tuple[LaunchSpec, Configu
 def test_a_broker_reads_the_very_configuration_of_the_simulation(
     target: OwnProcesses, machines: dict[str, Somewhere], node: str
 ) -> None:
-    launch_spec = target.server_launch_spec(node, CAMPAIGN.shape().name_servers)
+    launch_spec = target.server_launch_spec(node, CAMPAIGN.topology().coordinators)
     path = f"/places/{node}/broker.properties"
     command = ("python", "-P", "-m", "staticfire.system_under_test", "broker", "-c", path)
     assert launch_spec.argv == (*command, "--tls", "disabled")
@@ -77,7 +77,9 @@ def test_a_broker_reads_the_very_configuration_of_the_simulation(
         {name: machine.address for name, machine in machines.items()},
         {name: f"{machine.folder}/store" for name, machine in machines.items()},
     )
-    wanted = cluster.broker_config(CAMPAIGN.shape().broker(node), CAMPAIGN.shape().name_servers)
+    wanted = cluster.broker_config(
+        CAMPAIGN.topology().replica(node), CAMPAIGN.topology().coordinators
+    )
     role = BrokerRole(fields.pop("role", BrokerConfig(broker_name="x", listen_host="y").role))
     mode = fields.pop("mode", wanted.mode)
     assert replace(wanted, **fields, role=role, mode=mode) == wanted
@@ -172,7 +174,7 @@ def test_folders_of_the_store_are_below_the_node(machines: dict[str, Somewhere])
         python="python",
         code=("/code",),
     )
-    launch_spec = target.server_launch_spec("broker-a-0", CAMPAIGN.shape().name_servers)
+    launch_spec = target.server_launch_spec("broker-a-0", CAMPAIGN.topology().coordinators)
     file = launch_spec.files["/places/broker-a-0/broker.properties"]
     store = target.store_folder("broker-a-0")
     found = fields_of(file, node_config.BROKER_PROPERTIES)

@@ -60,7 +60,7 @@ class ToyTarget:
         provider: MachineProvider | None = None,
     ) -> None:
         self._campaign = campaign
-        self._shape = campaign.shape()
+        self._shape = campaign.topology()
         self._addresses = addresses
         self._forgetful = forgetful
         self._machines = machines
@@ -69,14 +69,14 @@ class ToyTarget:
     def server_address(self, node_name: str) -> str:
         return f"{self._addresses[node_name]}:{node.PORT}"
 
-    def server_main(self, node_name: str, name_servers: Sequence[str]) -> Main:
+    def server_main(self, node_name: str, bootstrap: Sequence[str]) -> Main:
         host = self._addresses[node_name]
         return lambda env: node.serve(env, host, FOLDER, forgetful=self._forgetful)
 
     def client_main(
         self,
         node_name: str,
-        name_servers: Sequence[str],
+        bootstrap: Sequence[str],
         port: ClientPort,
         listener: ListenerControl,
         process: int,
@@ -88,14 +88,14 @@ class ToyTarget:
             return lambda _: node.consume(server, campaign.topic, campaign.group, port, listener)
         return lambda _: node.produce(server, port)
 
-    def server_launch_spec(self, node_name: str, name_servers: Sequence[str]) -> LaunchSpec:
+    def server_launch_spec(self, node_name: str, bootstrap: Sequence[str]) -> LaunchSpec:
         bug = ("forgetful",) if self._forgetful else ()
         return self._program(
             "server", self._addresses[node_name], self.store_folder(node_name), *bug
         )
 
     def client_launch_spec(
-        self, node_name: str, name_servers: Sequence[str]
+        self, node_name: str, bootstrap: Sequence[str]
     ) -> tuple[LaunchSpec, Configuration]:
         role = "consumer" if node_name in self._shape.consumers else "producer"
         first_line = {
@@ -132,7 +132,7 @@ class ToyOperations:
         self._system = system
         self._environment = environment
         self._prober = Prober(environment, refusing_s)
-        [self._server] = environment.shape.servers
+        [self._server] = environment.topology.servers
         self.guest_rights = None
 
     def cluster_control(self, processes: ProcessControl) -> ClusterControl | None:
@@ -252,16 +252,16 @@ class ToyLog:
     def facts(
         self, campaign: Campaign, faults: Sequence[FaultRecord], ops: Sequence[Op]
     ) -> RunFacts:
-        shape = campaign.shape()
+        topology = campaign.topology()
         is_simulated = campaign.environment == "simulation"
         return RunFacts(
             flush=cast(Flush, campaign.flush),
             replication=cast(Replication, campaign.replication),
             groups={campaign.group: (campaign.topic,)},
             topics=(campaign.topic,),
-            brokers=dict.fromkeys(shape.broker_names, (shape.servers[0],)),
-            producers=shape.producers,
-            consumers=shape.consumers,
+            brokers=dict.fromkeys(topology.replica_sets, (topology.servers[0],)),
+            producers=topology.producers,
+            consumers=topology.consumers,
             faults=tuple(fault_facts(record) for record in faults),
             exits=tuple(exits_of(ops)),
             due=("open", "assign", "commit"),

@@ -45,7 +45,7 @@ CLOCKS = "servers at --name-server keep their clocks"
 LACKS: Mapping[str, str] = {
     **PROXY_LACKS,
     "process.server": SERVERS,
-    "cluster.set_name_servers": SERVERS,
+    "cluster.set_bootstrap": SERVERS,
     SERVERS_NEED: SERVERS,
     OWN_NEED: OWN_BROKERS,
     "network.between_servers": BETWEEN,
@@ -128,7 +128,7 @@ class AddressProvider(OurInterpreter):
         assert self._watch is not None, "the machines are up"
         environment.foreign_states = self._watch.states
         self._traces = traces_of(environment.campaign)
-        self._masters = [self.addresses[master.node] for master in environment.shape.masters]
+        self._masters = [self.addresses[master.node] for master in environment.topology.leaders]
         return MachineControls(network=self._network)
 
     async def down(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from staticfire.faults.model.shape import MASTER_ID
+from staticfire.faults.model.topology import LEADER_NUMBER
 from staticfire.harness.clients.admin import READER
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.system_under_test.admin.client import AdminClient
@@ -55,7 +55,7 @@ async def find_cluster(name_servers: Sequence[str]) -> FoundCluster:
     if not brokers:
         raise EnvironmentFailed(f"{', '.join(name_servers)} know of no broker")
     for broker in found:
-        if MASTER_ID not in broker.broker_addrs:
+        if LEADER_NUMBER not in broker.broker_addrs:
             raise EnvironmentFailed(f"the broker {broker.broker_name} has no master now")
     return FoundCluster(brokers=brokers)
 

@@ -27,7 +27,7 @@ class Cluster:
     """Brokers with one option; those that are `silent` answer nothing, those that are `slow` create without answer."""
 
     campaign = CAMPAIGN
-    shape = CAMPAIGN.shape()
+    topology = CAMPAIGN.topology()
 
     def __init__(self, *silent: str, slow: tuple[str, ...] = ()) -> None:
         self.changes = ClusterChanges(2)
@@ -94,15 +94,15 @@ def test_a_master_that_does_not_answer_may_have_made_the_queues() -> None:
 
 
 def test_a_master_that_waits_for_name_servers_shows_in_its_table_what_it_did() -> None:
-    cluster = Cluster(BROKERS[1], slow=(CAMPAIGN.shape().masters[0].node,))
+    cluster = Cluster(BROKERS[1], slow=(CAMPAIGN.topology().leaders[0].node,))
     answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6))
     assert answers.accepted == 2 - len(answers.unheard)
-    assert CAMPAIGN.shape().masters[0].node not in answers.unheard
+    assert CAMPAIGN.topology().leaders[0].node not in answers.unheard
 
 
 def test_only_the_masters_named_are_asked() -> None:
     cluster = Cluster()
-    node = CAMPAIGN.shape().masters[1].node
+    node = CAMPAIGN.topology().leaders[1].node
     answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6, [node]))
     assert answers == QueueCountAnswers(accepted=1, unheard=())
     assert cluster.counts == [6]

@@ -26,7 +26,7 @@ class Cluster:
     """Two brokers that do what they are asked; `refused` requests are not answered."""
 
     campaign = CAMPAIGN
-    shape = CAMPAIGN.shape()
+    topology = CAMPAIGN.topology()
 
     def __init__(self, world: World, refused: tuple[str, str] | None) -> None:
         self.launch_specs: list[tuple[str, str]] = []

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from staticfire.checkers.model.history import Op
-from staticfire.harness.campaign.campaign import cluster_shape
+from staticfire.harness.campaign.campaign import topology_of
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.recording.recorder import Recorder
@@ -24,7 +24,7 @@ class Brokers:
     """An environment whose admin client answers as a test says, by topic."""
 
     def __init__(self, world: World, answers: Mapping[str, Outcome]) -> None:
-        self.shape = cluster_shape(1, (0,), 1, 1)
+        self.topology = topology_of(1, (0,), 1, 1)
         self.recorder = Recorder(lambda: world.now_ns)
         self.asked: list[Request] = []
         self._answers = answers

@@ -46,7 +46,7 @@ class OneBroker:
 
     def __init__(self, *looks: dict[str, bytes]) -> None:
         self.recorder = self
-        self.shape = self
+        self.topology = self
         self.acknowledged = 1
         self.broker_names = ("broker-a",)
         self.seen: dict[str, Any] = {}

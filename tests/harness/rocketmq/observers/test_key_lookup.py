@@ -23,7 +23,7 @@ class Cluster:
     """Replicas that hold some messages each."""
 
     campaign = CAMPAIGN
-    shape = CAMPAIGN.shape()
+    topology = CAMPAIGN.topology()
 
     def __init__(self, holds: dict[str, set[str]]) -> None:
         self.holds = holds

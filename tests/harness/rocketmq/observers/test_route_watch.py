@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from staticfire.faults.model.shape import ClusterShape
+from staticfire.faults.model.topology import Topology
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.environments.environment import Environment
@@ -18,10 +18,10 @@ class Cluster:
 
     def __init__(self) -> None:
         self.campaign = draw_campaign(1, {"name_servers": 2, "slaves": [1]})
-        self.shape: ClusterShape = self.campaign.shape()
+        self.topology: Topology = self.campaign.topology()
         self.recorder = Recorder(lambda: 0)
         self.down: set[str] = set()
-        self.addresses = {"0": f"at {self.shape.brokers[0].node}", "7": "elsewhere:1"}
+        self.addresses = {"0": f"at {self.topology.replicas[0].node}", "7": "elsewhere:1"}
 
     def server_address(self, node: str) -> str:
         return f"at {node}"
@@ -30,17 +30,17 @@ class Cluster:
         return False
 
     def states(self) -> dict[str, str]:
-        return {b.node: "down" if b.node in self.down else "up" for b in self.shape.brokers}
+        return {b.node: "down" if b.node in self.down else "up" for b in self.topology.replicas}
 
     async def request(self, node: str, request: dict[str, Any]) -> Outcome:
-        if request["address"] == f"at {self.shape.name_servers[1]}":
+        if request["address"] == f"at {self.topology.coordinators[1]}":
             return Outcome("info", {}, "no answer")
         return Outcome("ok", {"brokers": {"b": self.addresses}})
 
 
 def test_what_changes_is_written_down() -> None:
     cluster = Cluster()
-    first, other = (broker.node for broker in cluster.shape.brokers[:2])
+    first, other = (broker.node for broker in cluster.topology.replicas[:2])
 
     async def main() -> None:
         watch = RouteWatch(cast(Environment, cluster))
@@ -52,7 +52,7 @@ def test_what_changes_is_written_down() -> None:
 
     asyncio.run(main())
     seen = cluster.recorder.observations
-    answered = [of for of in seen if of["node"] == cluster.shape.name_servers[0]]
+    answered = [of for of in seen if of["node"] == cluster.topology.coordinators[0]]
     assert [of["up"] for of in answered] == [[first, other], [first], [first]]
     assert answered[0]["brokers"] == {"b": {"0": first, "7": "elsewhere:1"}}
     assert {of["brokers"] is None for of in seen if of not in answered} == {True}

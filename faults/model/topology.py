@@ -1,0 +1,58 @@
+"""The nodes of a cluster by role, and the replica sets of its servers: what a fault needs to choose its targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEADER_NUMBER = 0  # RocketMQ: MixAll.MASTER_ID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """A server that stores messages. In RocketMQ: a broker; its replica set is its broker name."""
+
+    node: str
+    replica_set: str
+    number: int  # within its set; LEADER_NUMBER leads when the cluster is made (RocketMQ: the broker id)
+
+    @property
+    def is_leader(self) -> bool:
+        return self.number == LEADER_NUMBER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Every node that faults can strike.
+
+    `coordinators` know where everything is and store no messages (RocketMQ: name servers). A system without them has
+    none.
+    """
+
+    coordinators: tuple[str, ...]
+    replicas: tuple[Replica, ...]
+    producers: tuple[str, ...]
+    consumers: tuple[str, ...]
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Every node that is not a client."""
+        return self.coordinators + tuple(replica.node for replica in self.replicas)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return self.producers + self.consumers
+
+    @property
+    def leaders(self) -> tuple[Replica, ...]:
+        return tuple(replica for replica in self.replicas if replica.is_leader)
+
+    @property
+    def replica_sets(self) -> tuple[str, ...]:
+        return tuple(replica.replica_set for replica in self.leaders)
+
+    def replicas_of(self, replica_set: str) -> tuple[Replica, ...]:
+        """The leader and the followers of this replica set."""
+        return tuple(replica for replica in self.replicas if replica.replica_set == replica_set)
+
+    def replica(self, node: str) -> Replica:
+        return next(replica for replica in self.replicas if replica.node == node)
