@@ -29,7 +29,7 @@ class BadNetwork(Fault):
         """How bad."""
 
     @abstractmethod
-    async def topology(self, network: NetworkControl, node: str, value: float) -> None:
+    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
         """Make it so bad; 0 ends it."""
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
@@ -38,11 +38,11 @@ class BadNetwork(Fault):
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await self._counted(controls, planned)
-        await self.topology(controls.network, planned.targets[0], planned.params[self.param])
+        await self.shape(controls.network, planned.targets[0], planned.params[self.param])
         return {"before": before}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        await self.topology(controls.network, planned.targets[0], 0)
+        await self.shape(controls.network, planned.targets[0], 0)
         seen = await self._counted(controls, planned) - fired["before"]
         return {"bitten": seen > 0, self.counter: seen}
 
@@ -68,7 +68,7 @@ class NetworkLatency(BadNetwork):
     def draw_param(self, random: Random) -> float:
         return round(between(random, *DELAY_MS), 1)
 
-    async def topology(self, network: NetworkControl, node: str, value: float) -> None:
+    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
         await network.delay(node, value)
 
 
@@ -89,7 +89,7 @@ class PacketLoss(BadNetwork):
     def draw_param(self, random: Random) -> float:
         return round(between(random, *LOSS_PERCENT), 1)
 
-    async def topology(self, network: NetworkControl, node: str, value: float) -> None:
+    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
         await network.lose(node, value)
 
 
@@ -117,5 +117,5 @@ class Bandwidth(BadNetwork):
         low, high = BITS_PER_S
         return int(low * (high / low) ** random.random())
 
-    async def topology(self, network: NetworkControl, node: str, value: float) -> None:
+    async def shape(self, network: NetworkControl, node: str, value: float) -> None:
         await network.limit(node, int(value))

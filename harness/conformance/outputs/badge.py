@@ -1,4 +1,4 @@
-"""A badge in the topology that shields.io's `endpoint` reads."""
+"""A badge in the shape that shields.io's `endpoint` reads."""
 
 from __future__ import annotations
 

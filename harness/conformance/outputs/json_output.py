@@ -1,4 +1,4 @@
-"""The result as JSON, with a version of its topology."""
+"""The result as JSON, with a version of its shape."""
 
 from __future__ import annotations
 
