@@ -211,7 +211,7 @@ class RunFacts:
         """Whether brokers decide as Apache RocketMQ 4.9 does in this line of policies.py."""
         return self.mode == "faithful" and (not self.policies or policy in self.policies)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod

@@ -45,7 +45,7 @@ class Finding:
             *_ordered(*place, self.group, self.detail),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
@@ -173,7 +173,7 @@ class Verdict:
     series: Mapping[str, Any] = field(default_factory=dict)  # what was measured, for plots
     reportable: Mapping[str, float] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "checker": self.checker,
             "valid": self.valid,

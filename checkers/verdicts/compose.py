@@ -156,7 +156,7 @@ class RunVerdict:
         reasons = (f"{v.checker}: {v.reason}" for v in self.verdicts if v.valid == "unknown")
         return (*self.below_floors, *reasons)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "valid": self.valid,
             "verdicts": [verdict.to_json() for verdict in self.verdicts],

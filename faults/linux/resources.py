@@ -153,7 +153,7 @@ class Resource:
         where = f" on {self.host}" if self.host else ""
         return f"{self.kind} {self.name}{where}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "kind": self.kind,
             "name": self.name,

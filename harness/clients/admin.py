@@ -42,7 +42,7 @@ class BrokerFailed(AdminError):
     """A broker answered that it has failed (SYSTEM_ERROR)."""
 
 
-Action = Callable[[RemotingClient, Request], Coroutine[Any, Any, dict[str, Any]]]
+Action = Callable[[RemotingClient, Request], Coroutine[Any, Any, dict[str, object]]]
 
 
 async def serve_admin(env: Env, port: ClientSide, credentials: Credentials | None = None) -> None:
@@ -98,7 +98,7 @@ def _refusal(answer: RemotingCommand, text: str) -> AdminError:
     return (BrokerFailed if answer.code == ResponseCode.SYSTEM_ERROR else AdminError)(text)
 
 
-async def create_topic(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def create_topic(remoting: RemotingClient, request: Request) -> dict[str, object]:
     queues = str(request["queues"])
     ext = {
         "topic": request["topic"],
@@ -114,14 +114,14 @@ async def create_topic(remoting: RemotingClient, request: Request) -> dict[str, 
     return {}
 
 
-async def order(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def order(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """Any request of administrators: `code`, fields `ext` and text `body`; answers the text `body`."""
     code, body = RequestCode(request["code"]), request["body"].encode()
     answer = await ask(remoting, request["address"], code, request["ext"], body)
     return {"body": answer.body.decode()}
 
 
-async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """Let the members of a group go on at the beginning of the queues of one broker, which tells them."""
     ext = {
         "topic": request["topic"],
@@ -134,7 +134,7 @@ async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str,
     return {}
 
 
-async def queue_state(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def queue_state(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """Minimum, maximum and committed offset of each queue of one broker: `queues` [[id, min, max, committed]].
 
     A group without a stored offset counts as committed at the minimum.
@@ -161,7 +161,7 @@ async def _one_queue(remoting: RemotingClient, request: Request, queue: int) -> 
     return [queue, low_offset, int(high.ext_fields["offset"]), max(done, low_offset)]
 
 
-async def look_up(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def look_up(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """Look for `messages` [[key, queue, queue offset, physical offset]] of one broker.
 
     Answers `messages` [[key, queue, queue offset, found by key, found by id, in its queue]], of those for which an
@@ -209,7 +209,7 @@ async def _first_offsets(
     return [[queue, first] for queue, first in firsts.items()]
 
 
-async def search_times(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def search_times(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """Ask which offset belongs to the store time of what lies at `places` [[key, queue, queue offset]].
 
     Answers `searched` [[key, queue, queue offset, its store time, answer, store time there, store time before]] in ms,
@@ -356,7 +356,7 @@ NOTHING_THERE = (
 )
 
 
-async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """The messages of one queue from `offset` on, or the first `limit` of them: `messages` as in the history.
 
     A queue that does not exist has none. A broker that is still mending the next message is asked again.
@@ -404,13 +404,13 @@ def _incomplete(offset: int, end: int, answer: RemotingCommand) -> str:
     )
 
 
-async def messages_served(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def messages_served(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """How many messages a broker has given to consumers since it was started."""
     answer = await ask(remoting, request["address"], RequestCode.GET_BROKER_RUNTIME_INFO, {})
     return {"served": int(loads(answer.body)["table"]["msgGetTotalTodayNow"])}
 
 
-async def table_sizes(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def table_sizes(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """How many entries the tables in memory of a broker of ours have, by name."""
     answer = await ask(remoting, request["address"], RequestCode.GET_BROKER_RUNTIME_INFO, {})
     table = loads(answer.body)["table"]
@@ -422,21 +422,21 @@ async def table_sizes(remoting: RemotingClient, request: Request) -> dict[str, A
     return {"tables": sizes}
 
 
-async def topics_known(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def topics_known(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """How many topics a name server knows."""
     code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
     answer = await ask(remoting, request["address"], code, {})
     return {"topics": len(loads(answer.body)["topicList"])}
 
 
-async def ping(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def ping(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """Whether a broker or name server answers at all, with whatever code it likes; `info` if not."""
     command = RemotingCommand.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
     await remoting.invoke(request["address"], command, TIMEOUT_S, close_on_timeout=True)
     return {}
 
 
-async def route(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def route(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """What a name server says of a topic.
 
     `brokers`: addresses by broker name and number; `queues`: [read, write, permission] by broker name. No route is an
@@ -462,7 +462,7 @@ async def route(remoting: RemotingClient, request: Request) -> dict[str, Any]:
     }
 
 
-async def topic_queues(remoting: RemotingClient, request: Request) -> dict[str, Any]:
+async def topic_queues(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """What a broker's own table says of a topic: `queues` [read, write, permission], null if it does not have it."""
     answer = await ask(remoting, request["address"], RequestCode.GET_ALL_TOPIC_CONFIG, {})
     topic = TopicConfigTable.from_bytes(answer.body).topics.get(request["topic"])

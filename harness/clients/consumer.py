@@ -10,10 +10,21 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import TypedDict
 
 from staticfire.checkers.model.message_ranges import condensed
 from staticfire.checkers.op_kinds.consumer import CONSUME_MANY, GO_ON
+from staticfire.checkers.op_kinds.values import (
+    AssignReport,
+    BeginReport,
+    CommitReport,
+    CommitToReport,
+    ConsumeManyReport,
+    ConsumeReport,
+    OpenReport,
+    ReplyReport,
+    SendBackReport,
+)
 from staticfire.harness.clients.consumer_kinds import PUSH
 from staticfire.harness.clients.contents import contents_of
 from staticfire.harness.clients.forwarding import Forwarder, forwarder_config
@@ -77,6 +88,18 @@ class ListenerControl:
         return Outcome("ok", {})
 
 
+Delivery = ConsumeReport | ConsumeManyReport
+
+
+class _Place(TypedDict):
+    """Whose messages they are, and the queue that they lie in."""
+
+    group: str
+    topic: str
+    broker: str
+    queue: int
+
+
 class RecordingListener:
     """The group's listener: records each batch, then succeeds, is slow or fails, as its control says."""
 
@@ -112,7 +135,7 @@ class RecordingListener:
         """Reply with the key of the request; that this fails is the requester's problem."""
         assert self.reply is not None, "the consumer calls its listener only once it is there"
         key = key_of(message.body)
-        value = {"group": self._group, "topic": queue.topic, "key": key}
+        value: ReplyReport = {"group": self._group, "topic": queue.topic, "key": key}
         try:
             await self.reply(message, queue, make_body(key, 0))
         except (SendFailed, ValueError) as error:
@@ -120,9 +143,9 @@ class RecordingListener:
         else:
             self._port.emit("ok", "reply", value, None)
 
-    def _told(self, messages: list[Message], queue: MessageQueue) -> tuple[str, dict[str, Any]]:
+    def _told(self, messages: list[Message], queue: MessageQueue) -> tuple[str, Delivery]:
         """f and the value of the delivery."""
-        place = {
+        place: _Place = {
             "group": self._group,
             "topic": queue.topic,
             "broker": queue.broker_name,
@@ -130,16 +153,23 @@ class RecordingListener:
         }
         rows = [delivered_message(message) for message in messages]
         if not self._control.condensed:
-            return "consume", {**place, "messages": rows}
-        return CONSUME_MANY, {**place, "stretches": [one.to_delivery() for one in condensed(rows)]}
+            each: ConsumeReport = {**place, "messages": rows}
+            return "consume", each
+        ranges: ConsumeManyReport = {
+            **place,
+            "stretches": [one.to_delivery() for one in condensed(rows)],
+        }
+        return CONSUME_MANY, ranges
 
 
-def _with_contents(value: dict[str, Any], messages: list[Message]) -> dict[str, Any]:
+def _with_contents(value: Delivery, messages: list[Message]) -> Delivery:
     """The value of a delivery, with the contents of each message unless they are condensed."""
-    if "messages" not in value:
+    if "stretches" in value:
         return value
     rows = zip(value["messages"], messages, strict=True)
-    return {**value, "messages": [[*row, contents_of(message)] for row, message in rows]}
+    with_contents = [[*row, contents_of(message)] for row, message in rows]
+    each: ConsumeReport = {**value, "messages": with_contents}
+    return each
 
 
 class Reports:
@@ -148,43 +178,57 @@ class Reports:
     def __init__(self, group: str, port: ClientSide) -> None:
         self._group = group
         self._port = port
-        self._assigned: dict[str, list[list[Any]]] = {}  # what was told last, by topic
+        self._assigned: dict[str, list[list[object]]] = {}  # what was told last, by topic
 
     def assigned(self, queues: list[MessageQueue]) -> None:
-        pairs: dict[str, list[list[Any]]] = {topic: [] for topic in self._assigned}
+        pairs: dict[str, list[list[object]]] = {topic: [] for topic in self._assigned}
         for queue in queues:
             pairs.setdefault(queue.topic, []).append([queue.broker_name, queue.queue_id])
         for topic, now in pairs.items():
             if self._assigned.get(topic) != now:
                 self._assigned[topic] = now
-                self._emit("assign", topic, queues=now)
+                value: AssignReport = {"group": self._group, "topic": topic, "queues": now}
+                self._port.emit("ok", "assign", value, None)
 
     def committed(self, offsets: dict[MessageQueue, int]) -> None:
-        rows: dict[str, list[list[Any]]] = {}
+        rows: dict[str, list[list[object]]] = {}
         for queue, offset in offsets.items():
             rows.setdefault(queue.topic, []).append([queue.broker_name, queue.queue_id, offset])
         for topic, ours in rows.items():
-            self._emit("commit", topic, offsets=ours)
+            value: CommitReport = {"group": self._group, "topic": topic, "offsets": ours}
+            self._port.emit("ok", "commit", value, None)
 
     def commit_unclear(self, offsets: dict[MessageQueue, int]) -> None:
         for queue, offset in offsets.items():
-            rows = [[queue.broker_name, queue.queue_id, offset]]
-            value = {"group": self._group, "topic": queue.topic, "offsets": rows}
+            value: CommitReport = {
+                "group": self._group,
+                "topic": queue.topic,
+                "offsets": [[queue.broker_name, queue.queue_id, offset]],
+            }
             self._port.emit("info", "commit", value, "no broker has confirmed it")
 
     def commits_sent(self, sent: list[CommitSent]) -> None:
-        value = {"group": self._group, "brokers": [list(row) for row in sent]}
+        value: CommitToReport = {"group": self._group, "brokers": [list(row) for row in sent]}
         self._port.emit("ok", "commit_to", value, None)
 
     def began(self, queue: MessageQueue, offset: int | None, broker_id: int) -> None:
-        place = {"broker": queue.broker_name, "queue": queue.queue_id}
-        self._emit("begin", queue.topic, **place, offset=offset, broker_id=broker_id)
+        value: BeginReport = {
+            "group": self._group,
+            "topic": queue.topic,
+            "broker": queue.broker_name,
+            "queue": queue.queue_id,
+            "offset": offset,
+            "broker_id": broker_id,
+        }
+        self._port.emit("ok", "begin", value, None)
 
     def sent_back(
         self, message: Message, queue: MessageQueue, status: SendStatus | None, is_copied: bool
     ) -> None:
         row = [key_of(message.body), message.queue_offset, message.reconsume_times]
-        place = {
+        value: SendBackReport = {
+            "group": self._group,
+            "topic": queue.topic,
             "broker": queue.broker_name,
             "queue": queue.queue_id,
             "messages": [row],
@@ -192,14 +236,10 @@ class Reports:
         }
         error = "nobody took it" if status is None else status.name
         is_safe = status is SendStatus.SEND_OK
-        value = {"group": self._group, "topic": queue.topic, **place}
         self._port.emit("ok" if is_safe else "info", "send_back", value, None if is_safe else error)
 
-    def _emit(self, f: str, topic: str, **more: Any) -> None:
-        self._port.emit("ok", f, {"group": self._group, "topic": topic, **more}, None)
 
-
-def subscription_of(config: ConsumerConfig) -> dict[str, Any]:
+def subscription_of(config: ConsumerConfig) -> OpenReport:
     """The configuration of the member, for the history."""
     return {
         "group": config.group,

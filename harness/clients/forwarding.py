@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from staticfire.checkers.op_kinds.producer import SEND_MANY
+from staticfire.checkers.op_kinds.values import ForwardReport
 from staticfire.harness.clients.port import ClientSide, Request
 from staticfire.harness.clients.producer import invoke_many
 from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
@@ -70,19 +71,20 @@ class Forwarder:
 
         Returns why not all of them are as safe as asked; None if they are.
         """
-        place = {
-            "group": self._group,
-            "topic": queue.topic,
-            "broker": queue.broker_name,
-            "queue": queue.queue_id,
-        }
         async with self._turn:
             for batch in _batches(messages):
                 first = f"p{self._process}-{self._sent}"
                 error = await self._send(first, len(batch), len(batch[0].body))
                 if error is not None:
                     return error
-                told = {**place, "originals": _ranges(batch), "key": first}
+                told: ForwardReport = {
+                    "group": self._group,
+                    "topic": queue.topic,
+                    "broker": queue.broker_name,
+                    "queue": queue.queue_id,
+                    "originals": [[*one] for one in _ranges(batch)],
+                    "key": first,
+                }
                 self._port.emit("ok", "forward", told, None)
         return None
 

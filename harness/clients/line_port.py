@@ -10,9 +10,9 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from staticfire.checkers.op_kinds.fields import TEXT, WHOLE
 from staticfire.checkers.op_kinds.harness import CLOCK
@@ -58,7 +58,7 @@ class LinePort:
         self._requests: asyncio.Queue[tuple[Request, Reply] | Exception] = asyncio.Queue()
         self._closed = False
 
-    def emit(self, type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
+    def emit(self, type: OpType, f: str, value: Mapping[str, object], error: str | None) -> None:
         """Raises OSError if there is no reader."""
         self._say({"emit": f, "type": type, "value": value, "error": error})
 
@@ -106,7 +106,7 @@ class LinePort:
         fields = {"type": outcome.type, "value": outcome.value, "error": outcome.error}
         self._say({"id": number, **fields})
 
-    def _say(self, fields: dict[str, Any]) -> None:
+    def _say(self, fields: Mapping[str, object]) -> None:
         try:
             self._write(encode_line({**fields, "at_ns": self._now_ns()}))
         except OSError as error:

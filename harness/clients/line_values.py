@@ -5,6 +5,7 @@ A client of any language writes these lines, so a mistake is reported at once an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from staticfire.checkers.model.message_contents import check_contents
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 ONE_OF = {"messages": "a message", "stretches": "a stretch"}  # by the field that lists them
 
 
-def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
+def check_emitted(type: OpType, f: str, value: Mapping[str, Any]) -> None:
     """Raises LineError for an op that no client reports by itself, or whose value lacks something."""
     if f not in REPORTED:
         raise LineError(f"'emit' is {f!r:.80}; allowed are {', '.join(REPORTED)}")
@@ -47,7 +48,7 @@ def check_emitted(type: OpType, f: str, value: dict[str, Any]) -> None:
                 )
 
 
-def _check_meaning(f: str, value: dict[str, Any], row: list[Any]) -> None:
+def _check_meaning(f: str, value: Mapping[str, Any], row: list[Any]) -> None:
     """What the types of a row do not say. Raises LineError."""
     if f == "consume" and len(row) > len(REPORTED[f]["messages"].row or ()):
         try:
@@ -79,7 +80,7 @@ def check_result(request: Request, outcome: Outcome) -> None:
             check_bounds(f"the value of a {f}", value, kind.result)
 
 
-def _check_many(value: dict[str, Any], key: str, count: int) -> None:
+def _check_many(value: Mapping[str, Any], key: str, count: int) -> None:
     """All of the messages that were to be sent must be there, in their order."""
     declared = OP_KINDS[SEND_MANY].result or {}
     check_declared("the value of a send_many", value, declared)
@@ -123,7 +124,7 @@ def _check_count(what: str, count: int, first_key: str) -> None:
         raise LineError(f"{what} is {count}, behind {first_key!r:.80}; nothing follows such a key")
 
 
-def _check_batch(sent: int, value: dict[str, Any], declared: Fields) -> None:
+def _check_batch(sent: int, value: Mapping[str, Any], declared: Fields) -> None:
     check_declared("the value of a send_batch", value, declared)
     if len(value["messages"]) != sent:
         raise LineError(f"{len(value['messages'])} places came back for {sent} messages")

@@ -7,7 +7,7 @@ In the simulation the two share memory (`ClientPort`); elsewhere the same messag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from staticfire.checkers.op_kinds.consumer import GO_ON
@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
     """How a request ended. `fail` is a promise that it did not happen."""
 
     type: OpType
-    value: dict[str, Any]
+    value: Mapping[str, Any]
     error: str | None = None
     stamp: Stamp | None = None  # when the client says that it ended
 
@@ -31,10 +31,11 @@ TO_BE_ASKED = "undecided: the broker has to ask"  # the same of a transaction
 
 Request = dict[str, Any]  # {"f": "send", ...}
 Reply = Callable[[Outcome], None]
-Emit = Callable[["OpType", str, dict[str, Any], str | None], None]  # type, f, value, error
+# Type, f, value (checkers/op_kinds/values.py has the type of each kind), error.
+Emit = Callable[["OpType", str, Mapping[str, object], str | None], None]
 
 
-def answer_to_emitted(type: OpType, f: str, value: dict[str, Any]) -> Request | None:
+def answer_to_emitted(type: OpType, f: str, value: Mapping[str, object]) -> Request | None:
     """The request that answers an op which was written down; None for nearly all.
 
     A client waits for it before a send of its own: histories must not know of a send only after it has taken its place
@@ -96,7 +97,7 @@ class ClientPort:
 
     # the client's side
 
-    def emit(self, type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
+    def emit(self, type: OpType, f: str, value: Mapping[str, object], error: str | None) -> None:
         self._emit(type, f, value, error)
         answer = answer_to_emitted(type, f, value)
         if answer is not None:

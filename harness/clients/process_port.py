@@ -32,7 +32,7 @@ FIRST_EXCHANGES = 4  # with a client's clock, one right after the other
 EXCHANGE_PERIOD_S = 2.0
 
 # Type, f, value, error, and when the client says that it happened.
-EmitStamped = Callable[["OpType", str, dict[str, Any], str | None, Stamp | None], None]
+EmitStamped = Callable[["OpType", str, Mapping[str, object], str | None, Stamp | None], None]
 
 
 class ClientBroken(Exception):

@@ -11,6 +11,7 @@ from typing import Any
 
 from staticfire.checkers.model.message_contents import digest_of_text
 from staticfire.checkers.model.message_ranges import condensed, nth_key
+from staticfire.checkers.op_kinds import values
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.accounts import PLAIN
 from staticfire.harness.clients.contents import ANSWERS
@@ -218,7 +219,12 @@ async def answer_check(port: ClientSide, message: Message) -> TransactionState:
     answers = properties.get(ANSWERS, "rollback").split(",")
     times = int(properties.get(CHECK_TIMES, "0"))
     state = answers[min(max(times - 1, 0), len(answers) - 1)]
-    value = {"topic": message.topic, "key": key_of(message.body), "times": times, "state": state}
+    value: values.CheckBackReport = {
+        "topic": message.topic,
+        "key": key_of(message.body),
+        "times": times,
+        "state": state,
+    }
     port.emit("ok", "check_back", value, None)
     return STATES[state]
 
@@ -260,13 +266,13 @@ def _message(topic: str, wanted: dict[str, Any]) -> Message:
 
 
 def _failed(error: SendFailed) -> Outcome:
-    value: dict[str, Any] = {"attempts": error.attempts}
+    value: dict[str, object] = {"attempts": error.attempts}
     if error.code is not None:
         value |= {"code": error.code, "refused_by": error.broker_name}
     return Outcome("fail" if error.definite else "info", value, str(error))
 
 
-def _sent(result: SendResult, value: dict[str, Any]) -> Outcome:
+def _sent(result: SendResult, value: Mapping[str, object]) -> Outcome:
     if result.status is SendStatus.SEND_OK:
         return Outcome("ok", value)
     return Outcome("info", value, result.status.name)
@@ -281,7 +287,7 @@ def _queue(request: Request) -> MessageQueue | None:
     )
 
 
-def sent_value(result: SendResult) -> dict[str, Any]:
+def sent_value(result: SendResult) -> values.SendResult:
     return {
         "broker": result.queue.broker_name,
         "queue": result.queue.queue_id,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ANSWER_S = 30.0  # for one request, and for the start
 POLL_S = 0.05
 
-Emit = Callable[["OpType", str, dict[str, Any], str | None], None]
+Emit = Callable[["OpType", str, Mapping[str, object], str | None], None]
 
 
 class ClientUnusable(Exception):
@@ -87,14 +87,14 @@ class Client:
 
     # --- what it reports ----------------------------------------------------------------------------
 
-    def emit(self, type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
+    def emit(self, type: OpType, f: str, value: Mapping[str, Any], error: str | None) -> None:
         """Take in what the client says by itself."""
         if f == "open":
             self._opened = self._opened or (type, error or "no reason given")
         elif f == "consume":
             self._consumed(type, value)
 
-    def _consumed(self, type: OpType, value: dict[str, Any]) -> None:
+    def _consumed(self, type: OpType, value: Mapping[str, Any]) -> None:
         now_s = asyncio.get_running_loop().time()
         keys = tuple(str(row[0]) for row in value["messages"])
         place = value["topic"], value["broker"], value["queue"], keys

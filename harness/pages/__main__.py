@@ -14,6 +14,7 @@ from staticfire.harness.pages.campaigns import options_table
 from staticfire.harness.pages.cli import admin_page, cli_page
 from staticfire.harness.pages.faults import effects_table, kinds_table, plans_table
 from staticfire.harness.pages.generated import source, with_part
+from staticfire.harness.pages.op_values import op_values
 from staticfire.harness.pages.schema import protocol_schema
 
 # Page -> its generated parts by name.
@@ -60,6 +61,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "docs/cli.md": cli_page,
     "docs/cli-admin.md": admin_page,
     "docs/contract.md": contract_page,
+    "checkers/op_kinds/values.py": op_values,
 }
 
 

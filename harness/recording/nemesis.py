@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
 from staticfire.faults.model.capabilities import Controls, Evidence
@@ -31,7 +30,7 @@ class FaultRecord:
     error: str | None = None
     is_left_out: bool = False  # the plan has changed, and it is no part of it any more
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         row = to_data([self.planned])[0]
         return {
             **row,

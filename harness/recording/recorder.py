@@ -5,10 +5,10 @@ A crash of the harness therefore loses no op that mattered; a torn last line is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 
 import orjson
 
@@ -64,7 +64,7 @@ class Recorder:
         process: int,
         type: OpType,
         f: str,
-        value: dict[str, Any],
+        value: Mapping[str, object],
         error: str | None = None,
         node: str | None = None,
         stamp: Stamp | None = None,
@@ -75,7 +75,7 @@ class Recorder:
             process=process,
             type=type,
             f=f,
-            value=value,
+            value=cast("dict[str, Any]", value),  # a JSON object
             error=error,
             node=node,
             stamp=stamp,

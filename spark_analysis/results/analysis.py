@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -50,7 +49,7 @@ class Judged:
         """Seconds in which no send was acknowledged."""
         return gaps_of(self.slices, self.slice_s)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "run_id": self.run.run_id,
             "label": self.run.label,
@@ -71,7 +70,7 @@ class Analysis:
     def valid(self) -> Validity:
         return combine(judged.verdict.valid for judged in self.judged)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "valid": self.valid,
             "runs": [judged.to_json() for judged in self.judged],
@@ -168,7 +167,7 @@ def _witness_lines(analysis: Analysis) -> Iterable[bytes]:
             yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _latency_json(judged: Judged) -> dict[str, Any]:
+def _latency_json(judged: Judged) -> dict[str, object]:
     return {
         "run_id": judged.run.run_id,
         "slice_s": judged.slice_s,

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.verdicts.compose import RunVerdict
@@ -37,7 +36,7 @@ class Comparison:
     by_label: dict[str, dict[str, int]]  # anomaly -> label -> runs
     regressions: tuple[Regression, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "runs": self.runs,
             "invalid": self.invalid,

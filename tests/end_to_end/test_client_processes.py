@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -73,7 +73,7 @@ class World:
         outcome = await self.ask_broker("queue_state", group=self.group)
         return sum(high - done for _, _, high, done in outcome.value["queues"])
 
-    async def send(self, module: str, keys: list[str]) -> list[dict[str, Any]]:
+    async def send(self, module: str, keys: list[str]) -> list[Mapping[str, Any]]:
         """Send with a process of its own; returns where the messages are."""
         async with client_process(module, "producer", self.producer(module)) as producer:
             ends = [await producer.ask("send", topic=self.topic, key=key, size=200) for key in keys]
@@ -83,7 +83,7 @@ class World:
             return [end.value for end in ends]
 
 
-def delivered(values: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+def delivered(values: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
     """Where each key came from, for keys whose body was intact."""
     return {
         key: (value["broker"], value["queue"], offset, physical)

@@ -24,7 +24,7 @@ class ClientProcess:
     """One client. `emitted` holds type, f and value of what it reported by itself."""
 
     def __init__(self, name: str, process: Process, configuration: Mapping[str, Any]) -> None:
-        self.emitted: list[tuple[str, str, dict[str, Any]]] = []
+        self.emitted: list[tuple[str, str, Mapping[str, Any]]] = []
         self._changed = asyncio.Event()
         self._process = process
         assert process.stdin is not None
@@ -35,7 +35,7 @@ class ClientProcess:
         self._reading = asyncio.create_task(self.port.run())
 
     def _emit(
-        self, type: str, f: str, value: dict[str, Any], error: str | None, _stamp: Stamp | None
+        self, type: str, f: str, value: Mapping[str, Any], error: str | None, _stamp: Stamp | None
     ) -> None:
         self.emitted.append((type, f, value))
         self._changed.set()
@@ -44,7 +44,7 @@ class ClientProcess:
         request: Request = {"f": f, **fields}
         return await asyncio.wait_for(self.port.request(request), WAIT_S)
 
-    async def until(self, count: int, type: str, f: str) -> list[dict[str, Any]]:
+    async def until(self, count: int, type: str, f: str) -> list[Mapping[str, Any]]:
         """Wait for this many ops; returns their values."""
         async with asyncio.timeout(WAIT_S):
             while len(found := self.values(type, f)) < count:
@@ -52,7 +52,7 @@ class ClientProcess:
                 await self._changed.wait()
         return found
 
-    def values(self, type: str, f: str) -> list[dict[str, Any]]:
+    def values(self, type: str, f: str) -> list[Mapping[str, Any]]:
         return [value for t, name, value in self.emitted if (t, name) == (type, f)]
 
     def send_signal(self, number: signal.Signals) -> None:

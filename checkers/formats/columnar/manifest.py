@@ -93,7 +93,7 @@ class Dictionaries:
             sharding_keys=self.sharding_keys,
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "topics": self.topics,
             "groups": self.groups,
@@ -127,7 +127,7 @@ class Manifest:
         """The parts of one queue, in order."""
         return [part for part in self.touches if part.queue == queue]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "format": FORMAT,
             "version": VERSION,

@@ -5,7 +5,7 @@ The writer keeps a value as JSON only where it says something else; the reader m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from staticfire.checkers.model.building.column_builder import NS_PER_MS, TRANSACTIONS
@@ -56,7 +56,7 @@ class DeliveryEvent(NamedTuple):
     origin: int
 
 
-def size_of(value: dict[str, Any]) -> int:
+def size_of(value: Mapping[str, object]) -> int:
     """The size that a column can hold, or UNKNOWN."""
     size = value.get("size")
     return size if type(size) is int and 0 <= size <= INT64_MAX else UNKNOWN
@@ -87,7 +87,7 @@ def invocation_of_send(value: dict[str, Any]) -> dict[str, Any]:
     return {name: value[name] for name in _ASKED if name in value}
 
 
-def is_plain_consume(value: dict[str, Any], *, contents: bool) -> bool:
+def is_plain_consume(value: Mapping[str, Any], *, contents: bool) -> bool:
     """Whether the value of a delivery is what `consume_value` makes of its touches, with contents or without."""
     return value.keys() == _CONSUME_KEYS and all(
         len(message) == TOUCH_WIDTH or (contents and _has_contents(message))
@@ -152,11 +152,11 @@ def consume_value(
     }
 
 
-def _message(names: Names, touch: DeliveryEvent, *, contents: bool) -> list[Any]:
+def _message(names: Names, touch: DeliveryEvent, *, contents: bool) -> list[object]:
     key, *rest = touch[:TOUCH_WIDTH]
-    message: list[Any] = [names.key(key), *rest]
+    message: list[object] = [names.key(key), *rest]
     if contents and any(value != UNKNOWN for value in touch[TOUCH_WIDTH:]):
-        known: list[Any] = [None if of == UNKNOWN else of for of in touch[TOUCH_WIDTH:]]
+        known: list[object] = [None if of == UNKNOWN else of for of in touch[TOUCH_WIDTH:]]
         known[TAG] = None if touch.tag == UNKNOWN else names.tags[touch.tag]
         message.append(known)
     return message

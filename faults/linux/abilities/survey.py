@@ -9,7 +9,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.clock import PACKAGE as CLOCK_PACKAGE
@@ -52,7 +51,7 @@ class Capability:
         known = not self.package or self.package in self.reason
         return self.reason if known else f"{self.reason}; apt install {self.package}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "name": self.name,
             "available": self.available,

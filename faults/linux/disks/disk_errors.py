@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from staticfire.faults.linux.disks.loop_disk import DiskError, LoopDisk
 from staticfire.faults.linux.executor import CommandFailed
@@ -40,7 +39,7 @@ class Failing:
     def bitten(self) -> bool:
         return self.fsync is not None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {**asdict(self), "bitten": self.bitten}
 
 

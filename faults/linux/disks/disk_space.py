@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, LoopDisk
 from staticfire.faults.linux.executor import CommandFailed
@@ -26,7 +25,7 @@ class Filled:
     def bitten(self) -> bool:
         return self.error == "ENOSPC"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {**asdict(self), "bitten": self.bitten}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.disks.loop_disk import LoopDisk
@@ -46,7 +46,7 @@ class Slowed:
     def bitten(self) -> bool:
         return self.fsync_ns > 2 * self.fsync_ns_before
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {**asdict(self), "bitten": self.bitten}
 
 

@@ -8,7 +8,6 @@ loss = await cut.come_back()     mounted again; start the node
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from staticfire.faults.linux.disks.loop_disk import LoopDisk
 from staticfire.faults.linux.on_node import fingerprint as fingerprint_script
@@ -24,7 +23,7 @@ class PowerLoss:
     files_changed: tuple[str, ...]  # paths in the disk's data folder
     files_gone: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
 
 

@@ -78,7 +78,7 @@ class LinkFault:
         is_server = self.server == kind or _matches(self.server, servers)
         return is_server and _matches(self.client, clients)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain data: what it is and what it did."""
         shown: dict[str, Any] = {
             "fault": self.number,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from staticfire.faults.proxy.core.counters import FlowCounters
 from staticfire.faults.proxy.core.link_faults import Direction
@@ -44,7 +43,7 @@ class LinkStatus:
         self.up.add(proxied.counters[Direction.UP])
         self.down.add(proxied.counters[Direction.DOWN])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"link": self.name, **asdict(self)}
 
 

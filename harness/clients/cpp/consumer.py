@@ -13,9 +13,9 @@ import random
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any
 
 from staticfire.checkers.model.message_contents import digest_of_text
+from staticfire.checkers.op_kinds.values import ConsumeReport
 from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.clients.consumer import ListenerControl
 from staticfire.harness.clients.contents import origin_of
@@ -74,10 +74,10 @@ class CppListener:
             control.failed += fails
         return delay_s, fails
 
-    def _say(self, type: str, value: dict[str, Any], error: str | None) -> None:
+    def _say(self, type: str, value: ConsumeReport, error: str | None) -> None:
         self._emit(type, "consume", value, error)
 
-    def _value(self, message: int) -> dict[str, Any]:
+    def _value(self, message: int) -> ConsumeReport:
         topic, broker, queue = self._library.listening_to()
         body = self._library.body(message)
         delivery = [
@@ -95,7 +95,7 @@ class CppListener:
             "messages": [delivery],
         }
 
-    def _with_contents(self, value: dict[str, Any], message: int) -> dict[str, Any]:
+    def _with_contents(self, value: ConsumeReport, message: int) -> ConsumeReport:
         """The C interface does not list properties, and gives those that it is asked for."""
         unique_id, tag, origin = (
             (self._dll.GetMessageProperty(message, name) or b"").decode()

@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 from staticfire.checkers.model.message_contents import digest_of_text
+from staticfire.checkers.op_kinds.values import SendResult
 from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.clients.cpp.library import (
     LOG_FILE_MIB,
@@ -142,7 +143,7 @@ class CppProducer:
         return Outcome("info" if sent.attempts else "fail", {"attempts": sent.attempts}, text)
 
 
-def sent_value(sent: Sent, status: str) -> dict[str, Any]:
+def sent_value(sent: Sent, status: str) -> SendResult:
     return {
         "broker": sent.broker,
         "queue": sent.queue,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from staticfire.faults.linux.abilities.survey import Capability
 from staticfire.faults.model.fault import Fault
@@ -50,7 +49,7 @@ class Diagnosis:
 
     missing: dict[str, str]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "available": [fault for fault in FAULTS if fault not in self.missing],
             "missing": self.missing,

@@ -14,6 +14,7 @@ from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ranges import delivered_keys, of_send
 from staticfire.checkers.op_kinds.catalogue import DELIVERIES
 from staticfire.checkers.op_kinds.producer import SEND_MANY
+from staticfire.checkers.op_kinds.values import DrainReport
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.observers.probe import PROBE_PROCESS
@@ -88,8 +89,13 @@ class Drain:
             error = None if complete and not left else f"lag is {left} after {bound_s:g} s"
             if not complete and self._only_dead_are_silent():
                 error = f"lag is {left}; {', '.join(self._silent)} ends again and again"
-            value: dict[str, Any] = {"group": group, "topic": topic, "queues": found, "lag": left}
-            if error is not None and is_still:
+            value: DrainReport = {
+                "group": group,
+                "topic": topic,
+                "queues": found,
+                "lag": left,
+            }
+            if error is not None and is_still and self._still_s is not None:
                 value["still_s"] = self._still_s
                 error = f"lag is {left}; nothing has moved for {self._still_s} s"
             self._recorder.record(PROBE_PROCESS, "info" if error else "ok", "drain", value, error)

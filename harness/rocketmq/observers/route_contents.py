@@ -8,7 +8,7 @@ each pair is written down.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from staticfire.harness.clients.names import ADMIN
@@ -37,7 +37,7 @@ class RouteContents:
         for pair in pairs:
             self._environment.recorder.observe("topic_route", **pair)
 
-    async def _compare(self, topic: str) -> list[dict[str, Any]]:
+    async def _compare(self, topic: str) -> list[Mapping[str, Any]]:
         environment = self._environment
         servers = [n for n in environment.topology.coordinators if not environment.is_external(n)]
         masters = [
@@ -58,10 +58,10 @@ class RouteContents:
         self,
         topic: str,
         broker_name: str,
-        table: dict[str, Any],
+        table: Mapping[str, Any],
         servers: Sequence[str],
-        routes: Sequence[dict[str, Any] | None],
-    ) -> Iterator[dict[str, Any]]:
+        routes: Sequence[Mapping[str, Any] | None],
+    ) -> Iterator[Mapping[str, Any]]:
         """Queue numbers and permission by both; null where the topic is not known, or not on this broker."""
         for node, route in zip(servers, routes, strict=True):
             if route is not None:
@@ -73,7 +73,7 @@ class RouteContents:
                     "master": table["queues"],
                 }
 
-    async def _ask(self, f: str, node: str, topic: str) -> dict[str, Any] | None:
+    async def _ask(self, f: str, node: str, topic: str) -> Mapping[str, Any] | None:
         """None: no answer."""
         address = self._environment.server_address(node)
         outcome = await self._environment.request(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -52,14 +52,14 @@ class Bench:
     """A forwarder and its port; `said` is what the history has."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[OpType, str, dict[str, Any]]] = []
+        self.said: list[tuple[OpType, str, Mapping[str, Any]]] = []
         self.sending = Sending()
-        self.told: list[dict[str, Any]] = []  # which copies are whose
+        self.told: list[Mapping[str, Any]] = []  # which copies are whose
         self.port = ClientPort(self._emit)
         producer = cast(Producer, self.sending)
         self.forwarder = Forwarder(producer, self.port, "g", "wide", 100_007)
 
-    def _emit(self, type: OpType, f: str, value: dict[str, Any], _error: str | None) -> None:
+    def _emit(self, type: OpType, f: str, value: Mapping[str, Any], _error: str | None) -> None:
         if f == "forward":
             assert type == "ok"
             assert self.said[-1][0] == "ok"  # its copies are stored

@@ -1,0 +1,353 @@
+"""Types of the values of ops: requests, results and reports. `make docs` makes it of the declared kinds."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+
+class OpenReport(TypedDict):
+    """The `report` of `open`."""
+
+    group: NotRequired[str]
+    topic: NotRequired[str]
+    expression: NotRequired[str]
+    model: NotRequired[str]
+    orderly: NotRequired[bool]
+
+
+class SlowListenerRequest(TypedDict):
+    """The `request` of `slow_listener`."""
+
+    delay_s: int | float
+
+
+class FailingListenerRequest(TypedDict):
+    """The `request` of `failing_listener`."""
+
+    share: int | float
+    tries: NotRequired[int]
+    delay_level: NotRequired[int]
+
+
+class ListenerCountersResult(TypedDict):
+    """The `result` of `listener_counters`."""
+
+    delayed: NotRequired[int]
+    failed: NotRequired[int]
+
+
+class GoOnRequest(TypedDict):
+    """The `request` of `go_on`."""
+
+    key: str
+
+
+class AssignReport(TypedDict):
+    """The `report` of `assign`."""
+
+    group: str
+    topic: str
+    queues: list[list[object]]
+    from_beginning: NotRequired[bool]
+
+
+class CommitReport(TypedDict):
+    """The `report` of `commit`."""
+
+    group: str
+    topic: str
+    offsets: list[list[object]]
+
+
+class ConsumeReport(TypedDict):
+    """The `report` of `consume`."""
+
+    group: str
+    topic: str
+    broker: str
+    queue: int
+    messages: list[list[object]]
+
+
+class ConsumeManyReport(TypedDict):
+    """The `report` of `consume_many`."""
+
+    group: str
+    topic: str
+    broker: str
+    queue: int
+    stretches: list[list[object]]
+
+
+class ReplyReport(TypedDict):
+    """The `report` of `reply`."""
+
+    group: str
+    topic: str
+    key: str
+
+
+class SendBackReport(TypedDict):
+    """The `report` of `send_back`."""
+
+    group: str
+    topic: str
+    broker: str
+    queue: int
+    messages: list[list[object]]
+    copied: NotRequired[bool]
+
+
+class ForwardReport(TypedDict):
+    """The `report` of `forward`."""
+
+    group: str
+    topic: str
+    broker: str
+    queue: int
+    originals: list[list[object]]
+    key: str
+
+
+class BeginReport(TypedDict):
+    """The `report` of `begin`."""
+
+    group: str
+    topic: str
+    broker: str
+    queue: int
+    offset: NotRequired[int | None]
+    broker_id: NotRequired[int]
+
+
+class CommitToReport(TypedDict):
+    """The `report` of `commit_to`."""
+
+    group: str
+    brokers: list[list[object]]
+
+
+SendRequest = TypedDict(
+    "SendRequest",
+    {
+        "topic": str,
+        "key": str,
+        "size": int,
+        "one_way": NotRequired[bool],
+        "async": NotRequired[bool],
+        "broker": NotRequired[str],
+        "queue": NotRequired[int],
+        "sharding_key": NotRequired[str],
+        "padding": NotRequired[int],
+        "account": NotRequired[str],
+        "tag": NotRequired[str],
+        "delay_level": NotRequired[int],
+        "properties": NotRequired[dict[str, str]],
+    },
+)
+
+
+class SendResult(TypedDict):
+    """The `result` of `send`."""
+
+    broker: str
+    queue: int
+    queue_offset: int
+    physical_offset: NotRequired[int]
+    status: NotRequired[str]
+    attempts: NotRequired[int]
+    id: NotRequired[int]
+
+
+class SendBatchRequestMessages(TypedDict):
+    """The one of `messages` in the `request` of `send_batch`."""
+
+    key: str
+    size: int
+    tag: NotRequired[str]
+    delay_level: NotRequired[int]
+    properties: NotRequired[dict[str, str]]
+    topic: NotRequired[str]
+
+
+class SendBatchRequest(TypedDict):
+    """The `request` of `send_batch`."""
+
+    topic: str
+    messages: list[SendBatchRequestMessages]
+
+
+class SendBatchResultMessages(TypedDict):
+    """The one of `messages` in the `result` of `send_batch`."""
+
+    broker: str
+    queue: int
+    queue_offset: int
+    physical_offset: NotRequired[int]
+    status: NotRequired[str]
+    attempts: NotRequired[int]
+    id: NotRequired[int]
+
+
+class SendBatchResult(TypedDict):
+    """The `result` of `send_batch`."""
+
+    messages: list[SendBatchResultMessages]
+
+
+class SendManyRequest(TypedDict):
+    """The `request` of `send_many`."""
+
+    topic: str
+    count: int
+    key: str
+    size: int
+
+
+class SendManyResult(TypedDict):
+    """The `result` of `send_many`."""
+
+    broker: str
+    queue: int
+    stretches: list[list[object]]
+    physical_offset: NotRequired[int]
+    status: NotRequired[str]
+    attempts: NotRequired[int]
+    id: NotRequired[int]
+
+
+class SendManyReport(TypedDict):
+    """The `report` of `send_many`."""
+
+    topic: str
+    count: int
+    key: str
+    size: int
+
+
+class TransactRequest(TypedDict):
+    """The `request` of `transact`."""
+
+    topic: str
+    key: str
+    size: int
+    state: str
+    answers: NotRequired[list[str]]
+    check_after_s: NotRequired[int]
+    tag: NotRequired[str]
+    delay_level: NotRequired[int]
+    properties: NotRequired[dict[str, str]]
+
+
+class TransactResult(TypedDict):
+    """The `result` of `transact`."""
+
+    broker: str
+    queue: int
+    state: str
+    half_queue_offset: NotRequired[int]
+    half_physical_offset: NotRequired[int]
+    told: NotRequired[bool]
+    physical_offset: NotRequired[int]
+    status: NotRequired[str]
+    attempts: NotRequired[int]
+    id: NotRequired[int]
+
+
+class RequestRequest(TypedDict):
+    """The `request` of `request`."""
+
+    topic: str
+    key: str
+    size: int
+    timeout_s: NotRequired[int | float]
+    tag: NotRequired[str]
+    delay_level: NotRequired[int]
+    properties: NotRequired[dict[str, str]]
+
+
+class RequestResult(TypedDict):
+    """The `result` of `request`."""
+
+    broker: str
+    queue: int
+    queue_offset: int
+    physical_offset: NotRequired[int]
+    status: NotRequired[str]
+    attempts: NotRequired[int]
+    id: NotRequired[int]
+    reply: str
+
+
+class CheckBackReport(TypedDict):
+    """The `report` of `check_back`."""
+
+    topic: str
+    key: str
+    state: str
+    times: NotRequired[int]
+
+
+class ProbeReport(TypedDict):
+    """The `report` of `probe`."""
+
+    broker: str
+
+
+class DrainReport(TypedDict):
+    """The `report` of `drain`."""
+
+    group: str
+    topic: str
+    queues: list[list[object]]
+    lag: int
+    still_s: NotRequired[int]
+
+
+class LookUpReport(TypedDict):
+    """The `report` of `look_up`."""
+
+    topic: str
+    broker: str
+    indexed: bool
+    messages: list[list[object]]
+    node: NotRequired[str]
+    asked: NotRequired[int]
+    first_offsets: NotRequired[list[list[object]]]
+    torn: NotRequired[list[list[object]]]
+    refused: NotRequired[list[list[object]]]
+    searched: NotRequired[list[list[object]]]
+    search_error: NotRequired[str | None]
+
+
+class TryReadReport(TypedDict):
+    """The `report` of `try_read`."""
+
+    group: str
+    topic: str
+    broker: str
+    queue: int
+
+
+class AnswerReport(TypedDict):
+    """The `report` of `answer`."""
+
+    topic: str
+    key: str
+    reply: str
+
+
+class RefusedReport(TypedDict):
+    """The `report` of `refused`."""
+
+    topic: str
+    key: str
+    illegal: str
+    code: int
+    broker: NotRequired[str | None]
+
+
+class TxnReport(TypedDict):
+    """The `report` of `txn`."""
+
+    mops: list[object]
