@@ -50,7 +50,7 @@ def check_campaign(campaign: Campaign) -> None:
     check_plan(c)
     if c.ops is not None:
         try:
-            check_ops(c.ops, c.shape().producers, c.load_s)
+            check_ops(c.ops, c.topology().producers, c.load_s)
         except OpError as error:
             raise CampaignError(str(error)) from error
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.verdicts.compose import RunVerdict
-from staticfire.faults.model.shape import ClusterShape
+from staticfire.faults.model.topology import Topology
 from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.results.run_result import RunResult
@@ -84,21 +84,21 @@ def fingerprint_of(violated: Collection[str]) -> Fingerprint | None:
 
 def fingerprint_of_run(result: RunResult) -> Fingerprint | None:
     """The whole fingerprint; None for a run without violations."""
-    return full_fingerprint(result.verdict, result.faults, result.campaign.shape())
+    return full_fingerprint(result.verdict, result.faults, result.campaign.topology())
 
 
 def full_fingerprint(
-    verdict: RunVerdict, faults: Sequence[FaultRecord], shape: ClusterShape
+    verdict: RunVerdict, faults: Sequence[FaultRecord], topology: Topology
 ) -> Fingerprint | None:
     """The whole fingerprint of a verdict; None without violations."""
     found = fingerprint_of(verdict.violations())
     witness = witness_of(verdict, found)
     if found is None or witness is None:
         return found
-    last = fault_of(witness, faults, shape)
+    last = fault_of(witness, faults, topology)
     if last is None:
         return found
-    return replace(found, fault=last.planned.kind, role=_role(last, witness, shape))
+    return replace(found, fault=last.planned.kind, role=_role(last, witness, topology))
 
 
 def witness_of(verdict: RunVerdict, fingerprint: Fingerprint | None) -> Finding | None:
@@ -114,7 +114,7 @@ def witness_of(verdict: RunVerdict, fingerprint: Fingerprint | None) -> Finding 
 
 
 def fault_of(
-    witness: Finding, faults: Sequence[FaultRecord], shape: ClusterShape
+    witness: Finding, faults: Sequence[FaultRecord], topology: Topology
 ) -> FaultRecord | None:
     """The fault that the failure followed: the last that had bitten when it showed.
 
@@ -122,7 +122,7 @@ def fault_of(
     first that bit after it. Faults of nodes that hold the message's queue go before others.
     """
     bitten = sorted((one for one in faults if one.bitten), key=_struck_ns)
-    near = [one for one in bitten if _strikes_queue(one, witness, shape)] or bitten
+    near = [one for one in bitten if _strikes_queue(one, witness, topology)] or bitten
     before = [one for one in near if _struck_ns(one) <= witness.time_ns]
     if witness.anomaly in SHOWN_AT_ACK:
         after = [one for one in near if _struck_ns(one) > witness.time_ns]
@@ -136,26 +136,26 @@ def _struck_ns(record: FaultRecord) -> int:
     return record.struck_ns or 0
 
 
-def _strikes_queue(record: FaultRecord, witness: Finding, shape: ClusterShape) -> bool:
-    nodes = {one.node for one in shape.replicas(witness.broker or "")}
+def _strikes_queue(record: FaultRecord, witness: Finding, topology: Topology) -> bool:
+    nodes = {one.node for one in topology.replicas_of(witness.broker or "")}
     return not nodes.isdisjoint(record.planned.targets)
 
 
-def _role(record: FaultRecord, witness: Finding, shape: ClusterShape) -> str:
+def _role(record: FaultRecord, witness: Finding, topology: Topology) -> str:
     """The role of the node that was struck; of several, of those that hold the message's queue, if that is one role."""
     targets = record.planned.targets
-    holders = {one.node for one in shape.replicas(witness.broker or "")}
+    holders = {one.node for one in topology.replicas_of(witness.broker or "")}
     for nodes in (targets, [node for node in targets if node in holders]):
-        roles = {_role_of(node, shape) for node in nodes}
+        roles = {_role_of(node, topology) for node in nodes}
         if len(roles) == 1:
             return roles.pop()
     return "cluster"
 
 
-def _role_of(node: str, shape: ClusterShape) -> str:
-    if node in shape.name_servers:
+def _role_of(node: str, topology: Topology) -> str:
+    if node in topology.coordinators:
         return "name server"
-    if node in shape.clients:
-        return "producer" if node in shape.producers else "consumer"
-    broker = next((one for one in shape.brokers if one.node == node), None)
-    return "node" if broker is None else "master" if broker.is_master else "slave"
+    if node in topology.clients:
+        return "producer" if node in topology.producers else "consumer"
+    broker = next((one for one in topology.replicas if one.node == node), None)
+    return "node" if broker is None else "master" if broker.is_leader else "slave"

@@ -46,8 +46,8 @@ def look(run: Path, at: str, node: str, what: str | None, is_json: bool) -> int:
     """
     at_ns = time_ns(at)
     campaign = repeatable(RunFolder(run))
-    shape = campaign.shape()
-    nodes = [*shape.servers, *shape.clients]
+    topology = campaign.topology()
+    nodes = [*topology.servers, *topology.clients]
     if node not in nodes:
         raise BadInput(f"--node is {truncated_repr(node)}; allowed: {', '.join(nodes)}")
 

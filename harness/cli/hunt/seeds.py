@@ -147,6 +147,6 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         coverage=dict(result.verdict.coverage),
         caveats=verdict.caveats,
         interrupted=result.interrupted,
-        fingerprint=str(full_fingerprint(verdict, result.faults, campaign.shape()) or ""),
+        fingerprint=str(full_fingerprint(verdict, result.faults, campaign.topology()) or ""),
         anomalies=tuple(violated),
     )

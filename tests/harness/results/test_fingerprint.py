@@ -7,7 +7,7 @@ from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.faults.model.fault import PlannedFault
-from staticfire.harness.campaign.campaign import cluster_shape
+from staticfire.harness.campaign.campaign import topology_of
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.results.fingerprint import (
     CAUSES,
@@ -41,7 +41,7 @@ def test_no_anomaly_is_of_two_causes() -> None:
     assert len(names) == len(set(names))
 
 
-SHAPE = cluster_shape(1, (1, 1), 1, 1)
+SHAPE = topology_of(1, (1, 1), 1, 1)
 
 
 def finding(anomaly: str, time_ns: int, broker: str | None = "broker-a") -> Finding:
