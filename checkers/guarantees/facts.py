@@ -80,10 +80,6 @@ class FaultFacts:
         """When it strikes its targets: at_once, later, in_turn, again or unclear."""
         return default_strikes(self.kind) if self.strikes is None else self.strikes
 
-    def is_healed_by(self, at_ns: int) -> bool:
-        """Whether the fault was over before this moment."""
-        return self.healed_ns is not None and self.healed_ns < at_ns
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:

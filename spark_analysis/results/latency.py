@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from staticfire.checkers.formats.columnar.manifest import Part
-from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import Ints
 from staticfire.checkers.model.histogram import BUCKETS, buckets_of, percentile_us
@@ -69,11 +68,6 @@ class Slice:
 def slice_length_s(parts: Sequence[Part], last_ns: int) -> int:
     """A whole number of seconds, such that there are at most SLICES_MAX slices."""
     return max(1, -(-last_ns // (NS_PER_S * SLICES_MAX))) if parts else 1
-
-
-def histogram_of(history: ColumnarHistory, part: Part, slice_s: int) -> Histogram:
-    """Raises HistoryError, OSError."""
-    return tally(history.op_table(part, COLUMNS), slice_s)
 
 
 def tally(table: pa.Table, slice_s: int) -> Histogram:

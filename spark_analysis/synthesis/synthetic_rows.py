@@ -52,7 +52,6 @@ class Chunk:
 
     touches: pa.Table
     ops: pa.Table
-    queue_starts: Ints  # of each queue in `touches`, from queue -1 on, and the end
     end_index: int
     told: list[Planted]  # what is known only now
 
@@ -78,12 +77,9 @@ def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Ch
     chunk = Chunk(
         touches=_touches(profile, rows),
         ops=_ops(calls),
-        queue_starts=np.zeros(0, np.int64),
         end_index=end_index,
         told=told,
     )
-    queue = chunk.touches["queue"].to_numpy()
-    chunk.queue_starts = np.searchsorted(queue, np.arange(-1, profile.queues + 1))
     progress.next_index = end_index
     progress.next_ns = slots.end_ns + NS_PER_S
     progress.physical += RECORD_BYTES * len(slots.queue)

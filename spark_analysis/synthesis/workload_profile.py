@@ -87,9 +87,6 @@ class WorkloadProfile:
         """The number of each queue on its broker."""
         return np.arange(self.queues, dtype=np.int64) // (self.topics * self.brokers)
 
-    def groups_of_topic(self, topic: int) -> list[int]:
-        return [(topic + place) % self.groups for place in range(self.fan_out)]
-
 
 LIMITS = (
     ("ops", 1, 10**11),

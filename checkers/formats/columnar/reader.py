@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from staticfire.checkers.formats.columnar.checks import (
 from staticfire.checkers.formats.columnar.events import read_events, timeline_of
 from staticfire.checkers.formats.columnar.manifest import Part, read_manifest
 from staticfire.checkers.formats.columnar.rows import from_table, from_tables
-from staticfire.checkers.formats.columnar.schema import MANIFEST, OPS, TOUCHES, completed
+from staticfire.checkers.formats.columnar.schema import OPS, TOUCHES, completed
 from staticfire.checkers.model.building.column_builder import check_sent_once
 from staticfire.checkers.model.columns import Columns, Commits, Names
 from staticfire.checkers.model.history import HistoryError, Op
@@ -164,9 +164,3 @@ def _check_unpacked(path: Path, part: Part, metadata: pq.FileMetaData) -> None:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0].rstrip(".")
-
-
-def histories_below(path: Path) -> Iterator[Path]:
-    """The history folders at or below `path`, in order of name."""
-    for manifest in sorted(path.rglob(MANIFEST)):
-        yield manifest.parent

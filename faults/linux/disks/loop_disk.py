@@ -121,10 +121,6 @@ class LoopDisk:
             raise DiskError(f"the disk in {self.folder} has not been created, or is destroyed")
         return self._device
 
-    @property
-    def is_mounted(self) -> bool:
-        return self._mount is not None
-
     async def create(self) -> None:
         """Make and mount it, with an empty data folder. Raises CommandFailed, DiskError."""
         if self._device is not None:

@@ -130,13 +130,6 @@ class Firewall:
     async def restore_to(self, address: str) -> None:
         await self._less(self._outgoing, Drop(target=address))
 
-    async def drop_pair(self, source: str, target: str) -> None:
-        """Drop what comes in from one address for another: nodes that share this machine, loopback included."""
-        await self._more(self._incoming, Drop(source=source, target=target))
-
-    async def restore_pair(self, source: str, target: str) -> None:
-        await self._less(self._incoming, Drop(source=source, target=target))
-
     async def black_hole(self) -> None:
         """Drop everything in and out, without a word: no RST, no FIN. Loopback is kept. ARP still answers.
 
@@ -166,9 +159,6 @@ class Firewall:
 
     async def dropped_to(self, address: str) -> int:
         return await self._count(Drop(target=address).counter)
-
-    async def dropped_pair(self, source: str, target: str) -> int:
-        return await self._count(Drop(source=source, target=target).counter)
 
     async def dropped_in_black_hole(self) -> int:
         """Packets in and out."""
