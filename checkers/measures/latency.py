@@ -76,7 +76,7 @@ def finish_latency(tally: Tally, context: Context) -> Verdict:
     )
 
 
-def _slices(what: str, of: Measured, facts: RunFacts) -> Iterator[dict[str, Any]]:
+def _slices(what: str, of: Measured, facts: RunFacts) -> Iterator[dict[str, object]]:
     active = _active(facts)
     for at in np.flatnonzero(of.counts.any(axis=1)).tolist():
         first, last = at * of.slice_s, (at + 1) * of.slice_s - 1
@@ -90,7 +90,7 @@ def _slices(what: str, of: Measured, facts: RunFacts) -> Iterator[dict[str, Any]
         }
 
 
-def _by_outcome(ended: Measured) -> list[dict[str, Any]]:
+def _by_outcome(ended: Measured) -> list[dict[str, object]]:
     names = {Outcome(ended.low + at).name.lower(): at for at in range(ended.counts.shape[1])}
     return [
         {"outcome": name, "second": second * ended.slice_s, "sends": int(ended.counts[second, at])}

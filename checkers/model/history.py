@@ -112,7 +112,7 @@ class Observations:
 
 def encode_op(op: Op) -> bytes:
     """Return the op as one JSON line, newline included; the same op always gives the same bytes."""
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "index": op.index,
         "time_ns": op.time_ns,
         "process": op.process,
@@ -247,14 +247,14 @@ def _is_whole(value: Any) -> bool:
     return type(value) is int and 0 <= value <= INT64_MAX >> 1
 
 
-def _op_type(fields: dict[str, Any]) -> OpType:
+def _op_type(fields: dict[str, object]) -> OpType:
     value = _typed(fields, "type", str)
     if value not in OP_TYPES:
         raise HistoryError(f"type is {value!r}; allowed are {', '.join(get_args(OpType))}")
     return value  # type: ignore[return-value]  # it is in OP_TYPES
 
 
-def _typed(fields: dict[str, Any], key: str, wanted: type[T]) -> T:
+def _typed(fields: dict[str, object], key: str, wanted: type[T]) -> T:
     if key not in fields:
         raise HistoryError(f"{key} is missing")
     value = fields[key]
@@ -263,7 +263,7 @@ def _typed(fields: dict[str, Any], key: str, wanted: type[T]) -> T:
     return value
 
 
-def _integer(fields: dict[str, Any], key: str, low: int) -> int:
+def _integer(fields: dict[str, object], key: str, low: int) -> int:
     value = _typed(fields, key, int)
     if not low <= value <= INT64_MAX:
         raise HistoryError(f"{key} is {value}; allowed are {low} to {INT64_MAX}")

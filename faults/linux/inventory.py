@@ -128,7 +128,7 @@ class Inventory:
         if not self._made:
             self.path.unlink()
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write(self, line: dict[str, object]) -> None:
         os.write(self._file, json.dumps(line).encode() + b"\n")  # one write: whole, or not there
 
 

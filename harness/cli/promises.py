@@ -92,7 +92,7 @@ def _anomalies(names: Sequence[str]) -> list[str]:
     return list(names or RULES)
 
 
-def _fields(line: Promise) -> dict[str, Any]:
+def _fields(line: Promise) -> dict[str, object]:
     return {**asdict(line), "profile": str(line.profile), "judgement": str(line.judgement)}
 
 

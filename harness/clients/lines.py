@@ -73,7 +73,7 @@ def decode_line(line: bytes) -> dict[str, Any]:
     return fields
 
 
-def _check_depth(line: bytes, fields: dict[str, Any]) -> None:
+def _check_depth(line: bytes, fields: dict[str, object]) -> None:
     """Raises LineError for what could be read and not be written down: the library reads deeper than it writes."""
     deeper: Any = fields
     for _ in range(LEVELS_OF_HISTORY):

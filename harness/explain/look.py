@@ -75,9 +75,9 @@ def _look(node: str, at_ns: int) -> Any:
     return look
 
 
-def _seen(node: SimulatedNode, at_ns: int) -> dict[str, Any]:
+def _seen(node: SimulatedNode, at_ns: int) -> dict[str, object]:
     process = node.running
-    seen: dict[str, Any] = {
+    seen: dict[str, object] = {
         "at_ns": at_ns,
         "node": node.name,
         "state": _state(node),
@@ -98,7 +98,7 @@ def _state(node: SimulatedNode) -> str:
     return "frozen" if node.running.queue.paused else "up"
 
 
-def _files(node: SimulatedNode) -> Iterator[dict[str, Any]]:
+def _files(node: SimulatedNode) -> Iterator[dict[str, object]]:
     """Size as a process sees it, and how many of its bytes would survive a power cut as they are, from the start."""
     disk = node.host.disk
     for path, content in sorted(disk.snapshot().items()):

@@ -89,13 +89,13 @@ def _line(document: Mapping[str, Any]) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _attributes(values: Mapping[str, Value]) -> list[dict[str, Any]]:
+def _attributes(values: Mapping[str, Value]) -> list[dict[str, object]]:
     return [
         {"key": key, "value": _value(value)} for key, value in values.items() if value is not None
     ]
 
 
-def _value(value: str | int | bool | Sequence[str]) -> dict[str, Any]:
+def _value(value: str | int | bool | Sequence[str]) -> dict[str, object]:
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):

@@ -75,15 +75,15 @@ class KeyedSends:
             value[ACCOUNT] = GUEST
         return self._f, value
 
-    def _message(self, process: int) -> dict[str, Any]:
+    def _message(self, process: int) -> dict[str, object]:
         key = self._next_key(process)
         size = _drawn(self._random, self._low, self._high)
-        message: dict[str, Any] = {"key": key, "size": size}
+        message: dict[str, object] = {"key": key, "size": size}
         if self._dress is not None:
             self._dress(process, message)
         return message
 
-    def _is_plain(self, value: dict[str, Any]) -> bool:
+    def _is_plain(self, value: dict[str, object]) -> bool:
         return self._f == "send" and "sharding_key" not in value
 
     def _next_key(self, process: int) -> str:

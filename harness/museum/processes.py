@@ -48,7 +48,7 @@ def rows_of(
             raise
 
 
-def _died(status: int, errors: IO[bytes], job: Mapping[str, Any]) -> dict[str, Any]:
+def _died(status: int, errors: IO[bytes], job: Mapping[str, Any]) -> dict[str, object]:
     errors.seek(0)
     lines = errors.read().decode("utf-8", "replace").strip().splitlines() or ["no word"]
     text = f"the worker ended with status {status}: {lines[-1][:ERROR_LENGTH_MAX]}"

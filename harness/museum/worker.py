@@ -66,7 +66,7 @@ def judged(seed: int, given: dict[str, Any]) -> dict[str, Any]:
     from staticfire.harness.runs.simulated_runner import run_simulated
 
     started_s = time.process_time()
-    row: dict[str, Any] = {"seed": seed, "workload": given.get("workload", "queue")}
+    row: dict[str, object] = {"seed": seed, "workload": given.get("workload", "queue")}
     try:
         campaign = campaign_of(seed, given, Judging(client_only=False, provider=MachineOptions()))
         result = run_simulated(campaign)

@@ -100,7 +100,7 @@ class Prober:
         return now_ns - since_ns > refusing_s * 1e9
 
     async def _send(self, broker_name: str, key: str) -> Outcome:
-        value: dict[str, Any] = {
+        value: dict[str, object] = {
             "key": key,
             "topic": self._environment.campaign.probe_topic,
             "size": PROBE_BYTES,

@@ -229,7 +229,7 @@ class RunFolder:
             document["verdict"] = with_current_names(document["verdict"])
         return document
 
-    def _read_document(self) -> dict[str, Any]:
+    def _read_document(self) -> dict[str, object]:
         """Raises RunFolderError if the run did not finish or the file is damaged."""
         path = self.path / VERDICT_FILE
         try:

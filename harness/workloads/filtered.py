@@ -28,7 +28,7 @@ class TaggedSends(KeyedSends):
         self._named = tuple(dict.fromkeys(tag for tags in named for tag in tags))
         self._tagged = 0
 
-    def _tag(self, _process: int, message: dict[str, Any]) -> None:
+    def _tag(self, _process: int, message: dict[str, object]) -> None:
         if self._named:
             message["tag"] = self._named[self._tagged % len(self._named)]
             self._tagged += 1

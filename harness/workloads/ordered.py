@@ -26,7 +26,7 @@ class OrderedSends(KeyedSends):
         self._clients = campaign.producers
         self._shared_share = campaign.hot_share or SHARED_SHARE
 
-    def _shard(self, process: int, message: dict[str, Any]) -> None:
+    def _shard(self, process: int, message: dict[str, object]) -> None:
         if self._random.random() < self._shared_share:
             message["sharding_key"] = SHARED_KEY
         else:

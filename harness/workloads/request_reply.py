@@ -20,7 +20,7 @@ class Requests(KeyedSends):
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._ask, f="request")
 
-    def _ask(self, _process: int, message: dict[str, Any]) -> None:
+    def _ask(self, _process: int, message: dict[str, object]) -> None:
         message["timeout_s"] = TIMEOUT_S
 
 

@@ -101,7 +101,7 @@ def _queue_entries(anomaly: str, field: str, count: str) -> StoryPlant:
 
     def plant(scenario: Scenario, _sets: int) -> None:
         [node] = _own_broker(scenario)
-        seen: dict[str, Any] = {"hole_at": [], "wrong_at": [], "holes": 0, "wrong": 0, "missing": 0}
+        seen: dict[str, object] = {"hole_at": [], "wrong_at": [], "holes": 0, "wrong": 0, "missing": 0}
         seen |= {count: 1}
         if field:
             seen[field] = [[scenario.topic, 0, 1]]

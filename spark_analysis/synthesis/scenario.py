@@ -110,7 +110,7 @@ class Scenario:
         mine = self.process + process
         key = f"p{mine}-{self._sent}"
         self._sent += 1
-        value: dict[str, Any] = {"key": key, "topic": self.topic, "size": 100, **more}
+        value: dict[str, object] = {"key": key, "topic": self.topic, "size": 100, **more}
         self.op(at_s, "invoke", "send", value, process=mine)
         is_kept_back = "delay_ms" in more or "transaction" in more
         offset = -1 if is_kept_back else self.next_offset(self.topic, queue)

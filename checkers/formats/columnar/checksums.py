@@ -96,7 +96,7 @@ def _compare(file: Path, size: int, sha256: str, document: str) -> None:
         )
 
 
-def _of_file(path: Path) -> dict[str, Any]:
+def _of_file(path: Path) -> dict[str, object]:
     plain_size(path)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()

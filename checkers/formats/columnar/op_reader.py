@@ -225,7 +225,7 @@ def _stamp(at_ns: int, within_ns: int) -> Stamp | None:
     return None if at_ns == UNKNOWN else Stamp(at_ns, within_ns)
 
 
-def _value(names: Names, row: _OpRow, touched: _Touched) -> dict[str, Any]:
+def _value(names: Names, row: _OpRow, touched: _Touched) -> dict[str, object]:
     if row.value is not None:
         return _json(row.value, row)
     try:
@@ -250,7 +250,7 @@ def _invocation(
     return value if row.f in ("consume", *CONDENSED) else invocation_of_send(value)
 
 
-def _json(text: str, row: _OpRow) -> dict[str, Any]:
+def _json(text: str, row: _OpRow) -> dict[str, object]:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -115,7 +115,7 @@ def send_value(
 ) -> dict[str, Any]:
     """The value of a send. Raises IndexError or KeyError for ids without a name."""
     key = names.key(touch.message)
-    value: dict[str, Any] = {"key": key, "topic": names.topics[touch.topic]}
+    value: dict[str, object] = {"key": key, "topic": names.topics[touch.topic]}
     if size != UNKNOWN:
         value["size"] = size
     if touch.sharding_key != UNKNOWN:

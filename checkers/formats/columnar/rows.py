@@ -116,15 +116,15 @@ def _same_or_all(column: Any) -> Any:
     return column
 
 
-def _touch_arrays(kind: Kind, touches: MessageEvents) -> dict[str, Any]:
-    arrays: dict[str, Any] = {file_name(name): getattr(touches, name) for name in TOUCH_FIELDS}
+def _touch_arrays(kind: Kind, touches: MessageEvents) -> dict[str, object]:
+    arrays: dict[str, object] = {file_name(name): getattr(touches, name) for name in TOUCH_FIELDS}
     arrays["kind"] = np.full(len(touches), kind, np.int64)
     return arrays
 
 
-def _commit_arrays(names: Names, commits: Commits) -> dict[str, Any]:
+def _commit_arrays(names: Names, commits: Commits) -> dict[str, object]:
     rows = len(commits)
-    arrays: dict[str, Any] = {name: constant(UNKNOWN, rows) for name in TOUCHES.names}
+    arrays: dict[str, object] = {name: constant(UNKNOWN, rows) for name in TOUCHES.names}
     arrays |= {name: constant(value, rows) for name, value in NOTHING_SPECIAL.items()}
     arrays |= {
         "kind": np.full(rows, Kind.COMMIT, np.int64),

@@ -114,7 +114,7 @@ class JepsenReader:
             case _:
                 raise HistoryError(f"{mop!r} is neither [:send k v] nor [:poll ...]")
 
-    def _delivery(self, process: int, key: Any, messages: Any) -> dict[str, Any]:
+    def _delivery(self, process: int, key: Any, messages: Any) -> dict[str, object]:
         touches = []
         for message in _items(messages):
             offset, _ = _message(message)
@@ -134,7 +134,7 @@ class JepsenReader:
             (self._subscribed.add if subscribes else self._subscribed.discard)(process)
         places = [[place["broker"], place["queue"]] for place in map(_place, _items(keys))]
         group = GROUP if subscribes else ASSIGNED
-        value: dict[str, Any] = {"group": group, "topic": TOPIC, "queues": places}
+        value: dict[str, object] = {"group": group, "topic": TOPIC, "queues": places}
         if from_beginning:
             value["from_beginning"] = True
         yield self._op(process, type_, "assign", value)
@@ -170,7 +170,7 @@ def _value(value: Any) -> int | str:
     return value if type(value) is int and abs(value) <= INT64_MAX else str(_plain(value))
 
 
-def _send(type_: str, key: Any, sent: Any) -> dict[str, Any]:
+def _send(type_: str, key: Any, sent: Any) -> dict[str, object]:
     if type_ == "invoke":
         return {"key": message_key(key, sent), "topic": TOPIC}
     match sent:
@@ -186,7 +186,7 @@ def _send(type_: str, key: Any, sent: Any) -> dict[str, Any]:
             return {"key": message_key(key, sent), "topic": TOPIC, **place}
 
 
-def _drain(rows: Any) -> dict[str, Any]:
+def _drain(rows: Any) -> dict[str, object]:
     """Ours, not Jepsen's: [key, first offset, end, committed offset] of each key when the history ended."""
     queues: list[list[Any]] = []
     for row in _items(rows):
@@ -212,7 +212,7 @@ def _offset(value: Any) -> int:
     return value
 
 
-def _place(key: Any) -> dict[str, Any]:
+def _place(key: Any) -> dict[str, object]:
     return {"broker": BROKER, "queue": _number(key)}
 
 

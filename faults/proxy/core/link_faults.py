@@ -80,7 +80,7 @@ class LinkFault:
 
     def to_json(self) -> dict[str, object]:
         """Plain data: what it is and what it did."""
-        shown: dict[str, Any] = {
+        shown: dict[str, object] = {
             "fault": self.number,
             "f": self.kind.value,
             "client": self.client,

@@ -53,7 +53,7 @@ class _Rewriting:
             return value
         return {name: self._member(name, member, value) for name, member in value.items()}
 
-    def _member(self, name: str, member: Any, owner: dict[str, Any]) -> Any:
+    def _member(self, name: str, member: Any, owner: dict[str, object]) -> Any:
         translate = self._translator.broker
         if name == ADDRESSES_BY_ID and isinstance(member, dict):
             group = owner.get(BROKER_NAME, "")

@@ -17,7 +17,7 @@ LIST_COLUMNS = ("msgId", "offsetMsgId", "queueId", "queueOffset", "stored", "tag
 def message_record(message: Message) -> dict[str, Any]:
     """Everything about a message; a body that is no text is in base 64."""
     body = messages.message_body(message)
-    shown: dict[str, Any] = {
+    shown: dict[str, object] = {
         "msgId": message.properties.get(messages.UNIQUE_KEY),
         "offsetMsgId": offset_message_id(*message.store_host, message.physical_offset),
         "topic": message.topic,

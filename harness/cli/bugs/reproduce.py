@@ -157,12 +157,12 @@ def _judged(
         return
     for first in range(0, SEEDS_MAX, jobs):
         for workload in WORKLOADS:
-            drawn: dict[str, Any] = {"workload": workload, "defect": bug.name}
+            drawn: dict[str, object] = {"workload": workload, "defect": bug.name}
             for result in run_seeds(range(first, first + jobs), drawn, jobs, judging):
                 yield drawn, result
 
 
-def _keep_and_explain(seed: int, given: dict[str, Any], runs: Path) -> None:
+def _keep_and_explain(seed: int, given: dict[str, object], runs: Path) -> None:
     provider = MachineOptions()
     campaign = campaign_of(seed, given, Judging(client_only=False, provider=provider))
     folder = make_folder(campaign, runs)

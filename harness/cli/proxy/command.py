@@ -61,7 +61,7 @@ class LineView:
     def stopped(self, proxy: Proxy) -> None:
         self._say({"event": "stopped", "links": [link.to_json() for link in proxy.links()]})
 
-    def _say(self, fields: dict[str, Any]) -> None:
+    def _say(self, fields: dict[str, object]) -> None:
         sys.stdout.write(encode_line(fields).decode())
         sys.stdout.flush()
 

@@ -184,7 +184,7 @@ def _campaign_of(cell: Cell, provider: MachineOptions) -> Campaign | Row:
     return campaign
 
 
-def _is_for_simulation(given: dict[str, Any]) -> bool:
+def _is_for_simulation(given: dict[str, object]) -> bool:
     """Whether the campaign names a fault that no real machine has."""
     from staticfire.harness.environments.real.broken_machines import SIMULATED_ONLY
     from staticfire.harness.environments.real.catalogue import missing_faults

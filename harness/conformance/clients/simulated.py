@@ -38,7 +38,7 @@ class SimulatedClients:
         return SimulatedClient(process, port)
 
 
-def _main(role: str, fields: dict[str, Any], port: ClientPort) -> Main:
+def _main(role: str, fields: dict[str, object], port: ClientPort) -> Main:
     if role == "producer":
         producer = configurations.producer_config(fields)
         return lambda env: serve_producer(env, producer, port)

@@ -27,7 +27,7 @@ class Stage:
         """A member of a group that has started. Raises NotTriable, ClientUnusable."""
         return await self._start("consumer", {"topic": topic, "group": group, **fields})
 
-    async def _start(self, role: str, fields: dict[str, Any]) -> Client:
+    async def _start(self, role: str, fields: dict[str, object]) -> Client:
         target = self._bench.target
         assert target.clients is not None, "the suite runs no such case where there is no client"
         name = self._bench.fresh_name(role)

@@ -27,7 +27,7 @@ def to_json(result: SuiteResult, *, profile: str, command: str) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _case(result: CaseResult, command: str) -> dict[str, Any]:
+def _case(result: CaseResult, command: str) -> dict[str, object]:
     clause = result.clause
     return {
         "id": clause.id,

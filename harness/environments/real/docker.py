@@ -178,7 +178,7 @@ class DockerProvider:
         for path, target in zip(code_folders(), self.code, strict=True):
             volumes[path] = {"bind": target, "mode": "ro"}
         identity = machines.inventory.identity
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             "image": self._image,
             "name": container_name(identity, node),
             "labels": {LABEL: identity},

@@ -198,7 +198,7 @@ class SideTopic:
     ) -> bool:
         return await self._until_ok(name, order(code, ext, body))
 
-    async def _until_ok(self, name: str, request: dict[str, Any], *, tries: int = TRIES) -> bool:
+    async def _until_ok(self, name: str, request: dict[str, object], *, tries: int = TRIES) -> bool:
         for tried in range(tries):
             if tried:
                 await asyncio.sleep(POLL_S)
@@ -207,7 +207,7 @@ class SideTopic:
                 return True
         return False
 
-    async def _ask(self, node: str, request: dict[str, Any]) -> Outcome:
+    async def _ask(self, node: str, request: dict[str, object]) -> Outcome:
         address = self._environment.server_address(node)
         return await self._environment.request(ADMIN, {**request, "address": address})
 
@@ -256,7 +256,7 @@ class SideTopic:
                 done = {**value, **outcome.value}
                 record(self._process, outcome.type, "send", done, outcome.error, node=PROBE)
 
-    def _message(self, name: str, number: int, kind: str) -> dict[str, Any]:
+    def _message(self, name: str, number: int, kind: str) -> dict[str, object]:
         self._sent += 1
         return {
             "topic": self.topic,
@@ -266,7 +266,7 @@ class SideTopic:
             "queue": number % QUEUES,
         }
 
-    async def _send_one(self, value: dict[str, Any]) -> Outcome:
+    async def _send_one(self, value: dict[str, object]) -> Outcome:
         await self._environment.ready(PROBE)
         return await self._environment.request(PROBE, {"f": "send", **value})
 

@@ -66,7 +66,7 @@ class DeadLetters:
         return outcome
 
 
-def _place(group: str, topic: str, broker: str) -> dict[str, Any]:
+def _place(group: str, topic: str, broker: str) -> dict[str, object]:
     return {"group": group, "topic": topic, "broker": broker, "queue": 0}
 
 

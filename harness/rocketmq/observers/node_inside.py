@@ -33,7 +33,7 @@ def _locals_of(process: SimProcess) -> Iterator[object]:
             coroutine = coroutine.cr_await
 
 
-def _store(broker: Broker) -> dict[str, Any]:
+def _store(broker: Broker) -> dict[str, object]:
     """Offsets in the commit log, in bytes."""
     store = broker.store
     return {
@@ -46,7 +46,7 @@ def _store(broker: Broker) -> dict[str, Any]:
     }
 
 
-def _queues(broker: Broker) -> Iterator[dict[str, Any]]:
+def _queues(broker: Broker) -> Iterator[dict[str, object]]:
     for queue in sorted(broker.store.retention.queues, key=lambda one: (one.topic, one.queue_id)):
         yield {
             "topic": queue.topic,
@@ -57,7 +57,7 @@ def _queues(broker: Broker) -> Iterator[dict[str, Any]]:
         }
 
 
-def _offsets(broker: Broker) -> Iterator[dict[str, Any]]:
+def _offsets(broker: Broker) -> Iterator[dict[str, object]]:
     offsets = broker._parts.tables.offsets
     for group, topics in offsets.topics_by_group().items():
         for topic in topics:
@@ -65,7 +65,7 @@ def _offsets(broker: Broker) -> Iterator[dict[str, Any]]:
                 yield {"group": group, "topic": topic, "queue": queue, "offset": offset}
 
 
-def _routes(server: NameServer) -> Iterator[dict[str, Any]]:
+def _routes(server: NameServer) -> Iterator[dict[str, object]]:
     for topic in sorted(server.routes.topics()):
         route = server.routes.route(topic)
         if route is None:

@@ -281,7 +281,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.scheduler.fail(error or RuntimeError(message))
 
 
-def _refuse(options: dict[str, Any], allowed: tuple[str, ...]) -> None:
+def _refuse(options: dict[str, object], allowed: tuple[str, ...]) -> None:
     given = sorted(name for name, value in options.items() if value is not None)
     refused = [name for name in given if name not in allowed]
     if refused:
