@@ -28,6 +28,17 @@ LOG: Final = (
         by_damage=True,
     ),
     Anomaly(
+        name="unseen",
+        title="message not seen by a group",
+        meaning=(
+            "delivered to some group, acknowledged or not, but never consumed by this group, "
+            "which has passed its place"
+        ),
+        promise=KEPT,
+        example="`0 ok send a / 1 info consume a / 9 ok drain`",
+        by_damage=True,
+    ),
+    Anomaly(
         name="lost_from_log",
         title="message gone from its queue",
         meaning="acknowledged, and not in its queue after the run, consumed or not",
@@ -46,17 +57,6 @@ LOG: Final = (
             "a power cut may cost a tail: 5 is gone, and 6, acknowledged before the cut, has "
             "survived"
         ),
-    ),
-    Anomaly(
-        name="unseen",
-        title="message not seen by a group",
-        meaning=(
-            "delivered to some group, acknowledged or not, but never consumed by this group, "
-            "which has passed its place"
-        ),
-        promise=KEPT,
-        example="`0 ok send a / 1 info consume a / 9 ok drain`",
-        by_damage=True,
     ),
     Anomaly(
         name="read_beyond_recovery",

@@ -14,7 +14,6 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.executor import CommandFailed, Executor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Any
 
 from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients.names import PROBE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign

@@ -6,7 +6,6 @@ Each has a broker, nodes and name servers of its own, which no fault of another 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.spark_analysis.synthesis.scenario import RECORD_BYTES, Scenario, StoryPlant
@@ -101,7 +100,13 @@ def _queue_entries(anomaly: str, field: str, count: str) -> StoryPlant:
 
     def plant(scenario: Scenario, _sets: int) -> None:
         [node] = _own_broker(scenario)
-        seen: dict[str, object] = {"hole_at": [], "wrong_at": [], "holes": 0, "wrong": 0, "missing": 0}
+        seen: dict[str, object] = {
+            "hole_at": [],
+            "wrong_at": [],
+            "holes": 0,
+            "wrong": 0,
+            "missing": 0,
+        }
         seen |= {count: 1}
         if field:
             seen[field] = [[scenario.topic, 0, 1]]

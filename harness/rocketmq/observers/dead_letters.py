@@ -9,7 +9,6 @@ mended.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients.names import ADMIN

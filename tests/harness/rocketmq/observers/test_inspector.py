@@ -48,11 +48,11 @@ class OneBroker:
         self.recorder = self
         self.topology = self
         self.acknowledged = 1
-        self.broker_names = ("broker-a",)
+        self.replica_sets = ("broker-a",)
         self.seen: dict[str, Any] = {}
         self._looks = list(looks)
 
-    def replicas(self, _: str) -> list[SimpleNamespace]:
+    def replicas_of(self, _: str) -> list[SimpleNamespace]:
         return [SimpleNamespace(node="broker-a-0")]
 
     def is_external(self, _: str) -> bool:
@@ -93,7 +93,7 @@ def test_records_that_have_just_come_are_looked_for_again(
 class Replicas(OneBroker):
     """A lost master, and two slaves of which the second one has more."""
 
-    def replicas(self, _: str) -> list[SimpleNamespace]:
+    def replicas_of(self, _: str) -> list[SimpleNamespace]:
         return [SimpleNamespace(node=node) for node in ("lost", "shorter", "longer")]
 
     def is_lost(self, node: str) -> bool:
