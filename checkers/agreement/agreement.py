@@ -71,7 +71,7 @@ REASONS = {
 
 
 def tally_agreement(columns: Columns, context: Context) -> Tally:
-    """Count what does not agree, of whole queues or pieces of them (partition key: queue)."""
+    """Count what does not agree, of whole queues or pieces of them (partition key: log)."""
     seen = _seen(columns, context)
     return Tally(
         counts={

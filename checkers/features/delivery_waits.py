@@ -97,7 +97,7 @@ class DeliveryWaits:
 
 
 def tally_delivery_waits(columns: Columns, context: Context) -> Tally:
-    """Judge the deliveries of whole message queues (partition key: queue)."""
+    """Judge the deliveries of whole message queues (partition key: log)."""
     return conclude_waits(_look(columns, context, 0), columns, context)
 
 

@@ -41,7 +41,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 def tally_forwarding(columns: Columns, context: Context) -> Tally:
-    """Compare what forwarders were given with the copies that they reported (partition key: queue)."""
+    """Compare what forwarders were given with the copies that they reported (partition key: log)."""
     findings: list[Finding] = []
     consumed = originals = 0
     for given, forwards in _by_queue(columns, context):

@@ -43,7 +43,7 @@ HOT_WAIT_NS, HOT_RATIO = NS_PER_S, 3
 
 
 def tally_orderly(columns: Columns, context: Context) -> Tally:
-    """Judge whole queues (partition key: queue)."""
+    """Judge whole queues (partition key: log)."""
     groups, deliveries = columns.names.groups, columns.deliveries
     orderly = [groups.index(group) for group in context.facts.orderly if group in groups]
     if not orderly:

@@ -39,7 +39,7 @@ from staticfire.checkers.model.timeline import same_stint
 
 
 def tally_listeners(columns: Columns, context: Context) -> Tally:
-    """Judge whole message queues (partition key: queue)."""
+    """Judge whole message queues (partition key: log)."""
     return Tally.of(_findings(columns, context))
 
 

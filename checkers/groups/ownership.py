@@ -69,7 +69,7 @@ class _Calls:
 
 
 def tally_ownership(columns: Columns, context: Context) -> Tally:
-    """Judge the deliveries of whole message queues (partition key: queue)."""
+    """Judge the deliveries of whole message queues (partition key: log)."""
     return _tally_calls(columns, context).merge(Tally.of(_strange_commits(columns, context)))
 
 

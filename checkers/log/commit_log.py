@@ -25,7 +25,7 @@ from staticfire.checkers.model.message_ids import dense_numbers
 
 
 def tally_log_holes(columns: Columns, context: Context) -> Tally:
-    """Judge the copies of whole brokers (partition key: broker)."""
+    """Judge the copies of whole brokers (partition key: stream)."""
     sends = columns.sends
     acked = sends.where((sends.outcome == Outcome.OK) & (sends.position != UNKNOWN))
     if not len(acked) or not context.promises.any_suffix_excused():

@@ -53,7 +53,7 @@ EVERYWHERE = np.iinfo(np.int64).max
 
 
 def tally_commits(columns: Columns, context: Context) -> Tally:
-    """Judge the commits of whole message queues (partition key: queue)."""
+    """Judge the commits of whole message queues (partition key: log)."""
     commits = _by_stream(columns, columns.commits)
     findings: list[Finding] = []
     for rows, stream in _streams(columns, commits):

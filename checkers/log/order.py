@@ -33,7 +33,7 @@ BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before i
 
 
 def tally_order(columns: Columns, context: Context) -> Tally:
-    """Judge whole message queues (partition key: queue)."""
+    """Judge whole message queues (partition key: log)."""
     findings = [
         *_inconsistent_offsets(columns, context),
         *_misordered_sends(columns, context),

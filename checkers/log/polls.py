@@ -66,7 +66,7 @@ ANY_PROCESS = -1
 
 
 def tally_polls(columns: Columns, context: Context) -> Tally:
-    """Judge the deliveries of whole message queues (partition key: queue)."""
+    """Judge the deliveries of whole message queues (partition key: log)."""
     polls = _Polls(columns, context)
     findings = (
         finding for at, before in polls.out_of_step() for finding in polls.judge(at, before)

@@ -31,7 +31,7 @@ BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before i
 
 
 def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
-    """Judge whole message queues (partition key: queue)."""
+    """Judge whole message queues (partition key: log)."""
     acked = (columns.sends.outcome == Outcome.OK) & (columns.sends.log != UNKNOWN)
     gone, elsewhere = _lost_from_log(columns, context, acked)
     counts = {"only_on_another_replica": elsewhere} if elsewhere else {}

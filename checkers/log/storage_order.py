@@ -86,7 +86,7 @@ class StorageInChunks:
 
 
 def tally_storage_order(columns: Columns, context: Context) -> Tally:
-    """Judge whole message queues (partition key: queue)."""
+    """Judge whole message queues (partition key: log)."""
     return _tally(columns, context, _Places(columns))
 
 

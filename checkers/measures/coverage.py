@@ -30,7 +30,7 @@ LUCK_MAX = 0.05  # the chance that seeds miss a mark by luck, from which it coun
 
 
 def tally_coverage(columns: Columns, context: Context) -> Tally:
-    """Count what whole message queues tell (partition key: queue)."""
+    """Count what whole message queues tell (partition key: log)."""
     return Tally(
         counts={
             "retried_sends": int(np.count_nonzero(columns.sends.tries > 1)),

@@ -33,7 +33,7 @@ PERCENTILES = {"p50": 5000, "p99": 9900}  # hundredths of a percent
 
 
 def tally_latency(columns: Columns, context: Context) -> Tally:
-    """Measure whole message queues (partition key: queue)."""
+    """Measure whole message queues (partition key: log)."""
     sends = columns.sends
     acked = sends.outcome == Outcome.OK
     invoke_ns, acked_ns = sends.invoke_ns[acked], sends.time_ns[acked]

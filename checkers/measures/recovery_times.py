@@ -34,7 +34,7 @@ SENT, BEHIND = "sent", "behind "  # names of cells; the number that follows is t
 
 
 def tally_recovery(columns: Columns, context: Context) -> Tally:
-    """Measure whole message queues (partition key: queue)."""
+    """Measure whole message queues (partition key: log)."""
     healed = _healed(context.facts)
     sends = columns.sends
     rows = np.flatnonzero(sends.outcome == Outcome.OK)

@@ -131,7 +131,7 @@ AT_ONCE_ONLY = frozenset({STOPS, FORGETS, STALLS, CUTS})
 
 
 def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
-    """Compare each observed acknowledgement with the copies that the profile promises (partition key: queue)."""
+    """Compare each observed acknowledgement with the copies that the profile promises (partition key: log)."""
     sends = columns.sends
     acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
     copies = _Copies(context.facts)

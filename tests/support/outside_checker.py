@@ -16,7 +16,7 @@ SLOW_NS = NS_PER_S // 2
 
 
 def tally_slow_acks(columns: Columns, context: Context) -> Tally:
-    """Find sends that took long (partition key: queue)."""
+    """Find sends that took long (partition key: log)."""
     sends = columns.sends
     took_ns = sends.time_ns - sends.invoke_ns
     rows = np.flatnonzero((sends.outcome == Outcome.OK) & (took_ns >= SLOW_NS))
