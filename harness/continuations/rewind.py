@@ -19,7 +19,7 @@ from staticfire.harness.results.fingerprint import CAUSES, Fingerprint, fingerpr
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.runs.simulated_runner import LiveRun, run_simulated
 
-Place = tuple[str | int | None, ...]  # of a finding: key, or topic, broker, queue and group
+Position = tuple[str | int | None, ...]  # of a finding: key, or topic, broker, queue and group
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,7 +49,7 @@ class Outcome:
     digest: str = ""
     valid: bool | str = "unknown"
     violations: dict[str, int] = field(default_factory=dict)
-    places: dict[str, list[Place]] = field(default_factory=dict)
+    places: dict[str, list[Position]] = field(default_factory=dict)
     coverage: dict[str, int] = field(default_factory=dict)
     failed: str = ""
     cpu_s: float = field(default=0.0, compare=False)
@@ -77,14 +77,14 @@ class Outcome:
         return cls(**{**fields, "places": places})
 
 
-def place_of(finding: Finding) -> Place:
+def place_of(finding: Finding) -> Position:
     if finding.key is not None:
         return (finding.key, finding.topic, None, None, None)
     return (None, finding.topic, finding.broker, finding.queue, finding.group)
 
 
 def outcome_of(result: RunResult, cpu_s: float = 0.0) -> Outcome:
-    places: dict[str, list[Place]] = {}
+    places: dict[str, list[Position]] = {}
     for finding in result.verdict.findings():
         if finding.judgement == "violation":
             places.setdefault(finding.anomaly, []).append(place_of(finding))
