@@ -14,10 +14,9 @@ from typing import Any
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 
 Z = 1.96  # of a band that holds the share in 95 of 100 cases
-AT_START = 4  # continuations from the beginning
-FIRST = 2  # from another time, if they agree
-MORE = 6  # if they do not
-AT_SIDES = 12  # before and behind the jump
+FIRST = 2  # continuations from a time, if they agree
+MORE = 6  # if they do not, and from the beginning if they all fail
+AT_SIDES = 8  # before and behind the jump
 GRID = 8  # parts of the run in the curve
 AT_GRID = 4
 ALREADY = 0.75  # a share at the start from which on the failure is inevitable as it is
@@ -158,28 +157,33 @@ class Curve:
             self.more(at_ns, trials)
 
 
-def find_no_return(curve: Curve, end_ns: int, moments: Sequence[int]) -> NoReturn:
+def find_no_return(
+    curve: Curve, end_ns: int, moments: Sequence[int], likely_ns: int | None = None
+) -> NoReturn:
     """Bisect for the jump, then fill the curve; what there is when the time is over is the answer.
 
     Args:
         end_ns: of the run, from where on it has failed.
         moments: times that stand out, such as those at which faults struck: the jump is looked for beside them first.
+        likely_ns: a time at which the failure was there, as far as one can tell before.
     """
     before_ns, after_ns, is_complete = 0, end_ns, False
     jump_cpu_s: float | None = None
     is_open = True  # whether it could be escaped at the start
     try:
-        start = curve.more(0, AT_START)
+        start = curve.more(0, FIRST)
+        if start.same:
+            start = curve.more(0, MORE)
         is_open = start.share < ALREADY
         if is_open:
             threshold = (start.share + 1) / 2
-            for sides in _bisected(curve, end_ns, moments, threshold):
+            for sides in _bisected(curve, end_ns, moments, likely_ns, threshold):
                 before_ns, after_ns = sides
         else:
             after_ns = 0
         is_complete, jump_cpu_s = True, curve.cpu_s
         jump = (before_ns, after_ns) if is_open else ()
-        curve.fill((at_ns, AT_SIDES) for at_ns in jump if at_ns < end_ns)
+        curve.fill((at_ns, AT_SIDES) for at_ns in (*jump, 0) if at_ns < end_ns)
         curve.fill((end_ns * part // GRID, AT_GRID) for part in range(1, GRID))
     except OutOfTime:
         pass
@@ -196,13 +200,16 @@ def find_no_return(curve: Curve, end_ns: int, moments: Sequence[int]) -> NoRetur
 
 
 def _bisected(
-    curve: Curve, end_ns: int, moments: Sequence[int], threshold: float
+    curve: Curve, end_ns: int, moments: Sequence[int], likely_ns: int | None, threshold: float
 ) -> Iterator[tuple[int, int]]:
     """Nearer and nearer sides of the jump."""
     low, high = 0, end_ns
     width_ns = max(int(end_ns * WIDTH_SHARE), 2 * BESIDE_NS)
     while high - low > width_ns:
-        middle = _split(low, high, moments)
+        if likely_ns is not None and low < likely_ns + BESIDE_NS < high:
+            middle, likely_ns = likely_ns + BESIDE_NS, None
+        else:
+            middle = _split(low, high, moments)
         if curve.settled(middle, threshold):
             high = middle
         else:

@@ -90,8 +90,9 @@ def point_of_no_return(
     run: RecordedRun,
     life: Iterable[Event],
     fingerprint: Fingerprint,
+    witness: Finding,
     *,
-    witness: Finding | None,
+    is_of_witness: bool,
     jobs: int,
     budget_s: float,
     draws_faults: bool,
@@ -102,7 +103,8 @@ def point_of_no_return(
     Args:
         campaign: of the simulation.
         life: events of the witness.
-        witness: continuations must fail at this message or queue, too; None: anywhere.
+        witness: of the run.
+        is_of_witness: a continuation must fail at this message or queue, too, and not just anywhere.
         jobs: processes.
         budget_s: wall time that it may take.
         draws_faults: faults that were not fired yet are drawn again, instead of left out.
@@ -116,7 +118,7 @@ def point_of_no_return(
     def is_same(outcome: Outcome) -> bool:
         if outcome.fingerprint != fingerprint:
             return False
-        return witness is None or outcome.has(witness)
+        return not is_of_witness or outcome.has(witness)
 
     with Continuations(campaign, jobs) as continuations:
 
@@ -131,12 +133,12 @@ def point_of_no_return(
 
         list(sample([Rewind(0, None)]))
         curve = Curve(sample, is_same, jobs, draws_faults)
-        found = find_no_return(curve, run.end_ns, moments_of(run))
+        found = find_no_return(curve, run.end_ns, moments_of(run), witness.time_ns)
         repeated = continuations.repeated
     return PointOfNoReturn(
         found=found,
         events=events_at(found, run, life),
-        of="fingerprint" if witness is None else "fingerprint and witness",
+        of="fingerprint and witness" if is_of_witness else "fingerprint",
         wall_s=time.monotonic() - started,
         repeated=repeated,
     )

@@ -1,0 +1,98 @@
+"""The bisection for the point of no return, over shares that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from staticfire.harness.continuations.rewind import Outcome, Rewind
+from staticfire.harness.explain.no_return import AT_SIDES, Curve, find_no_return, wilson
+
+S = 1_000_000_000
+END = 40 * S
+FAILS, PASSES = Outcome(valid=False, violations={"lost": 1}), Outcome(valid=True)
+
+
+def curve(steps: Sequence[tuple[int, float]], *, most: int = 10_000) -> tuple[Curve, list[Rewind]]:
+    """A curve whose share is that of the last step before the rewind; after `most` continuations the time is over.
+
+    Of ten continuations from one time exactly share * 10 fail, spread over their numbers.
+    """
+    asked: list[Rewind] = []
+
+    def sample(rewinds: Sequence[Rewind]) -> Iterator[tuple[Rewind, Outcome]]:
+        for rewind in rewinds:
+            if len(asked) == most:
+                return
+            asked.append(rewind)
+            share = [share for at_ns, share in steps if at_ns <= rewind.at_ns][-1]
+            assert rewind.number is not None
+            yield rewind, FAILS if (rewind.number * 7 % 10) < share * 10 else PASSES
+
+    return Curve(sample, lambda outcome: outcome.valid is False, 2), asked
+
+
+@pytest.mark.parametrize("jump_ns", [S // 10, 5 * S, 17 * S + 123_456, 39 * S])
+@pytest.mark.parametrize("moments", [[], [5 * S, 30 * S]])
+def test_a_jump_is_found_to_a_thousandth_of_the_run(jump_ns: int, moments: list[int]) -> None:
+    found = find_no_return(curve([(0, 0.0), (jump_ns, 1.0)])[0], END, moments)
+    assert found.is_complete
+    assert found.before_ns is not None
+    assert found.before_ns < jump_ns <= found.after_ns
+    assert found.after_ns - found.before_ns <= END // 1000
+    assert found.at(found.before_ns).trials == found.at(found.after_ns).trials == AT_SIDES
+
+
+def test_moments_that_stand_out_save_continuations() -> None:
+    plain, asked_plain = curve([(0, 0.0), (5 * S, 1.0)])
+    aimed, asked_aimed = curve([(0, 0.0), (5 * S, 1.0)])
+    find_no_return(plain, END, [])
+    find_no_return(aimed, END, [5 * S])
+    assert len(asked_aimed) < len(asked_plain)
+
+
+def test_a_likely_time_is_tried_first_and_may_be_wrong() -> None:
+    for likely_ns in (6 * S, 4 * S):
+        found, asked = curve([(0, 0.0), (5 * S, 1.0)])
+        jump = find_no_return(found, END, [5 * S, 30 * S], likely_ns)
+        assert asked[2].at_ns == likely_ns + 1_000_000
+        assert jump.before_ns is not None
+        assert jump.before_ns < 5 * S <= jump.after_ns
+
+
+def test_a_run_that_fails_anyhow_was_lost_from_the_start() -> None:
+    found = find_no_return(curve([(0, 1.0)])[0], END, [5 * S])
+    assert (found.before_ns, found.after_ns, found.is_complete) == (None, 0, True)
+    assert {point.share for point in found.points} == {1.0}
+
+
+def test_of_two_steps_the_one_counts_that_leads_past_the_middle() -> None:
+    found = find_no_return(curve([(0, 0.0), (10 * S, 0.3), (20 * S, 1.0)])[0], END, [])
+    assert found.before_ns is not None
+    assert found.before_ns < 20 * S <= found.after_ns
+
+
+def test_without_time_the_answer_is_as_near_as_it_came() -> None:
+    found = find_no_return(curve([(0, 0.0), (5 * S, 1.0)], most=9)[0], END, [])
+    assert not found.is_complete
+    assert found.before_ns == 0
+    assert 5 * S <= found.after_ns < END
+    assert sum(point.trials for point in found.points) == 9
+
+
+def test_a_continuation_that_could_not_be_run_is_no_trial() -> None:
+    def sample(rewinds: Sequence[Rewind]) -> Iterator[tuple[Rewind, Outcome]]:
+        for rewind in rewinds:
+            yield rewind, Outcome(failed="RunError: no cluster") if rewind.number == 0 else PASSES
+
+    found = find_no_return(Curve(sample, lambda outcome: outcome.valid is False, 2), END, [])
+    assert found.failed > 0
+    assert found.points[0].trials == AT_SIDES - 1
+
+
+def test_the_band_is_that_of_wilson() -> None:
+    # Newcombe (1998), table I: 81 of 263, and 0 of 20.
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
+    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=1e-4)
+    assert wilson(0, 0) == (0.0, 1.0)
