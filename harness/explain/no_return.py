@@ -167,7 +167,7 @@ def find_no_return(
         moments: times that stand out, such as those at which faults struck: the jump is looked for beside them first.
         likely_ns: a time at which the failure was there, as far as one can tell before.
     """
-    before_ns, after_ns, is_complete = 0, end_ns, False
+    sides, is_complete = (0, end_ns), False
     jump_cpu_s: float | None = None
     is_open = True  # whether it could be escaped at the start
     try:
@@ -175,23 +175,24 @@ def find_no_return(
         if start.same:
             start = curve.more(0, MORE)
         is_open = start.share < ALREADY
-        if is_open:
+        while is_open and not is_complete:
             threshold = (start.share + 1) / 2
-            for sides in _bisected(curve, end_ns, moments, likely_ns, threshold):
-                before_ns, after_ns = sides
-        else:
-            after_ns = 0
-        is_complete, jump_cpu_s = True, curve.cpu_s
-        jump = (before_ns, after_ns) if is_open else ()
-        curve.fill((at_ns, AT_SIDES) for at_ns in (*jump, 0) if at_ns < end_ns)
+            for nearer in _bisected(curve, sides, end_ns, moments, likely_ns, threshold):
+                sides = nearer
+            jump_cpu_s = jump_cpu_s or curve.cpu_s
+            curve.fill((at_ns, AT_SIDES) for at_ns in sides if at_ns < end_ns)
+            checked = _sides(curve, end_ns, threshold)
+            is_complete, sides = checked == sides, checked
+        is_complete = True
+        curve.fill([(0, AT_SIDES)])
         curve.fill((end_ns * part // GRID, AT_GRID) for part in range(1, GRID))
     except OutOfTime:
         pass
     points = [curve.points[at_ns] for at_ns in sorted(curve.points) if curve.points[at_ns].trials]
     return NoReturn(
         points=points,
-        before_ns=before_ns if is_open else None,
-        after_ns=after_ns,
+        before_ns=sides[0] if is_open else None,
+        after_ns=sides[1] if is_open else 0,
         is_complete=is_complete,
         jump_cpu_s=jump_cpu_s,
         failed=curve.failed,
@@ -199,11 +200,23 @@ def find_no_return(
     )
 
 
+def _sides(curve: Curve, end_ns: int, threshold: float) -> tuple[int, int]:
+    """The last time whose share is not above the threshold, and the next one that was looked at."""
+    known = sorted(curve.points.values(), key=lambda point: point.at_ns)
+    before = max(point.at_ns for point in known if not point.at_ns or point.share <= threshold)
+    return before, min([point.at_ns for point in known if point.at_ns > before], default=end_ns)
+
+
 def _bisected(
-    curve: Curve, end_ns: int, moments: Sequence[int], likely_ns: int | None, threshold: float
+    curve: Curve,
+    sides: tuple[int, int],
+    end_ns: int,
+    moments: Sequence[int],
+    likely_ns: int | None,
+    threshold: float,
 ) -> Iterator[tuple[int, int]]:
     """Nearer and nearer sides of the jump."""
-    low, high = 0, end_ns
+    low, high = sides
     width_ns = max(int(end_ns * WIDTH_SHARE), 2 * BESIDE_NS)
     while high - low > width_ns:
         if likely_ns is not None and low < likely_ns + BESIDE_NS < high:

@@ -52,6 +52,22 @@ def test_moments_that_stand_out_save_continuations() -> None:
     assert len(asked_aimed) < len(asked_plain)
 
 
+def test_two_that_agree_by_chance_are_found_out_at_the_sides() -> None:
+    """Between 10 s and 20 s half of the continuations fail, the first two of them among these."""
+    asked: list[Rewind] = []
+
+    def sample(rewinds: Sequence[Rewind]) -> Iterator[tuple[Rewind, Outcome]]:
+        for rewind in rewinds:
+            asked.append(rewind)
+            number = rewind.number or 0
+            fails = rewind.at_ns >= 20 * S or (rewind.at_ns >= 10 * S and number < 4)
+            yield rewind, FAILS if fails else PASSES
+
+    found = find_no_return(Curve(sample, lambda outcome: outcome.valid is False, 2), END, [])
+    assert found.before_ns is not None
+    assert found.before_ns < 20 * S <= found.after_ns
+
+
 def test_a_likely_time_is_tried_first_and_may_be_wrong() -> None:
     for likely_ns in (6 * S, 4 * S):
         found, asked = curve([(0, 0.0), (5 * S, 1.0)])
