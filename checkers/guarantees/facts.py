@@ -47,6 +47,15 @@ class Struck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """What a fault did to the disk of a node, such as "power cut", at the moment at which it did."""
+
+    node: str
+    at_ns: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
     """One planned fault and what became of it; a time of None means that it never came to that."""
 
@@ -64,6 +73,7 @@ class FaultFacts:
     links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
     records: tuple[RottenRecord, ...] = ()  # what it has changed on the disks of its targets
     struck: tuple[Struck, ...] = ()  # targets one after the other; none: all of them, all the time
+    incidents: tuple[Incident, ...] = ()  # as far as they are known; no verdict rests on them
 
     @property
     def effects(self) -> tuple[str, ...]:
@@ -260,6 +270,7 @@ def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
             "links": tuple(tuple(link) for link in fields.get("links", ())),
             "records": tuple(RottenRecord(**record) for record in fields.get("records", ())),
             "struck": tuple(_struck(one) for one in fields.get("struck", ())),
+            "incidents": tuple(Incident(**one) for one in fields.get("incidents", ())),
         }
     )
 

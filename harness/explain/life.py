@@ -191,9 +191,24 @@ def _of_faults(
             continue
         if struck > end_ns or (healed is not None and healed < begin_ns):
             continue
-        lost = fault["evidence"].get("lost_bytes")
-        bytes_text = f": {lost} bytes that were not on disk are gone" if lost else ""
         targets = ", ".join(fault["targets"])
-        yield Event(time_ns=struck, where=targets, text=f"{fault['kind']} strikes{bytes_text}")
+        if fault.get("incidents"):
+            yield from _of_incidents(fault)
+        else:
+            lost = fault["evidence"].get("lost_bytes")
+            bytes_text = f": {lost} bytes that were not on disk are gone" if lost else ""
+            yield Event(time_ns=struck, where=targets, text=f"{fault['kind']} strikes{bytes_text}")
         if healed is not None and healed <= end_ns:
             yield Event(time_ns=healed, where=targets, text=f"{fault['kind']} is over")
+
+
+def _of_incidents(fault: Record) -> Iterator[Event]:
+    """What the fault really did to disks, and when."""
+    for incident in fault["incidents"]:
+        ranges = [f"{one['start']}-{one['end']} of {one['path']}" for one in incident["dropped"]]
+        logs = [text for text in ranges if "/commitlog" in text] or ranges
+        more = f" and {len(ranges) - 1} more" if len(ranges) > 1 else ""
+        gone = f": bytes {logs[0]}{more} are gone" if logs else ""
+        what = "" if incident["what"] == "power cut" else f", {incident['what']}"
+        text = f"{fault['kind']} strikes{what}{gone}"
+        yield Event(time_ns=incident["at_ns"], where=incident["node"], text=text)

@@ -145,9 +145,10 @@ def point_of_no_return(
 
 
 def moments_of(run: RecordedRun) -> list[int]:
-    """Times at which a fault was fired, struck or was healed."""
+    """Times at which a fault was fired, struck, did something to a disk or was healed."""
     names = ("fired_ns", "struck_ns", "healed_ns")
     found = {fault.get(name) for fault in run.faults for name in names}
+    found |= {one["at_ns"] for fault in run.faults for one in fault.get("incidents", ())}
     return sorted(time_ns for time_ns in found if time_ns is not None)
 
 
@@ -166,6 +167,9 @@ def _of_faults(run: RecordedRun) -> Iterator[Event]:
         for name, text in (("fired_ns", "is fired"), ("healed_ns", "is over")):
             if (time_ns := fault.get(name)) is not None:
                 yield Event(time_ns=time_ns, where=where, text=f"{fault['kind']} {text}")
+        for one in fault.get("incidents", ()):
+            text = f"{fault['kind']} strikes, {one['what']}"
+            yield Event(time_ns=one["at_ns"], where=one["node"], text=text)
         struck_ns = fault.get("struck_ns")
         if struck_ns is not None and struck_ns != fault.get("fired_ns"):
             yield Event(time_ns=struck_ns, where=where, text=f"{fault['kind']} has struck")

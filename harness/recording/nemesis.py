@@ -28,6 +28,8 @@ class FaultRecord:
     bitten: bool = False
     evidence: Evidence = field(default_factory=dict)
     error: str | None = None
+    # What it did to disks and when it really did, as far as the environment knows: node, at_ns, what, dropped.
+    incidents: list[dict[str, Any]] = field(default_factory=list)
     is_left_out: bool = False  # the plan has changed, and it is no part of it any more
 
     def to_json(self) -> dict[str, object]:
@@ -40,6 +42,7 @@ class FaultRecord:
             "bitten": self.bitten,
             "evidence": self.evidence,
             "error": self.error,
+            **({"incidents": self.incidents} if self.incidents else {}),
         }
 
 

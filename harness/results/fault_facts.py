@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, RottenRecord, Struck
+from staticfire.checkers.guarantees.facts import (
+    FaultFacts,
+    Incident,
+    NodeExit,
+    RottenRecord,
+    Struck,
+)
 from staticfire.checkers.model.history import NEMESIS, Op
 from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.recording.nemesis import FaultRecord
@@ -47,6 +53,10 @@ def fault_facts(record: FaultRecord) -> FaultFacts:
         links=fault.links(record.planned),
         records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
         struck=tuple(_struck(record)),
+        incidents=tuple(
+            Incident(node=one["node"], at_ns=one["at_ns"], what=one["what"])
+            for one in record.incidents
+        ),
     )
 
 

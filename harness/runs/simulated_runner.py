@@ -71,4 +71,9 @@ def run_simulated(
     if begun is not None:
         begun(LiveRun(world, environment, run))
     world.run(run.main)
+    for record in run.nemesis.records:  # beside the history: the digest knows nothing of it
+        if record.fired_ns is not None:
+            record.incidents = environment.incidents(
+                record.planned.targets, record.fired_ns, record.healed_ns
+            )
     return run.result()

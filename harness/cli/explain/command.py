@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import orjson
 from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.effort import check_budget, check_jobs
+from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.status import EXIT_VALID, BadInput
 from staticfire.harness.defect_loader import use_defect
@@ -35,13 +37,14 @@ class Asked:
     """What is to be added to what was recorded, by repeating the run in the simulation."""
 
     no_return: bool = False
+    counterfactuals: bool = False
     draws_faults: bool = False
     budget_s: float = BUDGET_S
     jobs: int = 1
 
     @property
     def repeats(self) -> bool:
-        return self.no_return
+        return self.no_return or self.counterfactuals
 
 
 @click.command(short_help="Say why a recorded run failed.")
@@ -55,6 +58,11 @@ class Asked:
     "no_return",
     is_flag=True,
     help="Find out when the failure became inevitable.",
+)
+@click.option(
+    "--counterfactuals",
+    is_flag=True,
+    help="Run it again without each fault, and with each fault earlier and later.",
 )
 @click.option(
     "--draw-faults",
@@ -76,6 +84,7 @@ def explain(
     key: str | None,
     is_json: bool,
     no_return: bool,
+    counterfactuals: bool,
     draws_faults: bool,
     budget: float,
     jobs: int,
@@ -88,7 +97,8 @@ def explain(
 
     --point-of-no-return rewinds a simulated run to many moments and continues it with other random numbers: the
     failure became inevitable where the share that ends with the same anomaly jumps to 1. With --key that message
-    itself must be hit.
+    itself must be hit. --counterfactuals changes one fault of the plan at a time and names the first difference of
+    the nearest run that passes. With both, each has the whole of --budget.
 
     \b
     Example:
@@ -102,7 +112,13 @@ def explain(
     check_budget(budget)
     if draws_faults and not no_return:
         raise BadInput("--draw-faults is given; allowed: together with --point-of-no-return")
-    asked = Asked(no_return=no_return, draws_faults=draws_faults, budget_s=budget, jobs=jobs)
+    asked = Asked(
+        no_return=no_return,
+        counterfactuals=counterfactuals,
+        draws_faults=draws_faults,
+        budget_s=budget,
+        jobs=jobs,
+    )
     explain_run(run, key, is_json, asked)
     return EXIT_VALID
 
@@ -112,6 +128,7 @@ def explain_run(
 ) -> None:
     """Print why the run in a folder failed. Raises BadInput."""
     from staticfire.checkers.model.history import HistoryError
+    from staticfire.harness.explain.copies import copies_of
     from staticfire.harness.explain.explanation import NothingToExplain, explanation_of
     from staticfire.harness.explain.recorded_run import read_run
 
@@ -128,17 +145,26 @@ def explain_run(
             key=key,
         )
     except NothingToExplain as error:
-        raise BadInput(f"{run} cannot be explained: {error}") from error
+        raise BadInput(
+            f"{run} cannot be explained: {error}; `staticfire hunt --until-found` looks for a run that fails"
+        ) from error
     except (RunFolderError, HistoryError) as error:
         raise BadInput(str(error)) from error
     except OSError as error:
         raise BadInput(f"{error.filename} cannot be read: {error.strerror}") from error
     if recorded.is_torn:
         print("note      the history is torn: what came after is not in it", file=sys.stderr)
+    copies = copies_of(
+        explanation.witness,
+        recorded.observations,
+        recorded.faults,
+        recorded.facts.brokers.get(explanation.witness.broker or "", ()),
+    )
+    explanation = replace(explanation, parts=() if copies is None else (copies,))
     if asked is not None and asked.repeats:
         campaign = repeatable(folder)
         parts = _parts(folder, campaign, recorded, explanation, key is not None, asked)
-        explanation = replace(explanation, parts=parts)
+        explanation = replace(explanation, parts=(*explanation.parts, *parts))
     if is_json:
         print(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2).decode())
     else:
@@ -178,6 +204,7 @@ def _parts(
     asked: Asked,
 ) -> Sequence[Part]:
     """Raises BadInput."""
+    from staticfire.harness.explain.counterfactuals import counterfactuals_of
     from staticfire.harness.explain.rewinding import NotRepeated, point_of_no_return
 
     parts: list[Part] = []
@@ -195,6 +222,18 @@ def _parts(
                     budget_s=asked.budget_s,
                     draws_faults=asked.draws_faults,
                     progress=_progress("continuations"),
+                )
+            )
+        if asked.counterfactuals:
+            parts.append(
+                counterfactuals_of(
+                    campaign,
+                    recorded.ops,
+                    explanation.fingerprint,
+                    jobs=asked.jobs,
+                    until=time.monotonic() + asked.budget_s,
+                    begin_worker=begin_worker,
+                    progress=_progress("runs"),
                 )
             )
     except NotRepeated as error:

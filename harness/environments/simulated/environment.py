@@ -218,6 +218,24 @@ class SimulationEnvironment:
             memory_bytes=None,
         )
 
+    def incidents(
+        self, nodes: Sequence[str], begin_ns: int, end_ns: int | None
+    ) -> list[dict[str, Any]]:
+        """What faults did to the disks of these nodes within a time; of what a disk did again and again the first."""
+        found: list[dict[str, Any]] = []
+        for node in nodes:
+            seen: set[str] = set()
+            for one in self.nodes[node].host.disk.incidents if node in self.nodes else ():
+                is_late = end_ns is not None and one.at_ns > end_ns
+                if one.at_ns < begin_ns or is_late or one.what in seen:
+                    continue
+                seen.add(one.what)
+                dropped = [one._asdict() for one in one.dropped]
+                found.append(
+                    {"node": node, "at_ns": one.at_ns, "what": one.what, "dropped": dropped}
+                )
+        return sorted(found, key=lambda one: (one["at_ns"], one["node"]))
+
     def digest(self) -> str:
         return self.world.trace.digest()
 

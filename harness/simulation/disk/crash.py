@@ -7,7 +7,7 @@ which is what write-back in any order looks like afterwards. Sectors of 512 byte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from random import Random
 from typing import NamedTuple
@@ -31,6 +31,9 @@ class Loss(NamedTuple):
 
     bytes_lost: int
     sectors_torn: int
+    dropped: tuple[
+        tuple[int, int], ...
+    ] = ()  # (start, end) of bytes that differ from what was written
 
 
 def draw_below(random: Random, bound: int) -> int:
@@ -48,7 +51,9 @@ def lose_power(inode: Inode, random: Random, now_ns: int) -> Loss:
     has_undone = inode.undo_after(now_ns)
     if inode.changes:
         survival = Survival(draw_below(random, len(Survival)))
+        written = _written(inode)
         loss = _SURVIVALS[survival](inode, random)
+        loss = loss._replace(dropped=tuple(_differing(inode, written)))
     if inode.changes or has_undone or inode.is_cache_stale:
         inode.cached = inode.durable.copy()
     inode.is_cache_stale = False
@@ -57,6 +62,42 @@ def lose_power(inode: Inode, random: Random, now_ns: int) -> Loss:
     inode.in_flight.clear()
     inode.dirty_bytes = 0
     return loss
+
+
+def _written(inode: Inode) -> Content:
+    """The content with all of its changes."""
+    content = inode.durable.copy()
+    for change in inode.changes:
+        content.apply(change)
+    return content
+
+
+def _differing(inode: Inode, written: Content) -> Iterator[tuple[int, int]]:
+    """Ranges of the writes in which the platter differs, sector by sector, neighbours joined."""
+    sectors = sorted(
+        {
+            sector
+            for change in inode.changes
+            if change.kind == ChangeKind.WRITE and change.data
+            for sector in range(
+                change.at // SECTOR_SIZE, (change.at + len(change.data) - 1) // SECTOR_SIZE + 1
+            )
+        }
+    )
+    begin = end = -1
+    for sector in sectors:
+        at = sector * SECTOR_SIZE
+        wanted, kept = (content.read(SECTOR_SIZE, at) for content in (written, inode.durable))
+        first = next((n for n, byte in enumerate(wanted) if kept[n : n + 1] != bytes([byte])), None)
+        if first is None:
+            continue
+        if at + first != end and at != end:
+            if begin >= 0:
+                yield begin, end
+            begin = at + first
+        end = at + len(wanted)
+    if begin >= 0:
+        yield begin, end
 
 
 def tear_offset(offset: int, size: int, random: Random) -> int:

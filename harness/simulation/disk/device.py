@@ -10,8 +10,9 @@ from typing import NoReturn
 from staticfire.harness.simulation.disk.calls import Call, CallsInFlight, stretched
 from staticfire.harness.simulation.disk.inode import BLOCK_SIZE, Inode, whole_blocks
 from staticfire.harness.simulation.disk.namespace import posix_error
-from staticfire.harness.simulation.disk.options import DiskCounters, DiskOptions
+from staticfire.harness.simulation.disk.options import DiskCounters, DiskOptions, Dropped, Incident
 
+INCIDENTS_MAX = 1000  # of one disk that are remembered
 SLOW_MAX = 400.0  # how many times as long a call may take that nothing lets go before its time
 
 
@@ -45,6 +46,7 @@ class DiskDevice:
         self.charge = charge
         self.options = options or DiskOptions()
         self.counters = DiskCounters()
+        self.incidents: list[Incident] = []
         self.restricted = False  # some fault may concern the next call: look closer
         self.is_powered = True
         self.is_destroyed = False
@@ -84,6 +86,8 @@ class DiskDevice:
         """Let `count` syncs raise EIO, those in flight first, at their end; the dirty pages of the file are dropped."""
         hit = self.calls.fail(count, self.world_ns())
         self.counters.sync_errors += hit
+        if hit:
+            self.note("sync error")
         self._sync_failures = count - hit
         self._update_restricted()
 
@@ -181,6 +185,7 @@ class DiskDevice:
 
     def no_space(self, path: str) -> OSError:
         self.counters.no_space_errors += 1
+        self.note("no space")
         return posix_error(errno.ENOSPC, path)
 
     def check_alive(self, path: str) -> None:
@@ -215,6 +220,7 @@ class DiskDevice:
             return False
         self._write_failures -= 1
         self.counters.write_errors += 1
+        self.note("write error")
         self._update_restricted()
         return True
 
@@ -224,8 +230,14 @@ class DiskDevice:
             return False
         self._sync_failures -= 1
         self.counters.sync_errors += 1
+        self.note("sync error")
         self._update_restricted()
         return True
+
+    def note(self, what: str, dropped: tuple[Dropped, ...] = ()) -> None:
+        """Remember what has just happened, up to a bound."""
+        if len(self.incidents) < INCIDENTS_MAX:
+            self.incidents.append(Incident(self.now_ns(), what, dropped))
 
     def replay_sync(self) -> bool | None:
         """Whether this sync of a job that runs again fails, as was decided; None for a sync of which nothing was."""

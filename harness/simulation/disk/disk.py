@@ -25,7 +25,12 @@ from staticfire.harness.simulation.disk.namespace import (
     parent_of,
     posix_error,
 )
-from staticfire.harness.simulation.disk.options import DiskCounters, DiskOptions, PowerCutReport
+from staticfire.harness.simulation.disk.options import (
+    DiskCounters,
+    DiskOptions,
+    Dropped,
+    PowerCutReport,
+)
 from staticfire.harness.simulation.disk.snapshot import Snapshot
 from staticfire.system_under_test.runtime.env import DiskUsage
 
@@ -185,14 +190,20 @@ class SimDisk(DiskDevice):
         self.write_back(now_ns)
         entries_lost = self._names.lose_power(self.random, now_ns)
         bytes_lost = sectors_torn = 0
-        for _, inode in self._names.files():
+        dropped: list[Dropped] = []
+        for path, inode in self._names.files():
             loss = lose_power(inode, self.random, now_ns)
             bytes_lost += loss.bytes_lost
             sectors_torn += loss.sectors_torn
+            dropped += [Dropped(path, start, end) for start, end in loss.dropped]
         self._count_space()
         self._count_power_cut(bytes_lost, sectors_torn, entries_lost)
+        self.note("power cut", tuple(dropped))
         return PowerCutReport(
-            bytes_lost=bytes_lost, sectors_torn=sectors_torn, entries_lost=entries_lost
+            bytes_lost=bytes_lost,
+            sectors_torn=sectors_torn,
+            entries_lost=entries_lost,
+            dropped=tuple(dropped),
         )
 
     def power_on(self) -> None:

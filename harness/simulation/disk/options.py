@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,22 @@ class DiskCounters:
     slow_ns: int = 0  # time that slow() added
 
 
+class Dropped(NamedTuple):
+    """Bytes of a file that a process had written and a power cut took: from `start` to the one before `end`."""
+
+    path: str
+    start: int
+    end: int
+
+
+class Incident(NamedTuple):
+    """What a fault did to a disk, and when: "power cut", "write error", "sync error" or "no space"."""
+
+    at_ns: int
+    what: str
+    dropped: tuple[Dropped, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCutReport:
     """What one power cut took."""
@@ -49,3 +66,4 @@ class PowerCutReport:
     bytes_lost: int  # of unsynced writes
     sectors_torn: int  # that stopped at an older version than the last
     entries_lost: int  # of directories
+    dropped: tuple[Dropped, ...] = ()
