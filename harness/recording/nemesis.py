@@ -74,6 +74,7 @@ class Nemesis:
         self._booting_ns = booting_ns
         self._booted_ns = 0  # before the plan began
         self._start_ns = 0
+        self._is_begun = False
         self._sleepers: dict[
             asyncio.Future[None], bool
         ] = {}  # whether it ends when the plan changes
@@ -82,6 +83,7 @@ class Nemesis:
     async def run(self) -> None:
         """Fire and heal every fault of the plan; returns when the last one is healed."""
         self._start_ns = self._now_ns()
+        self._is_begun = True
         self._booted_ns = self._booting_ns()
         await asyncio.gather(*(self._strike(record) for record in self.records))
 
@@ -106,7 +108,7 @@ class Nemesis:
     @property
     def plan_s(self) -> float:
         """The time of the plan, in seconds; 0 before it has begun."""
-        if not self._start_ns:
+        if not self._is_begun:
             return 0.0
         return max(self._now_ns() - self._start_ns - self.late_ns(), 0) / 1e9
 

@@ -87,11 +87,13 @@ def _differing(inode: Inode, written: Content) -> Iterator[tuple[int, int]]:
     begin = end = -1
     for sector in sectors:
         at = sector * SECTOR_SIZE
-        wanted, kept = (content.read(SECTOR_SIZE, at) for content in (written, inode.durable))
-        first = next((n for n, byte in enumerate(wanted) if kept[n : n + 1] != bytes([byte])), None)
+        wanted = written.read(SECTOR_SIZE, at)
+        kept = inode.durable.read(SECTOR_SIZE, at).ljust(len(wanted), b"\0")  # a hole is no loss
+        pairs = enumerate(zip(wanted, kept, strict=False))
+        first = next((n for n, (byte, left) in pairs if byte != left), None)
         if first is None:
             continue
-        if at + first != end and at != end:
+        if at != end:
             if begin >= 0:
                 yield begin, end
             begin = at + first

@@ -133,3 +133,26 @@ def test_records_can_be_read_back_from_a_history() -> None:
     assert (first.bitten, second.bitten, third.bitten) == (True, False, False)
     assert first.healed_ns == records[0].healed_ns
     assert (third.fired_ns, third.healed_ns) == (None, None)
+
+
+@pytest.mark.parametrize("new_s", [1.5, 6.0])
+def test_what_was_not_fired_may_be_moved_or_left_out(new_s: float) -> None:
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    plan = (planned(0, 0.5, 3.0), planned(1, 2.0, 1.0), planned(2, 3.0, 1.0))
+    nemesis = Nemesis(plan, Controls(), recorder, lambda: world.now_ns)
+
+    def draw(one: PlannedFault) -> PlannedFault | None:
+        return None if one.fault_id == 2 else planned(1, new_s, 1.0)
+
+    def change(_: object) -> None:
+        assert nemesis.plan_s == pytest.approx(1.0, abs=0.01)
+        assert nemesis.begun == [plan[0]]
+        nemesis.change_rest(draw)
+
+    world.scheduler.at(1_000_000_000, change)
+    world.run(nemesis.run)
+    first, second = nemesis.records
+    assert first.healed_ns == pytest.approx(3.5e9, abs=1e7)
+    assert second.fired_ns == pytest.approx(new_s * 1e9, abs=1e7)
+    assert second.planned.at_s == new_s
