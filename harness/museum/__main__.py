@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from staticfire.faults.defects import DEFECTS, Defect
-from staticfire.harness.museum.measured import Measured, read_measured, write_measured
+from staticfire.harness.museum.measured import Measured, locked, read_measured, write_measured
 from staticfire.harness.museum.searches import (
     Search,
     judge_without,
@@ -56,14 +56,15 @@ def _missed_text(missed: Sequence[str]) -> str:
 
 
 def _keep(name: str, piece: Measured, *, is_blind: bool) -> None:
-    """Write this search down; the other one of the piece may be measured by a second process meanwhile."""
-    fresh = read_measured()
-    known = fresh.setdefault(name, Measured())
-    if is_blind:
-        known.blind = piece.blind
-    else:
-        known.recipe = piece.recipe
-    write_measured(fresh)
+    """Write this search down. Another process may measure other searches meanwhile."""
+    with locked():
+        fresh = read_measured()
+        known = fresh.setdefault(name, Measured())
+        if is_blind:
+            known.blind = piece.blind
+        else:
+            known.recipe = piece.recipe
+        write_measured(fresh)
 
 
 def _measure(defect: Defect, found: Search, *, is_blind: bool) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -39,3 +42,11 @@ def write_measured(measured: dict[str, Measured], path: Path = DATA) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     temporary.replace(path)
+
+
+@contextmanager
+def locked(path: Path = DATA) -> Iterator[None]:
+    """One process at a time reads and writes the file."""
+    with path.with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
