@@ -110,9 +110,12 @@ async def batches(bench: Bench) -> None:
     stored = await broker.ask(RequestCode.SEND_BATCH_MESSAGE, fields, records)
     require_equal("the code for a batch", stored.code, 0)
     require_equal("the first offset", stored.ext_fields.get("queueOffset"), "1")
-    require_equal("the number of ids", len(stored.ext_fields.get("msgId", "").split(",")), 3)
+    ids = stored.ext_fields.get("msgId", "").split(",")
+    require_equal("the number of ids", len(ids), 3)
     pulled = await bench.pull(broker, topic, least=4)
     require_equal("the bodies", [m.body for m in pulled.messages], [b"before", *bodies])
+    places = [f"{m.physical_offset:016X}" for m in pulled.messages[1:]]
+    require_equal("the places in the ids", [one[-16:] for one in ids], places)
     require_equal("the offsets", [m.queue_offset for m in pulled.messages], [0, 1, 2, 3])
     large = batch_record(b"small", {}) + batch_record(bytes(BODY_MAX), {})
     refused = await broker.ask(RequestCode.SEND_BATCH_MESSAGE, fields, large)
