@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from staticfire.harness.museum.mutants import EQUIVALENT_SEEDS, Trial, read_trials
+from staticfire.harness.museum.mutants import COUNT, EQUIVALENT_SEEDS, Trial, read_trials
 from staticfire.harness.pages.generated import table
 
 
@@ -20,12 +20,17 @@ def score_text() -> str:
     by_stage = ", ".join(f"{STAGES[stage]} {count}" for stage, count in stages.most_common())
     share = round(100 * len(found) / max(1, len(trials) - len(equivalent)))
     cpu_s = sum(trial.cpu_s for trial in trials)
-    return (
-        f"{len(found)} of {len(trials)} mutants of the sample of seed {read_trials().seed} were found "
-        f"({share} % of those that are not equivalent): {by_stage}.\n"
+    lines = [
+        f"{len(found)} of {len(trials)} mutants were found, {share} % of those that are not equivalent"
+        + (f": {by_stage}." if by_stage else "."),
         f"{len(survived)} survived, {len(equivalent)} of them equivalent."
-        f" It took {cpu_s:.0f} CPU s, {cpu_s / len(trials):.0f} a mutant."
-    )
+        f" It took {cpu_s:.0f} CPU s, {cpu_s / len(trials):.0f} a mutant.",
+    ]
+    if len(trials) < COUNT:
+        lines.append(
+            f"The sample of {COUNT} is not complete: {COUNT - len(trials)} were not tried yet."
+        )
+    return "\n".join(lines)
 
 
 STAGES = {

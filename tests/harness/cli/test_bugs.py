@@ -68,7 +68,9 @@ def test_a_checker_and_a_text_narrow_the_list(staticfire: Staticfire) -> None:
         name for name, bug in DEFECTS.items() if "durable_before_ack" in bug.checkers
     ]
     assert 0 < len(by_checker) < len(DEFECTS)
-    both = staticfire("bugs", "--checker", "durable_before_ack", "--grep", "flush that did not happen").out
+    both = staticfire(
+        "bugs", "--checker", "durable_before_ack", "--grep", "flush that did not happen"
+    ).out
     assert both.splitlines()[0].startswith(NAME)
     assert both.splitlines()[1].startswith(f"1 of {len(DEFECTS)} bugs")
 
