@@ -137,6 +137,9 @@ class PowerCutInOperation(Fault):
             await controls.disk.power_cut_at(node, params["operation"])
         return dict(before)
 
+    async def struck_ns(self, controls: Controls, planned: PlannedFault) -> int | None:
+        return await controls.disk.power_failed_ns(planned.targets[0])
+
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         evidence = await lost_since(controls, planned, fired)
         await controls.disk.cancel_power_cut(planned.targets[0])

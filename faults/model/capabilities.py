@@ -118,6 +118,10 @@ class DiskControl(Protocol):
         """Forget the cut of the two above, if it has not struck."""
         ...
 
+    async def power_failed_ns(self, node: str) -> int | None:
+        """When the power of the node last failed, by the clock of the run; None if that is not known."""
+        ...
+
     async def power_on(self, node: str) -> None:
         """Boot the machine and start its node."""
         ...

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar, Literal
 
+from staticfire.faults.model.anchor import Anchor
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick
 from staticfire.faults.model.params import Param
@@ -23,7 +24,10 @@ Strikes = Literal["at_once", "later", "in_turn", "again"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFault:
-    """One entry of a plan. Times are seconds from the start of the load."""
+    """One entry of a plan. Times are seconds from the start of the load.
+
+    With `after` it strikes at that event, watched for from `at_s` on, and not at all if the load ends before.
+    """
 
     fault_id: int
     kind: str
@@ -31,6 +35,7 @@ class PlannedFault:
     duration_s: float
     targets: tuple[str, ...]
     params: dict[str, Any] = field(default_factory=dict)
+    after: Anchor | None = None
 
     @property
     def until_s(self) -> float:
@@ -102,6 +107,10 @@ class Fault(ABC):
     @abstractmethod
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         """Break it. The evidence is handed to heal()."""
+
+    async def struck_ns(self, _controls: Controls, _planned: PlannedFault) -> int | None:
+        """When it really struck, by the clock of the run, asked once it is healed; None: when it was fired."""
+        return None
 
     @abstractmethod
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:

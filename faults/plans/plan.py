@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from staticfire.faults.errors import FaultError
+from staticfire.faults.model.anchor import read_anchor
 from staticfire.faults.model.draws import between, pick
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 from staticfire.faults.plans.catalogue import fault_named
@@ -194,6 +195,7 @@ def to_data(plan: Iterable[PlannedFault]) -> list[dict[str, Any]]:
             "duration_s": planned.duration_s,
             "targets": list(planned.targets),
             "params": planned.params,
+            **({} if planned.after is None else {"after": planned.after.to_data()}),
         }
         for planned in plan
     ]
@@ -213,6 +215,7 @@ def _planned_from(row: dict[str, Any], number: int) -> PlannedFault:
             duration_s=float(row["duration_s"]),
             targets=tuple(str(target) for target in row["targets"]),
             params=dict(row.get("params", {})),
+            after=read_anchor(row["after"], f"fault {number}") if "after" in row else None,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise FaultError(

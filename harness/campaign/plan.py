@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from staticfire.faults.errors import FaultError
+from staticfire.faults.model.anchor import DISK_EVENTS, EVENTS, Anchor, check_anchor
 from staticfire.faults.model.fault import Fault, PlannedFault
 from staticfire.faults.model.params import ROLES, TIME_S_MAX
 from staticfire.faults.model.topology import Topology
@@ -26,6 +27,7 @@ _FIELDS: dict[str, tuple[tuple[type, ...], str]] = {
     "duration_s": _NUMBER,
     "targets": ((list,), "a list of nodes"),
     "params": ((dict,), "a table"),
+    "after": ((dict,), "a table"),
 }
 
 
@@ -79,6 +81,19 @@ def check_plan(campaign: Campaign) -> None:
             f"0 to {TIME_S_MAX} seconds",
         )
         _check_entry(planned, place, campaign)
+        if planned.after is not None:
+            _check_anchor(planned.after, place, campaign, planned.fault_id)
+
+
+def _check_anchor(anchor: Anchor, place: str, campaign: Campaign, fault_id: int) -> None:
+    simulated = campaign.environment == "simulation"
+    there = [event for event in EVENTS if simulated or event not in DISK_EVENTS]
+    _require(anchor.event in there, "event", place, anchor.event, ", ".join(there))
+    others = [one.fault_id for one in campaign.plan if one.fault_id != fault_id]
+    try:
+        check_anchor(anchor, place, campaign.shape().servers, others)
+    except FaultError as error:
+        raise CampaignError(str(error)) from error
 
 
 def _check_entry(planned: PlannedFault, place: str, campaign: Campaign) -> None:

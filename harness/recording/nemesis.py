@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
+from staticfire.faults.model.anchor import Anchor
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.faults.plans.catalogue import fault_named
 from staticfire.faults.plans.plan import to_data
+from staticfire.harness.recording.anchors import AnchorWatch
 from staticfire.harness.recording.recorder import Recorder
 
 
@@ -53,7 +56,8 @@ class Nemesis:
     """Raises CapabilityMissing at once if a fault of the plan asks for what `controls` lacks.
 
     `booting_ns` says for how long servers that were started have booted so far. The times of the plan are put off by
-    that: no fault strikes a cluster that is not yet what its plan takes it for.
+    that: no fault strikes a cluster that is not yet what its plan takes it for. `watch` sees the events at which faults
+    strike; what has not come when the load ends, after `load_s`, does not come.
     """
 
     def __init__(
@@ -64,6 +68,8 @@ class Nemesis:
         now_ns: Callable[[], int],
         *,
         booting_ns: Callable[[], int] = lambda: 0,
+        watch: AnchorWatch | None = None,
+        load_s: float = math.inf,
     ) -> None:
         for planned in plan:
             controls.require(fault_named(planned.kind).needs)
@@ -72,6 +78,8 @@ class Nemesis:
         self._recorder = recorder
         self._now_ns = now_ns
         self._booting_ns = booting_ns
+        self._watch = watch or AnchorWatch(recorder)
+        self._load_s = load_s
         self._booted_ns = 0  # before the plan began
         self._start_ns = 0
         self._is_begun = False
@@ -138,19 +146,55 @@ class Nemesis:
                 return
         planned = record.planned
         fault = fault_named(planned.kind)
+        if planned.after is not None:
+            came = await self._event(planned.after)
+            if not came or self._cut_short or record.is_left_out:
+                return
+            planned = record.planned
         try:
             record.fired_ns = self._now_ns()
             fired = await fault.fire(self._controls, planned)
             record.struck_ns = self._now_ns()
             self._note(record, "start", "fired", fired)
-            await self._sleep_until(planned.until_s)
+            self._watch.note_fault("struck", planned.fault_id)
+            await self._sleep_until(self._until_s(record))
             record.evidence = await fault.heal(self._controls, planned, fired)
             record.bitten = bool(record.evidence["bitten"])
             record.healed_ns = self._now_ns()
+            if record.bitten:
+                record.struck_ns = (
+                    await fault.struck_ns(self._controls, planned) or record.struck_ns
+                )
             self._note(record, "stop", "healed", record.evidence)
+            self._watch.note_fault("healed", planned.fault_id)
         except Exception as error:
             record.error = f"{type(error).__name__}: {error}"
             self._note(record, "stop", "failed", {"error": record.error})
+
+    def _until_s(self, record: FaultRecord) -> float:
+        """When it is healed, by the time of the plan."""
+        if record.planned.after is None or record.fired_ns is None:
+            return record.planned.until_s
+        fired_s = (record.fired_ns - self._start_ns - self.late_ns()) / 1e9
+        return fired_s + record.planned.duration_s
+
+    async def _event(self, anchor: Anchor) -> bool:
+        """Wait for the event and its delay; False if it has not come by the end of the load."""
+        loop = asyncio.get_running_loop()
+        came: asyncio.Future[None] = loop.create_future()
+        stop = self._watch.begin(anchor, lambda: _wake(came))
+        left_ns = self._start_ns + self._load_s * 1e9 + self.late_ns() - self._now_ns()
+        self._sleepers[came] = False
+        try:
+            async with asyncio.timeout(None if math.isinf(left_ns) else max(left_ns, 0) / 1e9):
+                await came
+        except TimeoutError:
+            return False
+        finally:
+            del self._sleepers[came]
+            stop()
+        await self._sleep(int(anchor.delay_ms * 1e6), may_change=False)
+        return True
 
     async def _sleep_until(self, at_s: float, *, may_change: bool = False) -> None:
         """Until this time of the plan, or, if it may change, until it has."""

@@ -51,6 +51,7 @@ class Recorder:
         self._observations = observations
         self._digest = digest
         self.columns = columns
+        self.listeners: list[Callable[[Op], None]] = []  # take every op
         self._is_over = False
         self.ops: list[Op] = []
         self.observations: list[dict[str, Any]] = []
@@ -87,6 +88,8 @@ class Recorder:
         self._write(self._history, line)
         if self.columns is not None:
             self.columns.add(op, line)
+        for listener in tuple(self.listeners):
+            listener(op)
         if type == "ok":
             self._count(op)
         if f in SENDS and type != "invoke" and not STORED.isdisjoint(value):

@@ -10,6 +10,7 @@ from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.generators.interpreter import Interpreter
 from staticfire.harness.generators.think_times import ThinkTimes
+from staticfire.harness.recording.anchors import AnchorWatch, WatchDisk
 from staticfire.harness.recording.nemesis import Nemesis
 from staticfire.harness.recording.verdict import judge
 from staticfire.harness.results.run_result import RunResult
@@ -27,6 +28,7 @@ class Run:
         operations: what the system does beside load and faults.
         progress: takes a report of progress every `tick_s`.
         tick_s: between two reports of progress.
+        watch_disk: watches the disk of a node for faults that strike at what it does; None: it cannot be watched.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Run:
         progress: Progress,
         *,
         tick_s: float = 5.0,
+        watch_disk: WatchDisk | None = None,
     ) -> None:
         self._environment = environment
         self._campaign = environment.campaign
@@ -51,6 +54,8 @@ class Run:
             self._recorder,
             environment.now_ns,
             booting_ns=environment.booting_ns,
+            watch=AnchorWatch(self._recorder, watch_disk),
+            load_s=self._campaign.load_s,
         )
         self._interpreter: Interpreter | None = None
         self._is_cut_short = False
@@ -137,6 +142,8 @@ class Run:
             idle_ns=(idle_from_ns, idle_from_ns + int(campaign.idle[1] * 1e9)),
             rights=self._operations.guest_rights,
             late_ns=self._nemesis.late_ns,
+            ops=campaign.ops,
+            start_ns=self._load_start_ns,
         )
         until_ns = self._load_start_ns + int(campaign.load_s * 1e9)
         producers = self._environment.topology.producers
@@ -174,6 +181,7 @@ class Run:
                 for name in environment.topology.servers
                 if not environment.is_external(name)
             ],
+            begun=() if self._interpreter is None else tuple(self._interpreter.begun),
             interrupted=self._is_cut_short,
             up_s=self._up_ns / 1e9,
             run_s=environment.now_ns() / 1e9,

@@ -67,7 +67,13 @@ def run_simulated(
     system.observe_simulated(environment)
     operations = system.operations(environment, None)
     controls = simulated_controls(environment, operations.cluster_control)
-    run = Run(environment, controls, operations, progress or no_progress)
+    run = Run(
+        environment,
+        controls,
+        operations,
+        progress or no_progress,
+        watch_disk=environment.watch_disk,
+    )
     if begun is not None:
         begun(LiveRun(world, environment, run))
     world.run(run.main)

@@ -142,6 +142,9 @@ class LoopDisks:
     async def power_cut_at_sync(self, node: str, sync: int) -> None:
         raise NotImplementedError(f"{node}: only the simulation can; see NO_CUT_AT")
 
+    async def power_failed_ns(self, node: str) -> int | None:
+        return None
+
     async def cancel_power_cut(self, node: str) -> None:
         """There is none that has not struck."""
 

@@ -141,6 +141,9 @@ class SimulatedDisks:
     async def cancel_power_cut(self, node: str) -> None:
         self._nodes[node].host.disk.cancel_cut()
 
+    async def power_failed_ns(self, node: str) -> int | None:
+        return self._nodes[node].host.power_failed_ns
+
     async def power_on(self, node: str) -> None:
         host = self._nodes[node].host
         if self._nodes[node].lost:

@@ -19,6 +19,7 @@ from staticfire.harness.clients.port import ClientPort, Outcome, Request
 from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS, RESTART_DELAY_S
 from staticfire.harness.environments.resources import Resources, surplus
 from staticfire.harness.log_line import LogLine
+from staticfire.harness.recording.anchors import DiskWatcher
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.results.run_result import NodeRecord
 from staticfire.harness.simulation.disk.disk import DiskOptions
@@ -203,6 +204,12 @@ class SimulationEnvironment:
 
     async def store_files(self, node: str) -> Mapping[str, bytes]:
         return self.nodes[node].host.disk.snapshot()
+
+    def watch_disk(self, node: str, watcher: DiskWatcher) -> Callable[[], None]:
+        """Have the watcher called inside disk calls of the node; returns what ends that."""
+        watchers = self.nodes[node].host.disk.watchers
+        watchers.append(watcher)
+        return lambda: watchers.remove(watcher)
 
     async def resources(self, node: str) -> Resources | None:
         """What the process of a server holds; None if it does not run."""

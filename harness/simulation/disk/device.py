@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from random import Random
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from staticfire.harness.simulation.disk.calls import Call, CallsInFlight, stretched
 from staticfire.harness.simulation.disk.inode import BLOCK_SIZE, Inode, whole_blocks
@@ -18,6 +18,18 @@ SLOW_MAX = 400.0  # how many times as long a call may take that nothing lets go 
 
 class PowerCut(BaseException):
     """The power failed inside a disk call. Not an Exception: no handler of the node may survive it."""
+
+
+class DiskWatcher(Protocol):
+    """Is called inside disk calls; it must not call the disk."""
+
+    def wrote(self, path: str, data: bytes) -> None:
+        """Data is in the page cache."""
+        ...
+
+    def syncing(self, path: str) -> None:
+        """A sync of the file begins."""
+        ...
 
 
 class DiskDevice:
@@ -52,6 +64,7 @@ class DiskDevice:
         self.is_destroyed = False
         self.on_power_cut = on_power_cut
         self.calls = CallsInFlight(caller or _nobody)
+        self.watchers: list[DiskWatcher] = []
         self._allocated_bytes = 0
         self._filler_bytes = 0
         self._free_at_ns = 0  # when the device has done all that was asked so far

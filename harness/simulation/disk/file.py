@@ -57,6 +57,8 @@ class SimFile:
                 device.release(inode, inode.cached.size)
                 raise device.no_space(self.path)
         self._write(data, offset)
+        for watcher in tuple(device.watchers):
+            watcher.wrote(self.path, data)
 
     def allocate(self, size: int) -> None:
         device, inode = self._device, self._inode
@@ -87,6 +89,8 @@ class SimFile:
                 return
             self._check_sync_faults()
         device.counters.syncs += 1
+        for watcher in tuple(device.watchers):
+            watcher.syncing(self.path)
         begin_ns = device.now_ns()
         end_ns = self._charge_sync()
         inode.begin_sync(begin_ns, end_ns)

@@ -34,6 +34,7 @@ class Host:
             epoch_ms=EPOCH_MS,
         )
         self.process: SimProcess | None = None
+        self.power_failed_ns: int | None = None  # when it last lost its power, by world time
         self._world = world
         self._incarnation = 0
         world.network.add(self.kernel)
@@ -78,6 +79,7 @@ class Host:
 
     def power_cut(self) -> PowerCutReport:
         """Take the power away: the process stops in its tracks, unsynced data is lost, peers hear nothing."""
+        self.power_failed_ns = self._world.scheduler.local_ns()
         report = self.disk.power_cut()
         if self.process is not None:
             self.process.lose_power()

@@ -58,6 +58,10 @@ def test_a_drawn_plan_is_within_the_rules(seed: int, time_s: float) -> None:
         ({"targets": ["producer-1"]}, "broker-a-1"),
         ({"targets": ["broker-z-0"]}, "broker-a-1"),
         ({"params": []}, "a table"),
+        ({"after": []}, "a table"),
+        ({"after": {"event": "lunch"}}, "event of fault 0 is 'lunch'"),
+        ({"after": {"event": "sync", "node": "broker-z-0"}}, "broker-a-0"),
+        ({"after": {"event": "ack", "key": "k", "delay_ms": float("nan")}}, "delay_ms of fault 0"),
         ({"params": {"force": 9}}, "exactly these: none"),
         ({"speed": 1}, "unknown entry 'speed'"),
         ({"kind": "name-server-freeze"}, "ns-1, ns-2"),
@@ -112,3 +116,10 @@ def test_an_old_plan_says_nothing_of_how_fast_a_disk_fills_up() -> None:
 def test_faults_may_overlap_and_take_no_time() -> None:
     campaign = planned(KILL, {**KILL, "kind": "power-cut"}, {**KILL, "duration_s": 0})
     assert [fault.fault_id for fault in campaign.plan] == [0, 1, 2]
+
+
+def test_a_plan_of_real_machines_takes_no_event_of_a_disk() -> None:
+    row = {**KILL, "after": {"event": "sync", "node": "broker-a-0"}}
+    options = {**GIVEN, **typed_options({"plan": [row]}, "the file"), "environment": "processes"}
+    with pytest.raises(CampaignError, match=r"event of .* is 'sync'; allowed: send, ack, delivery"):
+        draw_campaign(1, options)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from random import Random
 from typing import ClassVar
 
 import pytest
 
 from staticfire.checkers.model.history import NEMESIS
+from staticfire.faults.model.anchor import Anchor
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS
@@ -101,6 +103,38 @@ def test_faults_fire_and_heal_by_the_time_of_the_load() -> None:
     assert diary(recorder) == ["11 fired 1", "13 fired 2", "14 healed 2", "16 healed 1"]
     assert {(op.process, op.type) for op in recorder.ops} == {(NEMESIS, "info")}
     assert [op.f for op in recorder.ops] == ["start_scripted"] * 2 + ["stop_scripted"] * 2
+
+
+def test_a_fault_strikes_at_its_event_or_not_at_all() -> None:
+    """Fault 2 strikes a second after fault 1 has been healed; no message ever comes for fault 3."""
+    world = World(1)
+    recorder = Recorder(lambda: world.now_ns)
+    plan = (
+        planned(1, 1.0, 2.0),
+        replace(planned(2, 0.0, 5.0), after=Anchor(event="healed", fault=1, delay_ms=1000.0)),
+        replace(planned(3, 0.0, 1.0), after=Anchor(event="ack", key="p0-0")),
+    )
+    nemesis = Nemesis(plan, Controls(), recorder, lambda: world.now_ns, load_s=6.0)
+    world.run(nemesis.run)
+    assert diary(recorder) == ["1 fired 1", "3 healed 1", "4 fired 2", "9 healed 2"]
+    assert nemesis.records[2].fired_ns is None
+    assert nemesis.records[2].to_json()["after"] == {"event": "ack", "key": "p0-0"}
+
+
+def test_an_event_that_has_not_come_does_not_hold_up_a_run_that_is_cut_short() -> None:
+    world = World(1)
+    plan = (replace(planned(1, 0.0, 1.0), after=Anchor(event="ack", key="p0-0")),)
+    nemesis = Nemesis(plan, Controls(), Recorder(lambda: 0), lambda: world.now_ns, load_s=600.0)
+
+    async def main() -> None:
+        running = asyncio.ensure_future(nemesis.run())
+        await asyncio.sleep(1.0)
+        nemesis.cut_short()
+        await running
+
+    world.run(main)
+    assert nemesis.records[0].fired_ns is None
+    assert world.now_ns < 2 * 10**9
 
 
 def test_a_record_says_what_came_of_its_fault() -> None:
