@@ -40,6 +40,7 @@ class RunResult:
     begun: tuple[PlannedOp, ...] = ()  # every op that a producer began, as data of a campaign
     interrupted: bool = False  # the user ended the load early
     up_s: float  # until every broker served
+    load_start_ns: int = 0  # the times of plan and ops count from then
     run_s: float
 
     @property

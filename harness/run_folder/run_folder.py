@@ -26,11 +26,13 @@ from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
 from staticfire.checkers.guarantees.former_names import VERDICT_VERSION, with_current_names
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.model.plain_files import plain_size, read_plain
+from staticfire.faults.plans.plan import from_data
 from staticfire.harness.campaign.campaign import LATER_OPTIONS, Campaign, CampaignError
 from staticfire.harness.campaign.file import read_options
 from staticfire.harness.diagnoses.catalogue import diagnose
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.recording.columns import ColumnKeeper, write_columns
+from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.report.verdict_lines import explanations
 from staticfire.harness.results.run_result import NodeRecord, RunResult
 from staticfire.harness.truncated_repr import truncated_repr
@@ -39,6 +41,7 @@ from staticfire.harness.version import versions
 CAMPAIGN_FILE = "campaign.toml"
 CAMPAIGN_BYTES_MAX = 16 << 20
 VERDICT_FILE = "verdict.json"
+FAULTS_FILE = "faults.jsonl"
 
 
 class RunFolderError(HistoryError):
@@ -151,7 +154,7 @@ class RunFolder:
 
     def _finish(self, result: RunResult) -> None:
         rows = (orjson.dumps(record.to_json()) + b"\n" for record in result.faults)
-        (self.path / "faults.jsonl").write_bytes(b"".join(rows))
+        (self.path / FAULTS_FILE).write_bytes(b"".join(rows))
         if not self.columns.exists():  # a real run has kept them as it went
             write_columns(self.columns, self.path.name, result.ops)
         for node in result.nodes:
@@ -213,6 +216,21 @@ class RunFolder:
         except (CampaignError, HistoryError) as error:
             raise RunFolderError(str(error)) from error
 
+    def read_faults(self) -> list[FaultRecord]:
+        """What became of each fault of the plan; none if there is no such file.
+
+        Raises RunFolderError.
+        """
+        path = self.path / FAULTS_FILE
+        if not path.exists():
+            return []
+        try:
+            return [_fault_record(orjson.loads(line)) for line in read_plain(path).splitlines()]
+        except OSError as error:
+            raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunFolderError(f"{path} holds a line that is no fault: {error}") from error
+
     def read_verdict(self) -> dict[str, Any]:
         """What the run wrote, with the names of anomalies that this version uses.
 
@@ -268,3 +286,16 @@ class RunFolder:
         if (self.columns / MANIFEST).exists():
             verify_columns(self.columns)
         return True
+
+
+def _fault_record(row: dict[str, Any]) -> FaultRecord:
+    [planned] = from_data([row])
+    return FaultRecord(
+        planned=planned,
+        fired_ns=row["fired_ns"],
+        struck_ns=row["struck_ns"],
+        healed_ns=row["healed_ns"],
+        bitten=bool(row["bitten"]),
+        evidence=dict(row["evidence"]),
+        error=row.get("error"),
+    )

@@ -184,5 +184,6 @@ class Run:
             begun=() if self._interpreter is None else tuple(self._interpreter.begun),
             interrupted=self._is_cut_short,
             up_s=self._up_ns / 1e9,
+            load_start_ns=self._load_start_ns,
             run_s=environment.now_ns() / 1e9,
         )

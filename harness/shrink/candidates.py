@@ -2,78 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign.campaign import Campaign, CampaignError
+from staticfire.harness.campaign.ops import PlannedOp
 from staticfire.harness.draws.limits import check_campaign
-from staticfire.harness.shrink.reducer import smaller_numbers, without_chunks
+from staticfire.harness.shrink.reducer import (
+    Deletion,
+    Pass,
+    Variants,
+    smaller_numbers,
+    without_chunks,
+)
+from staticfire.harness.shrink.timing import earlier, earlier_end, rounded, shorter_pauses
+from staticfire.harness.shrink.trials import SEEDS, Trial
+from staticfire.harness.shrink.witness import anchored, closer, explicit, with_plan
 
-SENDS_MAX = 400  # where the bound on ops begins to be halved
-TAIL_S = 2.0  # of load behind the last fault
-FIRST_S = (0.5, 1.0, 2.0)  # when the first fault may strike
 PLAIN_BYTES = 100
 # Options that say what is run, how it is judged, or that have a pass of their own.
 KEPT = frozenset(
     {"plan", "environment", "target", "client", "mode", "policies", "defect", "system", "token"}
     | {"brokers", "sends_max", "consumer_kind", "broker_properties", "name_server_properties"}
-    | {"strategy"}
+    | {"strategy", "ops"}
 )
 
 
-def ending(campaign: Campaign) -> Iterator[Campaign]:
-    """The run as it was, ended early: only the first faults, and no load long after them."""
-    plan = sorted(campaign.plan, key=lambda one: one.until_s)
-    for count in smaller_numbers(len(plan), 1):
-        yield _ending_after_faults(_with_plan(campaign, tuple(plan[:count])), 0.0)
-
-
-def faults(campaign: Campaign) -> Iterator[Campaign]:
-    for plan in without_chunks(campaign.plan):
-        yield _with_plan(campaign, plan)
-
-
 def clients(campaign: Campaign) -> Iterator[Campaign]:
+    """Fewer producers, which share the ops of the others; fewer consumers."""
     for name in ("producers", "consumers"):
         for count in smaller_numbers(getattr(campaign, name), 1):
             yield _with(campaign, {name: count})
-
-
-def ops(campaign: Campaign) -> Iterator[Campaign]:
-    """A lower bound on ops; the same with longer pauses, so that they last until the fault."""
-    most = campaign.sends_max or SENDS_MAX
-    for count in smaller_numbers(most, 1):
-        yield replace(campaign, sends_max=count)
-        spread = round(campaign.load_s * 1000 * campaign.producers / (count + 1), 1)
-        if spread > campaign.think_ms:
-            yield replace(campaign, sends_max=count, think_ms=spread)
-
-
-def times(campaign: Campaign) -> Iterator[Campaign]:
-    """The faults earlier, and no load long after the last one."""
-    if not campaign.plan:
-        for time_s in smaller_numbers(int(campaign.time_s), 1):
-            yield replace(campaign, time_s=float(time_s), idle=(0.0, 0.0), quiet_s=0.0)
-        return
-    first_s = min(one.at_s for one in campaign.plan)
-    for at_s in (*(at_s for at_s in FIRST_S if at_s < first_s), first_s):
-        yield _ending_after_faults(campaign, at_s - first_s)
-
-
-def gaps(campaign: Campaign) -> Iterator[Campaign]:
-    """Faults nearer to each other."""
-    plan = sorted(campaign.plan, key=lambda one: one.at_s)
-    for index in range(1, len(plan)):
-        gap_s = plan[index].at_s - plan[index - 1].until_s
-        for kept_s in (1.0, 3.0):
-            if gap_s > kept_s:
-                by_s = kept_s - gap_s
-                later = tuple(_moved(one, by_s) for one in plan[index:])
-                moved = replace(campaign, plan=(*plan[:index], *later))
-                yield _ending_after_faults(moved, 0.0)
 
 
 def nodes(campaign: Campaign) -> Iterator[Campaign]:
@@ -109,58 +71,116 @@ def options(campaign: Campaign) -> Iterator[Campaign]:
 
 
 def sizes(campaign: Campaign) -> Iterator[Campaign]:
-    yield replace(campaign, payload_bytes=(PLAIN_BYTES, PLAIN_BYTES))
-    low = campaign.payload_bytes[0]
-    yield replace(campaign, payload_bytes=(low, low))
+    """All bodies of one small size."""
+    small = replace(campaign, payload_bytes=(PLAIN_BYTES, PLAIN_BYTES))
+    yield replace(small, ops=campaign.ops and tuple(map(_small, campaign.ops)))
+    yield small
 
 
-def rounded(campaign: Campaign) -> Iterator[Campaign]:
-    for digits in (0, 1):
-        plan = tuple(
-            replace(one, at_s=round(one.at_s, digits), duration_s=round(one.duration_s, digits))
-            for one in campaign.plan
+def _small(op: PlannedOp) -> PlannedOp:
+    if op.f == "send_batch":
+        messages = [{**message, "size": PLAIN_BYTES} for message in op.value["messages"]]
+        return replace(op, value={**op.value, "messages": messages})
+    return replace(op, value={**op.value, "size": PLAIN_BYTES})
+
+
+def plainer_ops(campaign: Campaign) -> Iterator[Campaign]:
+    """Messages alone instead of in batches, answered ones instead of one way or asynchronous."""
+    if campaign.ops is None:
+        return
+    plain = tuple(
+        replace(
+            op,
+            value={
+                name: value for name, value in op.value.items() if name not in ("one_way", "async")
+            },
         )
-        yield replace(campaign, plan=plan)
+        for op in campaign.ops
+    )
+    yield replace(campaign, ops=plain)
+    for index, op in enumerate(campaign.ops):
+        if op.f == "send_batch":
+            for message in op.value["messages"]:
+                alone = replace(op, f="send", value={**message, "topic": op.value["topic"]})
+                yield replace(
+                    campaign, ops=(*campaign.ops[:index], alone, *campaign.ops[index + 1 :])
+                )
 
 
-PASSES: dict[str, Callable[[Campaign], Iterator[Campaign]]] = {
-    "ending": ending,
-    "faults": faults,
-    "times": times,
-    "gaps": gaps,
-    "clients": clients,
-    "ops": ops,
-    "nodes": nodes,
-    "queues": queues,
-    "options": options,
-    "sizes": sizes,
-    "rounded": rounded,
+def _ops(trial: Trial) -> Sequence[PlannedOp]:
+    return trial.campaign.ops or ()
+
+
+def _with_ops(trial: Trial, ops: Sequence[PlannedOp]) -> Trial | None:
+    return _candidate(replace(trial.campaign, ops=tuple(ops)), DELETION_SEEDS)
+
+
+def _faults(trial: Trial) -> Sequence[PlannedFault]:
+    return trial.campaign.plan
+
+
+def _with_faults(trial: Trial, plan: Sequence[PlannedFault]) -> Trial | None:
+    return _candidate(with_plan(trial.campaign, plan))
+
+
+DELETION_SEEDS = 2  # of a candidate without some ops: there are many of them
+
+
+def _of_campaign(simpler: Callable[[Campaign], Iterator[Campaign]]) -> Variants[Trial]:
+    return _of_trial(lambda trial: simpler(trial.campaign))
+
+
+def _of_trial(simpler: Callable[[Trial], Iterator[Campaign]]) -> Variants[Trial]:
+    return Variants(lambda trial: filter(None, map(_candidate, simpler(trial))))
+
+
+def _as_data(trial: Trial) -> Iterator[Campaign]:
+    if trial.campaign.ops is None:
+        yield explicit(trial)
+
+
+PASSES: Mapping[str, Pass[Trial]] = {
+    "witness": _of_trial(closer),
+    "as data": _of_trial(_as_data),
+    "faults": Deletion(_faults, _with_faults),
+    "end": _of_trial(earlier_end),
+    "ops": Deletion(_ops, _with_ops),
+    "clients": _of_campaign(clients),
+    "nodes": _of_campaign(nodes),
+    "queues": _of_campaign(queues),
+    "options": _of_campaign(options),
+    "earlier": _of_trial(earlier),
+    "pauses": _of_trial(shorter_pauses),
+    "anchors": _of_trial(anchored),
+    "sizes": _of_campaign(sizes),
+    "plainer": _of_campaign(plainer_ops),
+    "rounded": _of_trial(rounded),
 }
 
 
-def allowed(candidates: Iterable[Campaign]) -> Iterator[Campaign]:
-    """Those that a run accepts."""
-    for campaign in candidates:
-        try:
-            check_campaign(campaign)
-        except (CampaignError, FaultError):
-            continue
-        yield campaign
-
-
-def _with_plan(campaign: Campaign, plan: tuple[PlannedFault, ...]) -> Campaign:
-    return replace(campaign, plan=plan, faults=tuple(dict.fromkeys(one.kind for one in plan)))
+def _candidate(campaign: Campaign, seeds: int = SEEDS) -> Trial | None:
+    """A candidate that has yet to be run; None if no run accepts it."""
+    try:
+        check_campaign(campaign)
+    except (CampaignError, FaultError):
+        return None
+    return Trial(campaign=campaign, digest="", sends=0, fingerprint=None, seeds=seeds)
 
 
 def _with(campaign: Campaign, changes: dict[str, Any]) -> Campaign:
-    """Lists that have an entry for each consumer are cut to what is left of them."""
+    """Lists that have an entry for each consumer are cut to what is left of them; ops go to producers that are left."""
     changed = replace(campaign, **changes)
     count = changed.consumers
+    producers = changed.shape().producers
+    ops = changed.ops and tuple(
+        op if op.node in producers else replace(op, node=producers[0]) for op in changed.ops
+    )
     return replace(
         changed,
         consumer_topics=changed.consumer_topics[:count],
         expressions=changed.expressions[:count],
         plan=_on_nodes(changed),
+        ops=ops,
     )
 
 
@@ -174,16 +194,3 @@ def _on_nodes(campaign: Campaign) -> tuple[PlannedFault, ...]:
         else one
         for one in campaign.plan
     )
-
-
-def _moved(planned: PlannedFault, by_s: float) -> PlannedFault:
-    return replace(planned, at_s=round(planned.at_s + by_s, 3))
-
-
-def _ending_after_faults(campaign: Campaign, by_s: float) -> Campaign:
-    """All faults moved, and the load ending behind the last of them if that is earlier."""
-    plan = tuple(_moved(one, by_s) for one in campaign.plan)
-    end_s = max(one.until_s for one in plan) + TAIL_S
-    if end_s >= campaign.load_s:
-        return replace(campaign, plan=plan)
-    return replace(campaign, plan=plan, time_s=round(end_s, 3), idle=(0.0, 0.0), quiet_s=0.0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.results.fingerprint import Fingerprint
 from staticfire.harness.shrink.trials import Trial
 
 CAMPAIGN_FILE = "shrunk.toml"
 TEST_FILE = "test_shrunk.py"
 TEXT_FILE = "shrunk.txt"
+STORY_FILE = "story.txt"
 _TEST = '''"""Fails with: {what}. It passes once the run is valid."""
 
 from pathlib import Path
@@ -26,10 +28,10 @@ def test_shrunk(campaign_result):
 def write_outputs(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> None:
     """Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / CAMPAIGN_FILE, best.campaign.to_toml())
+    write_whole(folder / CAMPAIGN_FILE, best.campaign.to_toml())
     seed = best.campaign.seed
-    _write(folder / TEST_FILE, _TEST.format(what=wanted, file=CAMPAIGN_FILE, seed=seed))
-    _write(folder / TEXT_FILE, "\n".join(lines(folder, first, best, wanted)) + "\n")
+    write_whole(folder / TEST_FILE, _TEST.format(what=wanted, file=CAMPAIGN_FILE, seed=seed))
+    write_whole(folder / TEXT_FILE, "\n".join(lines(folder, first, best, wanted)) + "\n")
 
 
 def lines(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> list[str]:
@@ -37,6 +39,7 @@ def lines(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> list[
     old, new = first.campaign, best.campaign
     rows = [
         ("faults", len(old.plan), len(new.plan)),
+        ("ops", len(first.ops), len(best.ops)),
         ("sends", first.sends, best.sends),
         ("producers", old.producers, new.producers),
         ("consumers", old.consumers, new.consumers),
@@ -50,7 +53,7 @@ def lines(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> list[
         f"failure       {wanted}",
         *(f"{name:<13} {was} -> {now}" for name, was, now in rows),
         *(
-            f"fault         {one.at_s:.3f} s  {one.kind}  {one.duration_s:.3f} s  {','.join(one.targets)}"
+            f"fault         {_moment(one)}  {one.kind}  {one.duration_s:g} s  {','.join(one.targets)}"
             for one in new.plan
         ),
         f"digest        {best.digest}",
@@ -58,7 +61,12 @@ def lines(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> list[
     ]
 
 
-def _write(path: Path, text: str) -> None:
+def _moment(planned: PlannedFault) -> str:
+    return f"{planned.at_s:g} s" if planned.after is None else str(planned.after)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """A reader finds the former text or the new one, whatever ends the writer. Raises OSError."""
     half_written = path.with_name(f"{path.name}.tmp")
     half_written.write_text(text, encoding="utf-8")
     half_written.replace(path)

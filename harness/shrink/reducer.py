@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-Pass = Callable[[T], Iterable[T]]  # simpler candidates of this one, the boldest first
-# The first of the candidates that fails in the same way, as it is to be kept; None if none does.
-TryAll = Callable[[Sequence[T]], T | None]
+# The first of the candidates that fails in the same way, by its index and as it is to be kept; None if none does.
+TryAll = Callable[[Sequence[T]], "tuple[int, T] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Variants(Generic[T]):
+    """A pass that tries simpler candidates of the best so far, the boldest first, anew after each that fails."""
+
+    of: Callable[[T], Iterable[T]]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion(Generic[T]):
+    """A pass that deletes items of a list: complement-based delta debugging (CDD).
+
+    It leaves out all items, then each half, quarter, ... single one. After a deletion it goes on behind it with chunks
+    of the same size, and does not begin again.
+    """
+
+    items: Callable[[T], Sequence[Any]]
+    with_items: Callable[[T, Sequence[Any]], T | None]  # None: not possible
+
+
+Pass = Variants[T] | Deletion[T]
 
 
 def without_chunks(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """Complement-based delta debugging: nothing at all, then without each half, quarter, ... single item."""
+    """Nothing at all, then the items without each half, quarter, ... single item."""
     size = len(items)
     while size:
         for start in range(0, len(items), size):
@@ -36,7 +59,7 @@ class Reducer(Generic[T]):
 
     Args:
         passes: by name, in order.
-        try_all: tries candidates at once.
+        try_all: tries candidates at once; takes the name of the pass, too.
         improved: takes the name of the pass and the new best.
         key: what tells candidates apart; none is tried twice.
         width: candidates that are tried at once.
@@ -44,7 +67,7 @@ class Reducer(Generic[T]):
 
     def __init__(
         self,
-        passes: dict[str, Pass[T]],
+        passes: Mapping[str, Pass[T]],
         try_all: TryAll[T],
         improved: Callable[[str, T], None],
         key: Callable[[T], Hashable],
@@ -62,24 +85,64 @@ class Reducer(Generic[T]):
         self._tried.add(self._key(best))
         while True:
             before = best
-            for name, simpler in self._passes.items():
-                while (found := self._first(simpler(best))) is not None:
-                    best = found
-                    self._tried.add(self._key(best))
-                    self._improved(name, best)
+            for name, one in self._passes.items():
+                best = self._go_through(name, one, best)
             if best is before:
                 return best
 
-    def _first(self, candidates: Iterable[T]) -> T | None:
-        batch: list[T] = []
-        for candidate in candidates:
+    def _go_through(self, name: str, one: Pass[T], best: T) -> T:
+        if isinstance(one, Deletion):
+            return self._delete(name, one, best)
+        return self._vary(name, one, best)
+
+    def _vary(self, name: str, variants: Variants[T], best: T) -> T:
+        while (found := self._first((one, one) for one in variants.of(best))) is not None:
+            best = self._keep(name, found[1])
+        return best
+
+    def _delete(self, name: str, deletion: Deletion[T], best: T) -> T:
+        items = deletion.items(best)
+        size = len(items)
+        while size:
+            start = 0
+            while start < len(items):
+                chunks = _chunks_deleted(deletion, best, items, start, size)
+                found = self._first(chunks)
+                if found is None:
+                    break
+                start, best = found[0], self._keep(name, found[1])
+                items = deletion.items(best)
+            size //= 2
+        return best
+
+    def _keep(self, name: str, best: T) -> T:
+        self._tried.add(self._key(best))
+        self._improved(name, best)
+        return best
+
+    def _first(self, candidates: Iterable[tuple[Any, T]]) -> tuple[Any, T] | None:
+        """The mark and the kept form of the first candidate that fails in the same way."""
+        untried = self._untried(candidates)
+        while batch := list(islice(untried, self._width)):
+            found = self._try_all([candidate for _, candidate in batch])
+            if found is not None:
+                index, kept = found
+                return batch[index][0], kept
+        return None
+
+    def _untried(self, candidates: Iterable[tuple[Any, T]]) -> Iterator[tuple[Any, T]]:
+        for mark, candidate in candidates:
             key = self._key(candidate)
-            if key in self._tried:
-                continue
-            self._tried.add(key)
-            batch.append(candidate)
-            if len(batch) == self._width:
-                if (found := self._try_all(batch)) is not None:
-                    return found
-                batch = []
-        return self._try_all(batch) if batch else None
+            if key not in self._tried:
+                self._tried.add(key)
+                yield mark, candidate
+
+
+def _chunks_deleted(
+    deletion: Deletion[T], best: T, items: Sequence[Any], start: int, size: int
+) -> Iterator[tuple[int, T]]:
+    """The candidates without each chunk from `start` on, with the index at which it began."""
+    for at in range(start, len(items), size):
+        candidate = deletion.with_items(best, [*items[:at], *items[at + size :]])
+        if candidate is not None:
+            yield at, candidate

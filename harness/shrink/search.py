@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 
 from staticfire.harness.results.fingerprint import Fingerprint
-from staticfire.harness.shrink.candidates import PASSES, allowed
-from staticfire.harness.shrink.reducer import Pass, Reducer
-from staticfire.harness.shrink.trials import Trial, failing_trial
+from staticfire.harness.shrink.candidates import PASSES
+from staticfire.harness.shrink.reducer import Reducer
+from staticfire.harness.shrink.trials import Answer, Trial, try_candidate
 
 Improved = Callable[[str, Trial], None]  # takes the name of the pass and the new best
 
@@ -38,6 +37,8 @@ class Search:
 
     Attributes:
         not_run: why candidates could not be run, and how many for each reason.
+        runs: how many were made.
+        cpu_s: that they took.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class Search:
         self._until = until
         self._improved = improved
         self.not_run: Counter[str] = Counter()
+        self.runs = 0
+        self.cpu_s = 0.0
         context = multiprocessing.get_context("fork")
         self._pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker)
 
@@ -61,8 +64,7 @@ class Search:
 
         Raises WorkerLost.
         """
-        passes: dict[str, Pass[Trial]] = {name: partial(_simpler, name) for name in PASSES}
-        reducer = Reducer(passes, self._try_all, self._improved, _key, self._jobs)
+        reducer = Reducer(PASSES, self._try_all, self._improved, _key, self._jobs)
         try:
             reducer.reduce(first)
         except BudgetSpent:
@@ -73,18 +75,27 @@ class Search:
             self._end()
         return True
 
-    def _try_all(self, candidates: Sequence[Trial]) -> Trial | None:
+    def _try_all(self, candidates: Sequence[Trial]) -> tuple[int, Trial] | None:
         futures = [
-            self._pool.submit(failing_trial, candidate.campaign, self._wanted)
+            self._pool.submit(try_candidate, candidate.campaign, self._wanted, candidate.seeds)
             for candidate in candidates
         ]
         _, late = wait(futures, timeout=max(self._until - time.monotonic(), 0.0))
-        found = [future.result() for future in futures if future not in late]
-        self.not_run.update(answer for answer in found if isinstance(answer, str))
-        best = next((answer for answer in found if isinstance(answer, Trial)), None)
-        if late and best is None:
+        answers = [future.result() for future in futures if future not in late]
+        for answer in answers:
+            self._count(answer)
+        for index, future in enumerate(futures):
+            if future not in late and (found := future.result().found) is not None:
+                return index, found
+        if late:
             raise BudgetSpent
-        return best
+        return None
+
+    def _count(self, answer: Answer) -> None:
+        self.runs += answer.runs
+        self.cpu_s += answer.cpu_s
+        if answer.not_run:
+            self.not_run[answer.not_run] += 1
 
     def _end(self) -> None:
         """Candidates under way are not waited for."""
@@ -93,13 +104,5 @@ class Search:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _simpler(name: str, trial: Trial) -> list[Trial]:
-    """Candidates, which have yet to be run."""
-    return [
-        Trial(campaign=campaign, digest="", sends=0, fingerprint=None)
-        for campaign in allowed(PASSES[name](trial.campaign))
-    ]
-
-
 def _key(trial: Trial) -> str:
-    return trial.campaign.to_toml()
+    return repr(trial.campaign)

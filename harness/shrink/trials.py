@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from staticfire.checkers.op_kinds.catalogue import SENDS
 from staticfire.harness.campaign.campaign import SEED_MAX, Campaign
-from staticfire.harness.results.fingerprint import Fingerprint, fingerprint_of_run
+from staticfire.harness.campaign.ops import PlannedOp
+from staticfire.harness.results.fingerprint import (
+    Fingerprint,
+    fault_of,
+    fingerprint_of_run,
+    witness_of,
+)
 from staticfire.harness.results.run_result import RunResult
 
 SEEDS = 4  # of a candidate: its own, and the following ones
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When a fault was fired, really struck, and was over, in seconds of the load."""
+
+    fired_s: float
+    struck_s: float
+    over_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """What shows the failure, in seconds of the load."""
+
+    shown_s: float
+    fault_id: int | None  # of the fault that the failure followed
+    key: str | None = None
+    send_s: float | None = None  # when the message was sent, and when it was answered
+    ack_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +48,27 @@ class Trial:
     digest: str
     sends: int  # begun by producers, messages of batches each
     fingerprint: Fingerprint | None
+    ops: tuple[PlannedOp, ...] = ()  # begun by producers
+    struck: Mapping[int, Moments] = field(default_factory=dict)  # by fault id, those that bit
+    witness: Witness | None = None
+    seeds: int = SEEDS  # under how many a candidate is tried
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What became of a candidate.
+
+    Attributes:
+        found: the first seed that shows the fingerprint; None if none does.
+        not_run: why it could not be run; "" if it could.
+        runs: how many were made.
+        cpu_s: that they took.
+    """
+
+    found: Trial | None
+    not_run: str
+    runs: int
+    cpu_s: float
 
 
 def run_trial(campaign: Campaign) -> Trial:
@@ -31,29 +79,72 @@ def run_trial(campaign: Campaign) -> Trial:
     return Trial(
         campaign=campaign,
         digest=result.digest,
-        sends=_sends(result),
+        sends=sum(op.f in SENDS and op.type == "invoke" for op in result.ops),
         fingerprint=fingerprint_of_run(result),
+        ops=result.begun,
+        struck=_struck(result),
+        witness=_witness(result),
     )
 
 
-def failing_trial(campaign: Campaign, wanted: Fingerprint) -> Trial | str | None:
-    """The first seed of the candidate that shows the fingerprint; None if none does; why, if it cannot be run."""
-    for candidate in _reseeded(campaign):
+def try_candidate(campaign: Campaign, wanted: Fingerprint, seeds: int = SEEDS) -> Answer:
+    """Run the candidate under its seed and the following ones until one shows the fingerprint."""
+    started = time.process_time()
+    runs = 0
+    found: Trial | None = None
+    not_run = ""
+    for candidate in _reseeded(campaign, seeds):
+        runs += 1
         try:
             trial = run_trial(candidate)
         except (
             Exception
         ) as error:  # a candidate that cannot be run is no smaller form of the failure
-            return f"{type(error).__name__}: {error}"
+            not_run = f"{type(error).__name__}: {error}"
+            break
         if wanted.is_shown_by(trial.fingerprint):
-            return trial
-    return None
+            found = trial
+            break
+    cpu_s = time.process_time() - started
+    return Answer(found=found, not_run=not_run, runs=runs, cpu_s=cpu_s)
 
 
-def _reseeded(campaign: Campaign) -> Iterator[Campaign]:
-    for number in range(SEEDS):
+def _reseeded(campaign: Campaign, seeds: int) -> Iterator[Campaign]:
+    for number in range(seeds):
         yield replace(campaign, seed=(campaign.seed + number) % SEED_MAX)
 
 
-def _sends(result: RunResult) -> int:
-    return sum(op.f in SENDS and op.type == "invoke" for op in result.ops)
+def _struck(result: RunResult) -> dict[int, Moments]:
+    def seconds(time_ns: int) -> float:
+        return (time_ns - result.load_start_ns) / 1e9
+
+    return {
+        record.planned.fault_id: Moments(
+            seconds(record.fired_ns), seconds(record.struck_ns), seconds(record.healed_ns)
+        )
+        for record in result.faults
+        if record.bitten
+        and record.fired_ns is not None
+        and record.struck_ns is not None
+        and record.healed_ns is not None
+    }
+
+
+def _witness(result: RunResult) -> Witness | None:
+    fingerprint = fingerprint_of_run(result)
+    finding = witness_of(result.verdict, fingerprint)
+    if finding is None:
+        return None
+    last = fault_of(finding, result.faults, result.campaign.shape())
+    times = {
+        op.type: (op.time_ns - result.load_start_ns) / 1e9
+        for op in result.ops
+        if op.f in SENDS and finding.key is not None and op.value.get("key") == finding.key
+    }
+    return Witness(
+        shown_s=(finding.time_ns - result.load_start_ns) / 1e9,
+        fault_id=None if last is None else last.planned.fault_id,
+        key=finding.key,
+        send_s=times.get("invoke"),
+        ack_s=times.get("ok"),
+    )

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.effort import check_budget, check_jobs
+from staticfire.harness.cli.explain import explain_run
 from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
+from staticfire.harness.cli.run import make_folder, run_in
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, one_sentence
 from staticfire.harness.defect_loader import use_defect
+from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
 from staticfire.harness.version import version_line
 
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from staticfire.harness.shrink.trials import Trial
 
 BUDGET_S = 60.0
+OUT = "shrunk"  # below the folder of the run
 
 
 @click.command(short_help="Make a failing run small.")
@@ -45,50 +51,78 @@ BUDGET_S = 60.0
 )
 @system_option(expose=False)
 def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
-    """Look for the smallest campaign that fails as the simulated run in folder RUN did.
+    """Look for the smallest campaign that fails as the run in folder RUN did.
 
     \b
     Example:
       staticfire shrink runs/20261120-101500-queue-1
       staticfire shrink runs/20261120-101500-queue-1 --budget 300 --out small
 
-    It leaves out faults, clients, ops, nodes, queues and options, and keeps what still shows the same anomaly under one
-    of a few seeds. The folder gets shrunk.toml, a campaign file that needs no other input; test_shrunk.py, a test for
-    pytest; and shrunk.txt. They are written at every step, so that Ctrl-C keeps the best so far.
+    It leaves out faults, single ops, clients, nodes, queues and options, and keeps what still shows the same anomaly
+    under one of a few seeds. The folder gets shrunk.toml, a campaign file with every op and every fault;
+    test_shrunk.py, a test for pytest; and shrunk.txt. They are written at every step, so that whatever ends it keeps
+    the best so far. At the end story.txt explains the shrunk run.
 
-    Exit status: 0 shrunk, 254 bad arguments, 255 harness error.
+    A run of real machines does not repeat: of one the commands are printed that try it again, in the simulation too.
+
+    Exit status: 0 shrunk, or commands printed, 254 bad arguments, 255 harness error.
     """
     check_jobs(jobs)
     check_budget(budget)
     folder = RunFolder(run)
-    campaign, expected = _failing(folder)
+    campaign, document = _failing(folder)
+    if campaign.environment != "simulation":
+        _print_recipe(folder, campaign, document["verdict"], out or run / OUT)
+        return EXIT_VALID
     try:
         use_defect(campaign.defect)
     except DefectError as error:
         raise BadInput(str(error)) from error
-    first, wanted = _repeated(folder, campaign, expected)
-    _shrink(out or run / "shrunk", first, wanted, jobs, time.monotonic() + budget)
+    first, wanted = _repeated(folder, campaign, str(document["digest"]))
+    _shrink(out or run / OUT, first, wanted, jobs, time.monotonic() + budget)
     return EXIT_VALID
 
 
-def _failing(folder: RunFolder) -> tuple[Campaign, str]:
-    """The campaign and the digest of a run that can be shrunk. Raises BadInput."""
+def _failing(folder: RunFolder) -> tuple[Campaign, dict[str, Any]]:
+    """The campaign and the verdict file of a run that is invalid. Raises BadInput."""
     try:
         campaign = folder.read_campaign()
         document = folder.read_verdict()
     except RunFolderError as error:
         raise BadInput(str(error)) from error
-    if campaign.environment != "simulation":
-        raise BadInput(
-            f"{folder.path} was run in the environment {campaign.environment}, and only a simulated run repeats; "
-            f"`staticfire run --campaign {folder.path}/{CAMPAIGN_FILE}` does its plan again"
-        )
     if (valid := document["verdict"]["valid"]) is not False:
         raise BadInput(
             f"{folder.path} is {'valid' if valid is True else valid}; only a run that is invalid can be shrunk, "
             f"and `staticfire hunt --until-found` looks for one"
         )
-    return campaign, str(document["digest"])
+    return campaign, document
+
+
+def _print_recipe(
+    folder: RunFolder, campaign: Campaign, verdict: dict[str, Any], out: Path
+) -> None:
+    """What to do with a run of real machines. Raises BadInput, HarnessError."""
+    from staticfire.checkers.verdicts.compose import RunVerdict
+    from staticfire.harness.shrink.outputs import write_whole
+    from staticfire.harness.shrink.recipe import RECIPE_FILE, recipe_of
+
+    try:
+        recipe = recipe_of(campaign, RunVerdict.from_json(verdict), folder.read_faults())
+    except RunFolderError as error:
+        raise BadInput(str(error)) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{folder.path} holds no verdict: {error}") from error
+    if recipe is None:
+        raise BadInput(
+            f"{folder.path} names no violation; `staticfire check {folder.path}` judges it again"
+        )
+    if recipe.is_smaller:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            write_whole(out / RECIPE_FILE, recipe.campaign.to_toml())
+        except OSError as error:
+            raise HarnessError(f"{out} cannot be written: {error.strerror}") from error
+    print("\n".join(recipe.lines(folder.path, out)))
 
 
 def _repeated(folder: RunFolder, campaign: Campaign, expected: str) -> tuple[Trial, Fingerprint]:
@@ -108,7 +142,6 @@ def _repeated(folder: RunFolder, campaign: Campaign, expected: str) -> tuple[Tri
 def _shrink(out: Path, first: Trial, wanted: Fingerprint, jobs: int, until: float) -> None:
     from staticfire.harness.shrink.outputs import lines, write_outputs
     from staticfire.harness.shrink.search import Search, WorkerLost
-    from staticfire.harness.shrink.trials import run_trial
 
     started = time.monotonic()
     best = first
@@ -123,16 +156,15 @@ def _shrink(out: Path, first: Trial, wanted: Fingerprint, jobs: int, until: floa
             write_outputs(out, first, best, wanted)
         except OSError as error:
             raise HarnessError(f"{out} cannot be written: {error.strerror}") from error
-        print(
-            f"{time.monotonic() - started:6.1f} s  {name:<9} {len(best.campaign.plan)} faults, "
-            f"{best.sends} sends, {best.campaign.load_s:g} s of load",
-            flush=True,
-        )
+        took = f"{time.monotonic() - started:6.1f} s {search.cpu_s:6.1f} CPU s"
+        faults, ops = len(best.campaign.plan), len(best.ops)
+        load = f"{best.campaign.load_s:g} s of load"
+        print(f"{took}  {name:<9} {faults} faults, {ops} ops, {load}", flush=True)
 
     print(f"shrink    {wanted}", flush=True)
+    search = Search(wanted, jobs, until, improved, begin_worker)
     _written("the run")
     try:
-        search = Search(wanted, jobs, until, improved, begin_worker)
         is_complete = search.run(first)
     except KeyboardInterrupt:
         raise HarnessError(f"interrupted; the best so far is in {out}") from None
@@ -140,9 +172,23 @@ def _shrink(out: Path, first: Trial, wanted: Fingerprint, jobs: int, until: floa
         raise HarnessError(f"{error}; the best so far is in {out}") from error
     if not is_complete:
         print("the budget is spent; --budget gives it more time")
+    print(f"tried     {search.runs} runs, {search.cpu_s:.1f} CPU s")
     for reason, count in search.not_run.most_common(3):
         print(f"note      {count} campaigns could not be run: {one_sentence(reason)}")
     print("\n".join(lines(out, first, best, wanted)))
-    if run_trial(best.campaign).digest != best.digest:
-        raise HarnessError(f"{out} holds a campaign that does not repeat")
-    print("the shrunk campaign repeats bit by bit")
+    _tell(out, best)
+
+
+def _tell(out: Path, best: Trial) -> None:
+    """Run the shrunk campaign once more and explain it. Raises HarnessError if it does not repeat."""
+    from staticfire.harness.shrink.outputs import CAMPAIGN_FILE, STORY_FILE, write_whole
+
+    folder = make_folder(best.campaign, out / "runs")
+    result = run_in(folder, best.campaign, MachineOptions())
+    if result.digest != best.digest:
+        raise HarnessError(f"{out / CAMPAIGN_FILE} does not repeat")
+    story = io.StringIO()
+    with redirect_stdout(story):
+        explain_run(folder.path)
+    write_whole(out / STORY_FILE, story.getvalue())
+    print(f"{story.getvalue()}the shrunk campaign repeats bit by bit")

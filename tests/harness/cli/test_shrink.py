@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -41,13 +45,46 @@ def test_a_run_without_its_seed_is_refused(run_folder: Path, staticfire: Staticf
     assert "lacks seed" in said.err
 
 
-def test_a_run_of_a_real_environment_is_refused(run_folder: Path, staticfire: Staticfire) -> None:
+def invalid(folder: Path, **finding: object) -> None:
+    """Let the verdict of a run say that a message was lost."""
+    path = folder / "verdict.json"
+    document = json.loads(path.read_bytes())
+    document["verdict"]["valid"] = False
+    loss = next(one for one in document["verdict"]["verdicts"] if one["checker"] == "loss")
+    lost = {"anomaly": "lost", "judgement": "violation", "op_index": 5, "time_ns": 10**9}
+    loss |= {"valid": False, "counts": {"lost": 1}}
+    loss["findings"] = [{**lost, "detail": "gone", "key": "p0-0", "broker": "broker-a", **finding}]
+    path.write_text(json.dumps(document))
+
+
+def test_of_a_run_of_real_machines_the_commands_are_printed(
+    run_folder: Path, staticfire: Staticfire
+) -> None:
     path = run_folder / "campaign.toml"
     text = path.read_text()
     path.write_text(text.replace('environment = "simulation"', 'environment = "processes"'))
+    invalid(run_folder)
+    said = staticfire("shrink", run_folder)
+    assert said.status == 0
+    kill, command = "loss (lost) after kill of master", "--until-found --anomaly lost"
+    assert f"failure   {kill}" in said.out
+    assert f"staticfire resimulate {run_folder}" in said.out
+    assert f"recipe.toml --seeds 0-19 {command}  # does kill of broker-a-0 alone" in said.out
+    recipe = tomllib.loads((run_folder / "shrunk/recipe.toml").read_text())["campaign"]
+    assert [one["kind"] for one in recipe["plan"]] == ["kill"]
+    assert recipe["environment"] == "processes"
+
+
+@pytest.mark.slow
+def test_a_run_that_this_version_does_not_repeat_is_refused(
+    run_folder: Path, staticfire: Staticfire
+) -> None:
+    invalid(run_folder)
     said = staticfire("shrink", run_folder)
     assert said.status == 254
-    assert "only a simulated run repeats" in said.err
+    assert "is not repeated by this version: since it was recorded" in said.err
+    assert said.err.count("\n") == 1
+    assert not (run_folder / "shrunk").exists()
 
 
 @pytest.mark.parametrize("options", [("--jobs", 0), ("--budget", 0), ("--budget", "nan")])
@@ -67,7 +104,30 @@ def test_a_planted_loss_becomes_one_fault_and_a_few_sends(
     assert staticfire("shrink", folder, "--budget", 600, "--jobs", 2).status == 0
     campaign = tomllib.loads((folder / "shrunk/shrunk.toml").read_text())["campaign"]
     assert len(campaign["plan"]) <= 3
-    assert 0 < campaign["sends_max"] <= 10
+    assert len(campaign["ops"]) <= 10
+    assert (folder / "shrunk/story.txt").read_text().startswith("cause     loss (lost)")
     compile((folder / "shrunk/test_shrunk.py").read_text(), "test_shrunk.py", "exec")
+    again = ("--campaign", folder / "shrunk/shrunk.toml", "--runs", tmp_path / "again")
+    assert staticfire("run", *again).status == 1
+
+
+@pytest.mark.slow
+def test_a_shrink_that_is_killed_leaves_the_best_so_far(
+    staticfire: Staticfire, tmp_path: Path
+) -> None:
+    options = ("--seed", 1, "--defect", "ack-before-fsync", "--runs", tmp_path)
+    assert staticfire("run", *options).status == 1
+    [folder] = tmp_path.iterdir()
+    command = [sys.executable, "-m", "staticfire", "shrink", str(folder), "--jobs", "1"]
+    made = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert made.stdout is not None
+        steps = [next(line for line in made.stdout if "of load" in line) for _ in range(2)]
+    finally:
+        os.killpg(made.pid, signal.SIGKILL)
+        made.communicate()
+    assert "872 ops" not in steps[1]
+    campaign = tomllib.loads((folder / "shrunk/shrunk.toml").read_text())["campaign"]
+    assert f"{len(campaign['plan'])} faults, {len(campaign['ops'])} ops" in steps[1]
     again = ("--campaign", folder / "shrunk/shrunk.toml", "--runs", tmp_path / "again")
     assert staticfire("run", *again).status == 1

@@ -6,51 +6,171 @@ from dataclasses import replace
 
 import pytest
 
+from staticfire.faults.model.anchor import Anchor
+from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.campaign.ops import PlannedOp
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.shrink.candidates import PASSES, allowed
+from staticfire.harness.shrink.candidates import PASSES
+from staticfire.harness.shrink.reducer import Deletion, Variants
+from staticfire.harness.shrink.timing import last_event_s
+from staticfire.harness.shrink.trials import Moments, Trial, Witness
+
+BROKER = "broker-a-0"
+
+
+def op(node: str, at_s: float, key: str, **more: object) -> PlannedOp:
+    value = {"topic": "StaticfireTopic", "key": key, "size": 700, **more}
+    return PlannedOp(node=node, at_s=at_s, f="send", value=value)
+
+
+def fault(fault_id: int, kind: str, at_s: float, **params: int) -> PlannedFault:
+    return PlannedFault(
+        fault_id=fault_id,
+        kind=kind,
+        at_s=at_s,
+        duration_s=2.0,
+        targets=(BROKER,),
+        params=params,
+    )
 
 
 @pytest.fixture(scope="module")
-def campaign() -> Campaign:
-    options = {"workload": "queue", "time_s": 30.0, "slaves": (1, 1), "faults": ("kill", "pause")}
-    return draw_campaign(3, options)
+def trial() -> Trial:
+    """Two masters with a slave each, three faults; p1-0, sent at 10 s, is lost by the cut at 12 s."""
+    plan = (fault(0, "kill", 4.0), fault(1, "power-cut", 12.0), fault(2, "pause", 20.0))
+    options = {"time_s": 30.0, "slaves": (1, 1), "plan": plan, "producers": 3, "queues": 4}
+    campaign = draw_campaign(3, {**options, "batch_share": 0.2, "illegal_share": 0.01})
+    ops = [op(f"producer-{1 + n % 3}", n / 2, f"p{n % 3}-{n // 3}") for n in range(60)]
+    ops.append(op("producer-2", 10.0, "p1-99"))
+    return Trial(
+        campaign=replace(campaign, ops=tuple(ops)),
+        digest="",
+        sends=len(ops),
+        fingerprint=None,
+        ops=tuple(ops),
+        struck={n: Moments(one.at_s, one.at_s, one.until_s) for n, one in enumerate(plan)},
+        witness=Witness(shown_s=10.1, fault_id=1, key="p1-99", send_s=10.0, ack_s=10.1),
+    )
 
 
-@pytest.mark.parametrize("name", PASSES)
-def test_every_pass_makes_campaigns_that_a_run_accepts(name: str, campaign: Campaign) -> None:
-    assert list(allowed(PASSES[name](campaign)))
+def of(name: str, trial: Trial) -> list[Campaign]:
+    """The candidates of a pass; of a deletion those without each single item."""
+    one = PASSES[name]
+    if isinstance(one, Variants):
+        return [candidate.campaign for candidate in one.of(trial)]
+    assert isinstance(one, Deletion)
+    items = one.items(trial)
+    kept = [one.with_items(trial, [*items[:n], *items[n + 1 :]]) for n in range(len(items))]
+    return [candidate.campaign for candidate in kept if candidate is not None]
 
 
-def test_faults_keep_their_times_when_others_go(campaign: Campaign) -> None:
-    for candidate in PASSES["faults"](campaign):
-        assert set(map(repr, candidate.plan)) < set(map(repr, campaign.plan))
+@pytest.mark.parametrize("name", sorted(PASSES.keys() - {"as data", "earlier", "end"}))
+def test_every_pass_has_candidates(name: str, trial: Trial) -> None:
+    assert of(name, trial)
 
 
-def test_a_run_that_ends_earlier_is_otherwise_the_same(campaign: Campaign) -> None:
-    for candidate in PASSES["ending"](campaign):
-        assert set(map(repr, candidate.plan)) < set(map(repr, campaign.plan))
-        assert candidate.load_s <= campaign.load_s
-        assert candidate.seed == campaign.seed
-        assert candidate.think_ms == campaign.think_ms
+def test_ops_become_data_once(trial: Trial) -> None:
+    assert of("as data", trial) == []
+    drawn = replace(trial, campaign=replace(trial.campaign, ops=None))
+    assert [one.ops for one in of("as data", drawn)] == [trial.ops]
 
 
-def test_no_node_goes_that_a_fault_strikes(campaign: Campaign) -> None:
-    for candidate in allowed(PASSES["nodes"](campaign)):
-        topology = candidate.topology()
+def test_the_witness_alone_comes_first(trial: Trial) -> None:
+    first, second, *_ = of("witness", trial)
+    assert (first.plan, [one.keys for one in first.ops or ()]) == ((), [("p1-99",)])
+    [anchored] = second.plan
+    assert anchored.after == Anchor(event="ack", key="p1-99", delay_ms=1900.0)
+    assert second.time_s == 17.0  # 3 s behind the end of the fault
+
+
+def test_ops_around_the_witness_are_those_before_it(trial: Trial) -> None:
+    sizes = [(len(one.plan), len(one.ops or ())) for one in of("witness", trial)]
+    assert sizes == [(0, 1), (1, 1), (1, 1), (0, 8), (1, 8), (1, 8), (1, 30), (2, 30)]
+
+
+def test_a_cut_inside_an_operation_may_come_inside_the_flush_of_the_witness(trial: Trial) -> None:
+    plan = (fault(1, "power-cut-in-operation", 8.0, sync=40),)
+    early = replace(
+        trial,
+        campaign=replace(trial.campaign, plan=plan),
+        struck={1: Moments(8.0, 10.05, 12.0)},
+    )
+    forms = [one.plan[0] for one in of("anchors", early)]
+    assert [one.params for one in forms] == [{"sync": 1}, {"operation": 1}]
+    assert {one.after for one in forms} == {Anchor(event="append", node=BROKER, key="p1-99")}
+
+
+def test_faults_keep_their_times_when_others_go(trial: Trial) -> None:
+    for candidate in of("faults", trial):
+        assert set(map(repr, candidate.plan)) < set(map(repr, trial.campaign.plan))
+
+
+def test_ops_of_a_producer_that_goes_are_done_by_another(trial: Trial) -> None:
+    one = of("clients", trial)[0]
+    assert one.producers == 1
+    assert {op.node for op in one.ops or ()} == {"producer-1"}
+    assert len(one.ops or ()) == len(trial.ops)
+
+
+def test_the_whole_run_comes_earlier(trial: Trial) -> None:
+    late = replace(trial.campaign, ops=tuple(replace(op, at_s=op.at_s + 3) for op in trial.ops))
+    for one in of("earlier", replace(trial, campaign=late)):
+        assert one.ops is not None
+        by_s = late.ops[0].at_s - one.ops[0].at_s if late.ops else 0.0
+        assert [round(a.at_s - b.at_s, 6) for a, b in zip(late.plan, one.plan, strict=True)] == [
+            round(by_s, 6)
+        ] * 3
+        assert one.time_s == pytest.approx(30.0 - by_s)
+
+
+def test_pauses_become_shorter_and_nothing_changes_its_place(trial: Trial) -> None:
+    sparse = replace(trial.campaign, ops=(op("producer-1", 1.0, "a"), op("producer-1", 25.0, "b")))
+    for one in of("pauses", replace(trial, campaign=sparse)):
+        assert one.ops is not None
+        times = [one.ops[0].at_s, *(fault.at_s for fault in one.plan), one.ops[1].at_s]
+        assert times == sorted(times)
+        assert one.load_s < 30.0
+        assert all(fault.duration_s > 0 for fault in one.plan)
+
+
+def test_the_load_ends_behind_the_last_event(trial: Trial) -> None:
+    short = replace(trial, campaign=replace(trial.campaign, ops=trial.ops[:10]))
+    assert last_event_s(short) == 22.0
+    assert [one.load_s for one in of("end", short)] == [22.5, 25.0]
+
+
+def test_no_node_goes_that_a_fault_strikes(trial: Trial) -> None:
+    for candidate in of("nodes", trial):
+        shape = candidate.shape()
         targets = {target for planned in candidate.plan for target in planned.targets}
-        assert targets <= {*topology.servers, *topology.clients}
+        assert targets <= {*shape.servers, *shape.clients}
 
 
-def test_the_load_ends_behind_the_last_fault(campaign: Campaign) -> None:
-    for candidate in PASSES["times"](campaign):
-        assert candidate.load_s >= max(planned.until_s for planned in candidate.plan)
-        assert min(planned.at_s for planned in candidate.plan) >= 0
-
-
-def test_all_options_go_back_to_their_defaults_at_once(campaign: Campaign) -> None:
-    changed = replace(campaign, batch_share=0.2, illegal_share=0.01, acl=True, seed=9)
-    boldest = next(PASSES["options"](changed))
+def test_all_options_go_back_to_their_defaults_at_once(trial: Trial) -> None:
+    changed = replace(trial.campaign, batch_share=0.2, illegal_share=0.01, acl=True, seed=9)
+    boldest = of("options", replace(trial, campaign=changed))[0]
     assert (boldest.batch_share, boldest.illegal_share, boldest.acl) == (0.0, 0.0, False)
-    assert boldest.seed == 9
-    assert boldest.plan == campaign.plan
+    assert (boldest.seed, boldest.plan, boldest.ops) == (9, changed.plan, changed.ops)
+
+
+def test_a_batch_becomes_one_of_its_messages(trial: Trial) -> None:
+    messages = [{"key": "p0-0", "size": 90}, {"key": "p0-1", "size": 91}]
+    batch = PlannedOp(
+        node="producer-1",
+        at_s=1.0,
+        f="send_batch",
+        value={"topic": "StaticfireTopic", "messages": messages},
+    )
+    found = of("plainer", replace(trial, campaign=replace(trial.campaign, ops=(batch,))))
+    assert [one.ops[0].keys for one in found if one.ops and one.ops[0].f == "send"] == [
+        ("p0-0",),
+        ("p0-1",),
+    ]
+
+
+def test_bodies_become_small_and_times_round(trial: Trial) -> None:
+    assert {op.value["size"] for op in of("sizes", trial)[0].ops or ()} == {100}
+    odd = replace(trial.campaign, plan=(fault(0, "kill", 4.4321),), time_s=29.7)
+    one = of("rounded", replace(trial, campaign=odd))[0]
+    assert (one.plan[0].at_s, one.time_s) == (4.0, 30.0)
