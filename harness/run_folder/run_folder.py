@@ -293,7 +293,7 @@ def _fault_record(row: dict[str, Any]) -> FaultRecord:
     return FaultRecord(
         planned=planned,
         fired_ns=row["fired_ns"],
-        struck_ns=row["struck_ns"],
+        struck_ns=row.get("struck_ns", row["fired_ns"]),  # earlier versions did not tell them apart
         healed_ns=row["healed_ns"],
         bitten=bool(row["bitten"]),
         evidence=dict(row["evidence"]),

@@ -23,6 +23,10 @@ from staticfire.harness.shrink.trials import SEEDS, Trial
 from staticfire.harness.shrink.witness import anchored, closer, explicit, with_plan
 
 PLAIN_BYTES = 100
+MANY_OPS = 50
+FEW_SEEDS = (
+    2  # of a candidate whose run takes long, and of those without some ops: there are many of them
+)
 # Options that say what is run, how it is judged, or that have a pass of their own.
 KEPT = frozenset(
     {"plan", "environment", "target", "client", "mode", "policies", "defect", "system", "token"}
@@ -112,7 +116,7 @@ def _ops(trial: Trial) -> Sequence[PlannedOp]:
 
 
 def _with_ops(trial: Trial, ops: Sequence[PlannedOp]) -> Trial | None:
-    return _candidate(replace(trial.campaign, ops=tuple(ops)), DELETION_SEEDS)
+    return _candidate(replace(trial.campaign, ops=tuple(ops)), FEW_SEEDS)
 
 
 def _faults(trial: Trial) -> Sequence[PlannedFault]:
@@ -121,9 +125,6 @@ def _faults(trial: Trial) -> Sequence[PlannedFault]:
 
 def _with_faults(trial: Trial, plan: Sequence[PlannedFault]) -> Trial | None:
     return _candidate(with_plan(trial.campaign, plan))
-
-
-DELETION_SEEDS = 2  # of a candidate without some ops: there are many of them
 
 
 def _of_campaign(simpler: Callable[[Campaign], Iterator[Campaign]]) -> Variants[Trial]:
@@ -159,7 +160,9 @@ PASSES: Mapping[str, Pass[Trial]] = {
 
 
 def _candidate(campaign: Campaign, seeds: int = SEEDS) -> Trial | None:
-    """A candidate that has yet to be run; None if no run accepts it."""
+    """A candidate that has yet to be run; None if no run accepts it. A large one gets fewer seeds."""
+    if campaign.ops is None or len(campaign.ops) > MANY_OPS:
+        seeds = min(seeds, FEW_SEEDS)
     try:
         check_campaign(campaign)
     except (CampaignError, FaultError):

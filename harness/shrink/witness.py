@@ -44,6 +44,8 @@ def closer(trial: Trial) -> Iterator[Campaign]:
         ((), near),
         *([(anchored, near)] if anchored else []),
         (last, near),
+        (before, own),
+        (before, near),
         (last, [op for op in campaign.ops if op.at_s <= end_s]),
         (before, [op for op in campaign.ops if op.at_s <= end_s]),
     ]

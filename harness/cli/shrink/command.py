@@ -18,6 +18,7 @@ from staticfire.harness.cli.explain import explain_run
 from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.run import make_folder, run_in
+from staticfire.harness.cli.shrink.failed_run import failed_run
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, one_sentence
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
@@ -70,7 +71,7 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
     check_jobs(jobs)
     check_budget(budget)
     folder = RunFolder(run)
-    campaign, document = _failing(folder)
+    campaign, document = failed_run(folder)
     if campaign.environment != "simulation":
         _print_recipe(folder, campaign, document["verdict"], out or run / OUT)
         return EXIT_VALID
@@ -81,21 +82,6 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
     first, wanted = _repeated(folder, campaign, str(document["digest"]))
     _shrink(out or run / OUT, first, wanted, jobs, time.monotonic() + budget)
     return EXIT_VALID
-
-
-def _failing(folder: RunFolder) -> tuple[Campaign, dict[str, Any]]:
-    """The campaign and the verdict file of a run that is invalid. Raises BadInput."""
-    try:
-        campaign = folder.read_campaign()
-        document = folder.read_verdict()
-    except RunFolderError as error:
-        raise BadInput(str(error)) from error
-    if (valid := document["verdict"]["valid"]) is not False:
-        raise BadInput(
-            f"{folder.path} is {'valid' if valid is True else valid}; only a run that is invalid can be shrunk, "
-            f"and `staticfire hunt --until-found` looks for one"
-        )
-    return campaign, document
 
 
 def _print_recipe(

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 LISTS = {"faults", "workloads", "campaigns"}  # they judge nothing
 TABLES = {"promises"}  # nor do these
 GROUPS = {"cluster", "admin", "history"}  # nor do these; their commands say their statuses
-SEARCHES = {"reproduce"}  # it finds the bug or runs out of time
+SEARCHES = {"reproduce", "resimulate"}  # they find it or run out of time
 CERTAIN = {"crash-store"}  # a comparison with a model is never unknown
 MACHINE = {
     "clean",

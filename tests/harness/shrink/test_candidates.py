@@ -86,7 +86,18 @@ def test_the_witness_alone_comes_first(trial: Trial) -> None:
 
 def test_ops_around_the_witness_are_those_before_it(trial: Trial) -> None:
     sizes = [(len(one.plan), len(one.ops or ())) for one in of("witness", trial)]
-    assert sizes == [(0, 1), (1, 1), (1, 1), (0, 8), (1, 8), (1, 8), (1, 30), (2, 30)]
+    assert sizes == [
+        (0, 1),
+        (1, 1),
+        (1, 1),
+        (0, 8),
+        (1, 8),
+        (1, 8),
+        (2, 1),
+        (2, 8),
+        (1, 30),
+        (2, 30),
+    ]
 
 
 def test_a_cut_inside_an_operation_may_come_inside_the_flush_of_the_witness(trial: Trial) -> None:

@@ -102,11 +102,12 @@ def test_a_later_pass_makes_an_earlier_one_go_on() -> None:
     def try_all(candidates: Sequence[Items]) -> tuple[int, Items] | None:
         return first_of(lambda one: one[0] >= 2 * one[1], candidates)
 
+    passes: dict[str, Pass[Items]] = {
+        "first": Variants(lambda one: [(n, one[1]) for n in smaller_numbers(one[0], 0)]),
+        "second": Variants(lambda one: [(one[0], n) for n in smaller_numbers(one[1], 0)]),
+    }
     best = Reducer(
-        {
-            "first": Variants(lambda one: [(n, one[1]) for n in smaller_numbers(one[0], 0)]),
-            "second": Variants(lambda one: [(one[0], n) for n in smaller_numbers(one[1], 0)]),
-        },
+        passes,
         try_all,
         lambda _name, _step: None,
         key=lambda one: one,

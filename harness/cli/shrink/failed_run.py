@@ -1,0 +1,24 @@
+"""Reads the folder of a run that failed, to look for what makes it fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.cli.status import BadInput
+from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
+
+
+def failed_run(folder: RunFolder) -> tuple[Campaign, dict[str, Any]]:
+    """The campaign and the verdict file of a run that is invalid. Raises BadInput."""
+    try:
+        campaign = folder.read_campaign()
+        document = folder.read_verdict()
+    except RunFolderError as error:
+        raise BadInput(str(error)) from error
+    if (valid := document["verdict"]["valid"]) is not False:
+        raise BadInput(
+            f"{folder.path} is {'valid' if valid is True else valid}; only a run that is invalid can be made small, "
+            f"and `staticfire hunt --until-found` looks for one"
+        )
+    return campaign, document
