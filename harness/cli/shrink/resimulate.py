@@ -192,11 +192,12 @@ def _first(
         for future in done:
             variant, answer = under_way.pop(future), future.result()
             _count(tried, variant, answer)
-            shown = answer.found and answer.found.fingerprint
-            if answer.found is not None and shown is not None:
-                if shown.without_fault == wanted:
-                    return variant, answer.found
-                tried.shown[str(shown.without_fault)] += 1
+            if answer.found is None or answer.found.fingerprint is None:
+                continue
+            shown = answer.found.fingerprint.without_fault
+            if shown == wanted:
+                return variant, answer.found
+            tried.shown[str(shown)] += 1
 
 
 def _count(tried: Tried, variant: Variant, answer: Answer) -> None:

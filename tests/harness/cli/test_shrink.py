@@ -52,8 +52,8 @@ def invalid(folder: Path, **finding: object) -> None:
     document["verdict"]["valid"] = False
     loss = next(one for one in document["verdict"]["verdicts"] if one["checker"] == "loss")
     lost = {"anomaly": "lost", "judgement": "violation", "op_index": 5, "time_ns": 10**9}
-    loss |= {"valid": False, "counts": {"lost": 1}}
-    loss["findings"] = [{**lost, "detail": "gone", "key": "p0-0", "broker": "broker-a", **finding}]
+    found = {**lost, "detail": "gone", "key": "p0-0", "broker": "broker-a", **finding}
+    loss |= {"valid": False, "counts": {found["anomaly"]: 1}, "findings": [found]}
     path.write_text(json.dumps(document))
 
 
