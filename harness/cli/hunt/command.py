@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,17 @@ from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import DEFAULT_SYSTEM, Campaign, CampaignError
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.external_cluster import take_cluster
-from staticfire.harness.cli.hunt.rows import Rows
+from staticfire.harness.cli.hunt.breeding import Behaviour, behaviours_of
+from staticfire.harness.cli.hunt.pace import rate_text
+from staticfire.harness.cli.hunt.rows import Rows, former_results
 from staticfire.harness.cli.hunt.seed_range import seed_range
-from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
+from staticfire.harness.cli.hunt.seeds import (
+    Judging,
+    SeedResult,
+    campaign_of,
+    run_guided,
+    run_seeds,
+)
 from staticfire.harness.cli.hunt.summary import print_summary, print_total
 from staticfire.harness.cli.machine_options import machine_options
 from staticfire.harness.cli.options import (
@@ -72,6 +82,20 @@ from staticfire.harness.truncated_repr import printable, truncated_repr
     metavar="SECONDS",
     help="Time that it may take. Seeds under way then are given up.",
 )
+@click.option(
+    "--guided",
+    is_flag=True,
+    help="Breed campaigns from those that reached something new, every other seed.",
+)
+@click.option(
+    "--bred",
+    "bred_folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("bred"),
+    show_default=True,
+    help="Folder for bred campaigns whose runs are not valid.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the rows that --out has so far.")
 @click.option("--client-only", is_flag=True, help="Judge by what clients saw alone.")
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a JSON line a seed."
@@ -86,6 +110,9 @@ def hunt(
     until_found: bool,
     anomaly: str | None,
     budget: float | None,
+    guided: bool,
+    bred_folder: Path,
+    resume: bool,
     client_only: bool,
     out: Path | None,
     is_dry_run: bool,
@@ -101,13 +128,15 @@ def hunt(
       staticfire hunt --workload all --seeds 0-299 --out rows.jsonl
       staticfire hunt --defect ack-before-fsync --seeds 0-49 --until-found
       staticfire hunt --seeds 0-9999 --budget 600 --until-found --anomaly lost
+      staticfire hunt --workload all --seeds 0-999 --guided --out rows.jsonl --resume
       staticfire hunt --environment address --name-server 127.0.0.1:9876 --seeds 0-4 --dry-run
 
     A failure is printed whole for the first seed that shows it. Later seeds with the same cause get a line each, and
     the summary has a line for each cause, with its smallest seed.
 
     With --defect and without --campaign, the defect's own recipe is used. --workload may name several, or all: one
-    after the other. While it goes on, the lines of --out are in a file beside it that ends with .part.
+    after the other. While it goes on, the lines of --out are in a file beside it that ends with .part; --resume
+    leaves out the seeds that are there. With --guided a bred seed is repeated by its campaign file, all others as ever.
 
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
@@ -119,6 +148,9 @@ def hunt(
     hunts = [{**options, "workload": name} for name in _workloads(options)]
     prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]
     order = order[::-1] if reverse else order
+    marks = [_mark(given, client_only, guided) for given in prepared]
+    former = _former(out, marks) if resume else []
+    how = _How(1, judging, bred_folder if guided else None)
     if seeds.isdigit():
         print(f"seed {seeds} alone; --seeds FIRST-LAST is a range", file=sys.stderr)
     if is_dry_run or prepared[0].get("environment") == "address":
@@ -129,14 +161,19 @@ def hunt(
         )
     if is_dry_run:
         return EXIT_VALID
-    with Rows(out) as rows:
-        for hunt_options, given in zip(hunts, prepared, strict=True):
+    with Rows(out, former=former) as rows:
+        for hunt_options, given, mark in zip(hunts, prepared, marks, strict=True):
             if len(hunts) > 1:
                 print(f"workload  {hunt_options['workload']}", flush=True)
             is_real = given.get("environment", "simulation") != "simulation"
-            found: list[SeedResult] = []
+            found = [result for result in former if result.options == mark]
+            if guided and is_real:
+                raise BadInput(
+                    "--guided breeds simulated campaigns; allowed: --environment simulation"
+                )
+            how = replace(how, jobs=1 if is_real else jobs)
             try:
-                _run_all(found, rows, order, given, 1 if is_real else jobs, limits, judging)
+                _run_all(found, rows, order, given, mark, limits, how)
             except KeyboardInterrupt:
                 done, wanted = len(rows.results), len(order) * len(hunts)
                 raise HarnessError(
@@ -154,6 +191,28 @@ def hunt(
     if len(hunts) > 1:
         print_total(rows.results)
     return _status(rows.results)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How the seeds are run. `bred_folder` is that of a guided hunt."""
+
+    jobs: int
+    judging: Judging
+    bred_folder: Path | None
+
+
+def _mark(given: dict[str, Any], client_only: bool, guided: bool) -> str:
+    """What tells apart the rows of hunts with other options."""
+    text = repr((sorted(given.items()), client_only, guided))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _former(out: Path | None, marks: list[str]) -> list[SeedResult]:
+    """Raises BadInput."""
+    if out is None:
+        raise BadInput("--resume goes on with the rows of --out, which is missing")
+    return former_results(out, marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,23 +286,33 @@ def _announce(campaigns: list[Campaign], provider: MachineOptions, is_dry_run: b
 def _run_all(
     found: list[SeedResult],
     rows: Rows,
-    order: range,
+    order: Sequence[int],
     given: dict[str, Any],
-    jobs: int,
+    mark: str,
     limits: _Limits,
-    judging: Judging,
+    how: _How,
 ) -> None:
     """Appends to `found` and `rows` as they come. Raises KeyboardInterrupt, HarnessError."""
     started = time.monotonic()
     first_seeds: dict[str, int] = {}  # by fingerprint
-    for result in run_seeds(order, given, jobs, judging):
+    former = {result.seed: result for result in found}
+    known = set[Behaviour]().union(*(behaviours_of(result.coverage) for result in found))
+    if how.bred_folder is None:
+        left = [seed for seed in order if seed not in former]
+        results = run_seeds(left, given, how.jobs, how.judging)
+    else:
+        results = run_guided(order, given, how.jobs, how.judging, how.bred_folder, former)
+    for plain in results:
+        result = replace(plain, options=mark)
+        known |= behaviours_of(result.coverage)
         found.append(result)
         rows.add(result)
         if result.valid is not True:
             print("\n".join(map(printable, _lines(result, first_seeds))), flush=True)
         if sys.stderr.isatty() or len(found) % 50 == 0:
-            rate = 60 * len(found) / (time.monotonic() - started)
-            print(f"{len(found)} of {len(order)} seeds, {rate:.0f} a minute", file=sys.stderr)
+            rate = rate_text(len(found) - len(former), time.monotonic() - started)
+            progress = f"{len(found)} of {len(order)} seeds, {rate}"
+            print(f"{progress}, {len(known)} behaviours", file=sys.stderr)
         if limits.ends_with(result) or limits.is_over:
             break
         if result.interrupted:
@@ -253,9 +322,10 @@ def _run_all(
 def _lines(result: SeedResult, first_seeds: dict[str, int]) -> list[str]:
     """What a seed that is not valid shows: the whole of it if no seed before had the same cause."""
     cause = result.fingerprint
+    name = f"seed {result.seed}, bred as {result.bred}" if result.bred else f"seed {result.seed}"
     if cause and first_seeds.setdefault(cause, result.seed) != result.seed:
-        return [f"seed {result.seed}: {result.valid}  {cause}, as seed {first_seeds[cause]}"]
-    return [f"seed {result.seed}: {result.valid}", *result.summary]
+        return [f"{name}: {result.valid}  {cause}, as seed {first_seeds[cause]}"]
+    return [f"{name}: {result.valid}", *result.summary]
 
 
 def _status(results: list[SeedResult]) -> int:

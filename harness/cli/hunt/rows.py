@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -16,11 +17,11 @@ class Rows:
     """Lines go to `<out>.part` as they come; a hunt that is finished leaves them in `out`, by workload and seed.
 
     A pipe or a device gets them as they come. BadInput if nothing can be written there, before the work is done.
-    Without `out` results are kept in memory alone.
+    Without `out` results are kept in memory alone. `former` are results of a hunt that was interrupted.
     """
 
-    def __init__(self, out: Path | None) -> None:
-        self.results: list[SeedResult] = []
+    def __init__(self, out: Path | None, *, former: Sequence[SeedResult] = ()) -> None:
+        self.results: list[SeedResult] = list(former)
         self._out = out
         self._stream: BinaryIO | None = None
         self._part: Path | None = None
@@ -31,6 +32,7 @@ class Rows:
                 target = out.resolve()
                 self._part = target.with_name(target.name + ".part")
             self._stream = (self._part or out).open("wb", buffering=0)
+            self._stream.write(b"".join(map(_line, former)))
         except OSError as error:
             raise BadInput(f"--out {out} cannot be written: {error.strerror}") from error
 
@@ -74,6 +76,37 @@ class Rows:
     ) -> None:
         if self._stream is not None:
             self._stream.close()
+
+
+def former_results(out: Path, options: Collection[str]) -> list[SeedResult]:
+    """What an interrupted hunt with these options has left for `out`; a line that is torn is done again.
+
+    Raises BadInput if there is nothing, or the options were others.
+    """
+    target = out.resolve()
+    part = target.with_name(target.name + ".part")
+    path = part if part.exists() else target
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise BadInput(
+            f"--resume finds no rows: {path} cannot be read: {error.strerror}; without it the hunt begins"
+        ) from error
+    results = []
+    for number, line in enumerate(lines, 1):
+        if not line.endswith(b"\n"):
+            break
+        try:
+            row = orjson.loads(line)
+            lists = {
+                name: tuple(row[name]) for name in ("bitten", "summary", "caveats", "anomalies")
+            }
+            results.append(SeedResult(**{**row, **lists}))
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadInput(f"{path}: line {number} is no row of a hunt: {error}") from error
+    if any(result.options not in options for result in results):
+        raise BadInput(f"{path} holds rows of a hunt with other options; choose another --out")
+    return results
 
 
 def _line(result: SeedResult) -> bytes:

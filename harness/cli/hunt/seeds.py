@@ -8,13 +8,22 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.cli.hunt.breeding import (
+    GENERATION,
+    Population,
+    bred,
+    is_bred,
+    options_of,
+)
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.status import EXIT_HARNESS_ERROR
 from staticfire.harness.draws.campaign import draw_campaign
@@ -40,6 +49,8 @@ class SeedResult:
     failed: bool = False  # the harness could not carry the run out
     fingerprint: str = ""  # of an invalid run: its cause, as in results/fingerprint.py
     anomalies: tuple[str, ...] = ()  # with violations, in order of their names
+    bred: str = ""  # the file of a campaign that was not drawn from its seed (breeding.py)
+    options: str = ""  # what tells apart hunts with other options
 
     @property
     def row(self) -> dict[str, Any]:
@@ -54,25 +65,92 @@ class Judging(NamedTuple):
 
 
 def run_seeds(
-    order: range, given: dict[str, Any], jobs: int, judging: Judging
+    order: Sequence[int], given: dict[str, Any], jobs: int, judging: Judging
 ) -> Iterator[SeedResult]:
     """The results as they come."""
+    if order:
+        with _pool(min(jobs, len(order))) as pool:
+            yield from _as_they_come(pool, [(seed, given) for seed in order], judging)
+
+
+def run_guided(
+    order: Sequence[int],
+    given: dict[str, Any],
+    jobs: int,
+    judging: Judging,
+    bred_folder: Path,
+    former: Mapping[int, SeedResult],
+) -> Iterator[SeedResult]:
+    """The same, but some campaigns are bred: generation after generation, each in the order in which its runs end.
+
+    Args:
+        order: all seeds of the hunt.
+        bred_folder: gets the campaign of each bred run that is not valid.
+        former: results that an interrupted hunt had; these seeds are not run again.
+
+    Raises OSError.
+    """
+    population = Population([], set())
+    with _pool(min(jobs, GENERATION)) as pool:
+        for first in range(0, len(order), GENERATION):
+            campaigns: dict[int, Campaign] = {}
+            children: set[int] = set()
+            for index, seed in enumerate(order[first : first + GENERATION], first):
+                campaigns[seed] = drawn = campaign_of(seed, given, judging)
+                if is_bred(index, population):
+                    campaigns[seed] = bred(drawn, population.parents)
+                    if campaigns[seed] is not drawn:
+                        children.add(seed)
+            results = {seed: former[seed] for seed in campaigns if seed in former}
+            tries = [
+                (seed, options_of(campaign) if seed in children else given)
+                for seed, campaign in campaigns.items()
+                if seed not in former
+            ]
+            for result in _as_they_come(pool, tries, judging):
+                if result.seed in children:
+                    result = _child(result, campaigns[result.seed], bred_folder)
+                results[result.seed] = result
+                yield result
+            for seed, campaign in campaigns.items():
+                population.take(campaign, results[seed].coverage)
+
+
+def _child(result: SeedResult, campaign: Campaign, folder: Path) -> SeedResult:
+    """The result of a bred campaign, which is kept in a file unless its run was valid. Raises OSError."""
+    file = folder / f"bred-{campaign.seed}.toml"
+    if result.valid is not True:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(campaign.to_toml(), encoding="utf-8")
+    return replace(result, bred=str(file))
+
+
+def _pool(jobs: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
+    """Processes; None for one job, which is done in this process."""
     if jobs == 1:
-        for seed in order:
+        return nullcontext()
+    context = multiprocessing.get_context("fork")
+    return ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker)
+
+
+def _as_they_come(
+    pool: ProcessPoolExecutor | None,
+    tries: Sequence[tuple[int, dict[str, Any]]],
+    judging: Judging,
+) -> Iterator[SeedResult]:
+    """The results of seeds with their options."""
+    if pool is None:
+        for seed, given in tries:
             yield run_seed(seed, given, judging)
         return
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(
-        min(jobs, len(order)), mp_context=context, initializer=begin_worker
-    ) as pool:
-        try:
-            futures = [pool.submit(run_seed, seed, given, judging) for seed in order]
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:  # stopped early: the seeds under way are not waited for
-            for worker in multiprocessing.active_children():
-                worker.kill()
-            raise
+    try:
+        futures = [pool.submit(run_seed, seed, given, judging) for seed, given in tries]
+        for future in as_completed(futures):
+            yield future.result()
+    except BaseException:  # stopped early: the seeds under way are not waited for
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        raise
 
 
 def begin_worker() -> None:

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from staticfire.checkers.measures.coverage import missed
+from staticfire.harness.cli.hunt.pace import growth_text
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.truncated_repr import printable
 
@@ -43,18 +44,19 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
     for caveat, seeds in caveats.items():
         print(printable(f"note      {seeds} seeds: {caveat}"))
     for cause, found in _causes(results).items():
-        print(
-            f"cause     {cause or 'unnamed'} in {len(found)} seed{'s' * (len(found) > 1)}: "
-            f"staticfire run --seed {found[0]}{_as_given(options)}"
-        )
+        first = found[0]
+        again = f"--campaign {shlex.quote(first.bred)}" if first.bred else f"--seed {first.seed}"
+        again += "" if first.bred else _as_given(options)
+        seeds = f"{len(found)} seed{'s' * (len(found) > 1)}"
+        print(f"cause     {cause or 'unnamed'} in {seeds}: staticfire run {again}")
 
 
-def _causes(results: Sequence[SeedResult]) -> dict[str, list[int]]:
-    """The seeds of invalid runs in order, by cause; the most frequent cause first."""
-    causes: dict[str, list[int]] = {}
-    for result in sorted(results, key=lambda result: result.seed):
+def _causes(results: Sequence[SeedResult]) -> dict[str, list[SeedResult]]:
+    """Invalid runs by cause, drawn ones first, in order of seeds; the most frequent cause first."""
+    causes: dict[str, list[SeedResult]] = {}
+    for result in sorted(results, key=lambda result: (bool(result.bred), result.seed)):
         if result.valid is False:
-            causes.setdefault(result.fingerprint, []).append(result.seed)
+            causes.setdefault(result.fingerprint, []).append(result)
     return dict(sorted(causes.items(), key=lambda item: -len(item[1])))
 
 
@@ -70,6 +72,7 @@ def _print_coverage(results: Sequence[SeedResult], campaign: str) -> None:
     reached = [f"{name} {sum(c)} in {sum(map(bool, c))}" for name, c in counts.items() if any(c)]
     print(f"reached   {len(reached)} of {len(counts)} marks (how often, in how many seeds)")
     print("          " + ", ".join(reached))
+    print(f"seen      behaviours: {growth_text(result.coverage for result in results)} seeds")
     if quiet := _since_new(results):
         print(f"          the last {quiet} seeds reached no new mark")
     sums = {name: sum(count) for name, count in counts.items()}

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from staticfire.harness.campaign.file import load_options
 from staticfire.harness.cli.hunt import seeds
 from staticfire.harness.cli.hunt.seeds import SeedResult
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.runs import simulated_runner
 from staticfire.harness.systems.errors import RunError
 from tests.harness.cli.conftest import SHORT, Said
@@ -243,3 +245,89 @@ def test_a_seed_that_cannot_be_carried_out_hides_no_other(
     assert "the cluster did not come up" in said.out
     sound, failed = map(json.loads, out.read_text().splitlines())
     assert (bool(sound["digest"]), failed["digest"]) == (True, "")
+
+
+def test_a_hunt_goes_on_where_it_was_interrupted(
+    answers: dict[int, Any], staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run: list[int] = []
+
+    def answer(seed: int, options: dict[str, Any], judging: Any) -> SeedResult:
+        run.append(seed)
+        return replace(seed_result(seed, seed != 1), interrupted=run == [0, 1, 2])
+
+    monkeypatch.setattr(seeds, "run_seed", answer)
+    out = tmp_path / "out.jsonl"
+    hunt = ("hunt", "--seeds", "0-4", "--jobs", 1, "--out", out)
+    assert staticfire(*hunt).status == 255
+    part = tmp_path / "out.jsonl.part"
+    part.write_bytes(part.read_bytes()[:-5])  # the last line is torn
+    said = staticfire(*hunt, "--resume")
+    assert run == [0, 1, 2, 2, 3, 4]
+    assert said.status == 1
+    assert "seeds     5: 4 valid, 1 invalid" in said.out
+    assert [json.loads(line)["seed"] for line in out.read_text().splitlines()] == [0, 1, 2, 3, 4]
+    staticfire(*hunt, "--resume")  # nothing is left to do
+    assert len(run) == 6
+
+
+def test_rows_of_another_hunt_are_not_gone_on_with(
+    answers: dict[int, Any], staticfire: Staticfire, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    staticfire("hunt", "--seeds", "0-1", "--jobs", 1, "--out", out)
+    said = staticfire("hunt", "--seeds", "0-1", "--time", 40, "--out", out, "--resume")
+    assert said.status == 254
+    assert "holds rows of a hunt with other options; choose another --out" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "--resume goes on with the rows of --out, which is missing"),
+        (("--out", "nowhere.jsonl"), "--resume finds no rows"),
+    ],
+)
+def test_without_rows_nothing_can_be_resumed(
+    options: tuple[str, ...],
+    words: str,
+    staticfire: Staticfire,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = staticfire("hunt", "--seeds", "0-1", *options, "--resume")
+    assert (said.status, words in said.err) == (254, True)
+
+
+def test_a_guided_hunt_breeds_and_keeps_what_fails(
+    staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever is bred fails here; its campaign file is what makes that run again."""
+    bred: list[int] = []
+
+    def answer(seed: int, options: dict[str, Any], judging: Any) -> SeedResult:
+        if "plan" in options:
+            bred.append(seed)
+        found = seed_result(seed, "plan" not in options)
+        return replace(found, coverage={"mark": seed + 1}, fingerprint="loss (lost)")
+
+    monkeypatch.setattr(seeds, "run_seed", answer)
+    out, folder = tmp_path / "out.jsonl", tmp_path / "bred"
+    hunt = ("hunt", "--seeds", "0-35", "--jobs", 1, "--guided", "--bred", folder, "--out", out)
+    said = staticfire(*hunt)
+    assert bred == [*range(17, 36, 2)]
+    assert (
+        f"cause     loss (lost) in 10 seeds: staticfire run --campaign {folder}/bred-17.toml"
+        in said.out
+    )
+    assert "seen      behaviours: 1 after 1, 2 after 2, 3 after 5" in said.out
+    campaign = draw_campaign(17, load_options(str(folder / "bred-17.toml")))
+    assert campaign.to_toml() == (folder / "bred-17.toml").read_text()
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["seed"] for row in rows if row["bred"]] == bred
+    out.with_suffix(".jsonl.part").write_bytes(b"".join(out.read_bytes().splitlines(True)[:20]))
+    bred.clear()
+    staticfire(*hunt, "--resume")
+    assert bred == [*range(21, 36, 2)]
+    assert [json.loads(line) for line in out.read_text().splitlines()] == rows
