@@ -66,8 +66,20 @@ class Fingerprint:
         return replace(self, fault="", role="")
 
     def is_shown_by(self, other: Fingerprint | None) -> bool:
-        """Whether the other one is of the same failure: it has the same fault, or shows that none is needed."""
-        return other is not None and other in (self, self.without_fault)
+        """Whether the other one is of the same failure.
+
+        A loss that a destructive fault caused is the same with that fault, or without any. Of other failures the last
+        fault is a hint: it may have had nothing to do with them.
+        """
+        if other is None or self.without_fault != other.without_fault:
+            return False
+        if (
+            self.leading not in SHOWN_AT_ACK
+            or not self.fault
+            or not fault_named(self.fault).destructive
+        ):
+            return True
+        return other in (self, self.without_fault)
 
 
 def fingerprint_of(violated: Collection[str]) -> Fingerprint | None:

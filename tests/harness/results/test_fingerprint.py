@@ -104,10 +104,16 @@ def test_the_role_of_several_nodes() -> None:
     assert shown(finding("lost", 5, None), cut) == "loss (lost) after cluster-power-cut of cluster"
 
 
-def test_a_failure_that_needs_no_fault_is_the_same_failure() -> None:
-    wanted = Fingerprint("loss", "lost", "kill", "master")
+def test_a_loss_by_a_power_cut_is_no_loss_by_something_else() -> None:
+    wanted = Fingerprint("loss", "lost", "power-cut", "master")
     assert wanted.is_shown_by(wanted)
     assert wanted.is_shown_by(Fingerprint("loss", "lost"))
     assert not wanted.is_shown_by(Fingerprint("loss", "lost", "pause", "master"))
-    assert not Fingerprint("loss", "lost").is_shown_by(wanted)
+    assert not wanted.is_shown_by(Fingerprint("loss", "unseen", "power-cut", "master"))
     assert not wanted.is_shown_by(None)
+
+
+def test_the_last_fault_before_another_failure_is_a_hint() -> None:
+    wanted = Fingerprint("routes", "wrong_route", "kill", "master")
+    assert wanted.is_shown_by(Fingerprint("routes", "wrong_route", "pause", "slave"))
+    assert not wanted.is_shown_by(Fingerprint("routes", "stale_route", "kill", "master"))
