@@ -1,4 +1,4 @@
-"""How fast a hunt goes, and how much new it sees, in words."""
+"""The pace of a hunt in words: its rate, and the behaviours that it has seen over time."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
         first = found[0]
         again = f"--campaign {shlex.quote(first.bred)}" if first.bred else f"--seed {first.seed}"
         again += "" if first.bred else _as_given(options)
-        seeds = f"{len(found)} seed{'s' * (len(found) > 1)}"
-        print(f"cause     {cause or 'unnamed'} in {seeds}: staticfire run {again}")
+        count = f"{len(found)} seed{'s' * (len(found) > 1)}"
+        print(f"cause     {cause or 'unnamed'} in {count}: staticfire run {again}")
 
 
 def _causes(results: Sequence[SeedResult]) -> dict[str, list[SeedResult]]:

@@ -1,0 +1,43 @@
+"""Runs commands against our system with a fix taken back: a copy of it to which a reverse diff was applied."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import patch_ng
+
+import staticfire
+
+FACE = Path(staticfire.__file__).parent
+SYSTEM = "system_under_test"
+
+
+def reverted(diff: Path, folder: Path) -> Path:
+    """A folder for the beginning of an import path, which holds the system without the fix.
+
+    The diff names files as `a/system_under_test/...`. AssertionError if it does not apply.
+    """
+    package = folder / FACE.name
+    package.mkdir(parents=True)
+    for part in FACE.glob("*.py"):
+        shutil.copy(part, package)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree((FACE / SYSTEM).resolve(), package / SYSTEM, ignore=ignored)
+    patches = patch_ng.fromstring(diff.read_bytes())
+    assert patches, f"{diff.name} is no diff"
+    assert patches.apply(strip=1, root=str(package)), f"{diff.name} does not apply"
+    return folder
+
+
+def staticfire_at(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command line against the system in that folder."""
+    paths = [str(folder), str(FACE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-P", "-m", "staticfire", *map(str, arguments)]
+    return subprocess.run(
+        command, env=variables, capture_output=True, text=True, timeout=600, check=False
+    )
