@@ -43,7 +43,6 @@ COMMANDS = {
     "explain": "staticfire.harness.cli.explain.command:explain",
     "look": "staticfire.harness.cli.explain.look:look",
     "serve": "staticfire.harness.cli.serve.command:serve",
-    "explain": "staticfire.harness.cli.explain:explain",
     "resimulate": "staticfire.harness.cli.shrink.resimulate:resimulate",
     "shrink": "staticfire.harness.cli.shrink.command:shrink",
     "table": "staticfire.harness.cli.table.command:table",

@@ -8,9 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import patch_ng
-
 import staticfire
+from staticfire.faults.defects.diffs import apply_diff
 
 FACE = Path(staticfire.__file__).parent
 SYSTEM = "system_under_test"
@@ -19,7 +18,7 @@ SYSTEM = "system_under_test"
 def reverted(diff: Path, folder: Path) -> Path:
     """A folder for the beginning of an import path, which holds the system without the fix.
 
-    The diff names files as `a/system_under_test/...`. AssertionError if it does not apply.
+    The diff names files as `a/system_under_test/...`. DiffError if it does not apply.
     """
     package = folder / FACE.name
     package.mkdir(parents=True)
@@ -27,9 +26,7 @@ def reverted(diff: Path, folder: Path) -> Path:
         shutil.copy(part, package)
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree((FACE / SYSTEM).resolve(), package / SYSTEM, ignore=ignored)
-    patches = patch_ng.fromstring(diff.read_bytes())
-    assert patches, f"{diff.name} is no diff"
-    assert patches.apply(strip=1, root=str(package)), f"{diff.name} does not apply"
+    apply_diff(diff.read_text(encoding="utf-8"), package)
     return folder
 
 

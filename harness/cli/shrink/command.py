@@ -14,7 +14,7 @@ import click
 from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.effort import check_budget, check_jobs
-from staticfire.harness.cli.explain import explain_run
+from staticfire.harness.cli.explain.command import explain_run
 from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.run import make_folder, run_in
