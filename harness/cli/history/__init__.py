@@ -6,11 +6,12 @@ import click
 
 from staticfire.harness.cli.history.converting import convert, filter_history, merge
 from staticfire.harness.cli.history.looking import head, stats
+from staticfire.harness.cli.history.naming import named
 
 
 @click.group(short_help="Convert, look at, filter and merge histories.")
 def history() -> None:
-    """Convert, look at, filter and merge histories of any size.
+    """Convert, look at, filter, name and merge histories of any size.
 
     A history is the folder of a run, a file of JSON lines (.jsonl), a folder of columns (history.parquet), or a file of
     Jepsen's EDN (.edn). The name of what is written says its form: .jsonl, .edn, else a folder of columns.
@@ -25,5 +26,6 @@ def history() -> None:
 history.add_command(convert)
 history.add_command(filter_history)
 history.add_command(merge)
+history.add_command(named)
 history.add_command(head)
 history.add_command(stats)

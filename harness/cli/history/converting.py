@@ -45,13 +45,13 @@ def convert(source: Path, target: Path, run_id: str | None) -> None:
     """
     with told_errors():
         opened = open_source(source)
-        _write(opened, target, run_id or _name_of(source), opened.ops, "converting")
+        write_history(opened, target, run_id or _name_of(source), opened.ops, "converting")
 
 
-def _write(
+def write_history(
     source: Source, target: Path, run_id: str, ops: Callable[[], Iterable[Op]], what: str
 ) -> None:
-    """Raises HistoryError, OSError."""
+    """Write ops to a file or folder, in the form that its name says. Raises HistoryError, OSError."""
     with collector_paused(), sink_at(target, run_id, ops) as sink:
         for op in ops() if what != "converting" else watched(source, what):
             sink.add(op)
@@ -115,7 +115,9 @@ def filter_history(source: Path, target: Path, **options: Any) -> None:
     choice = Choice(**given)
     with told_errors():
         opened = open_source(source)
-        _write(opened, target, _name_of(source), lambda: chosen(opened.ops, choice), "filtering")
+        write_history(
+            opened, target, _name_of(source), lambda: chosen(opened.ops, choice), "filtering"
+        )
 
 
 @click.command(short_help="Put several runs into one folder.")
@@ -163,7 +165,7 @@ def _merge_one(source: Path, folder: Path, run_id: str) -> None:
         write_manifest(folder / FOLDER, replace(read_manifest(columns), run_id=run_id))
     else:
         opened = open_source(source)
-        _write(opened, folder / FOLDER, run_id, opened.ops, "converting")
+        write_history(opened, folder / FOLDER, run_id, opened.ops, "converting")
     for name in KEPT:
         if (source / name).is_file():
             shutil.copy2(source / name, folder / name)
