@@ -114,6 +114,7 @@ def test_pandas_finds_what_was_planted(folder: Path, monkeypatch: pytest.MonkeyP
 def test_spark_finds_what_was_planted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from staticfire.spark_analysis.engine.session import Settings, spark_session
 
+    monkeypatch.chdir(folder)  # where the JVM starts is where its paths begin
     with spark_session(Settings(master="local[1]", driver_memory_mb=512)) as spark:
         run_example("Spark", folder, monkeypatch, spark=spark)
 
