@@ -151,7 +151,9 @@ class _Pages:
         except NotServed:
             return page("waiting.html", run=summary, refresh_s=REFRESH_S)
         goes_on = summary.state == UNFINISHED or live.position < live.size
-        chart = _throughput(live)
+        charts = [("Messages a second", _throughput(live))]
+        if live.counts_unseen:
+            charts.append(("Messages that no consumer has seen", _unseen(live)))
         refresh_s = REFRESH_S if goes_on else None
         totals = {
             name: live.throughput.total(kind)
@@ -163,7 +165,7 @@ class _Pages:
             )
         }
         return page(
-            "live.html", run=summary, live=live, chart=chart, totals=totals, refresh_s=refresh_s
+            "live.html", run=summary, live=live, charts=charts, totals=totals, refresh_s=refresh_s
         )
 
     def report(self, request: Request) -> Response:
@@ -331,24 +333,30 @@ def _throughput(live: LiveRun) -> Any:
             live.throughput.rate(REFUSED), live.throughput.rate(UNCLEAR), strict=True
         )
     ]
+    series = [
+        Series(name=name, values=bad if kind is None else live.throughput.rate(kind))
+        for name, kind in kinds
+    ]
+    return _over_time(live, series, "Messages a second; bands are faults")
+
+
+def _unseen(live: LiveRun) -> Any:
+    series = Series(name="acknowledged, and no consumer has seen it", values=live.throughput.unseen)
+    return _over_time(live, [series], "Messages that no consumer has seen; bands are faults")
+
+
+def _over_time(live: LiveRun, series: Sequence[Series], label: str) -> Any:
     end_s = live.last_ns / 1e9
+    bands = [
+        Band(
+            name=f"{fault['kind']} {fault['targets']}",
+            begin=fault["begin_ns"] / 1e9,
+            end=end_s if fault["end_ns"] is None else fault["end_ns"] / 1e9,
+        )
+        for fault in live.faults.values()
+    ]
     return line_chart(
-        [
-            Series(name=name, values=bad if kind is None else live.throughput.rate(kind))
-            for name, kind in kinds
-        ],
-        begin=0,
-        step=live.throughput.step_s,
-        unit="second",
-        label="Messages a second; bands are faults",
-        bands=[
-            Band(
-                name=f"{fault['kind']} {fault['targets']}",
-                begin=fault["begin_ns"] / 1e9,
-                end=end_s if fault["end_ns"] is None else fault["end_ns"] / 1e9,
-            )
-            for fault in live.faults.values()
-        ],
+        series, begin=0, step=live.throughput.step_s, unit="second", label=label, bands=bands
     )
 
 

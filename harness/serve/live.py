@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from staticfire.checkers.model.history import NEMESIS
+from staticfire.harness.exports.counts import MessageSet
 from staticfire.harness.serve.documents import json_object
 from staticfire.harness.serve.folder import ServedFolder
 from staticfire.harness.serve.loose import number, rows, table, text
@@ -27,20 +28,24 @@ class Throughput:
     def __init__(self) -> None:
         self.step_s = 1
         self.buckets: list[list[int]] = []
+        self.unseen: list[int] = []  # at the end of each step
 
-    def add(self, time_ns: int, kind: int, count: int) -> None:
-        """Count at a time of the run."""
+    def add(self, time_ns: int, kind: int, count: int, unseen: int) -> None:
+        """Count at a time of the run; `unseen` is how many messages no consumer has seen then."""
         place = time_ns // (self.step_s * 10**9)
         while place >= BUCKETS_MAX:
             self.buckets = [
-                [sum(pair) for pair in zip(*self.buckets[at : at + 2], strict=True)]
+                [sum(kinds) for kinds in zip(*self.buckets[at : at + 2], strict=True)]
                 for at in range(0, len(self.buckets), 2)
             ]
+            self.unseen = [self.unseen[at : at + 2][-1] for at in range(0, len(self.unseen), 2)]
             self.step_s *= 2
             place //= 2
         while len(self.buckets) <= place:
             self.buckets.append([0, 0, 0, 0])
+            self.unseen.append(self.unseen[-1] if self.unseen else 0)
         self.buckets[place][kind] += count
+        self.unseen[place] = unseen
 
     def rate(self, kind: int) -> list[float]:
         """Messages a second in each step."""
@@ -64,6 +69,8 @@ class LiveRun:
         self.events: deque[tuple[int, str]] = deque(maxlen=LATEST_MAX)  # (time, text)
         self.latest: deque[Mapping[str, Any]] = deque(maxlen=LATEST_MAX)
         self.damaged = 0  # lines
+        self.counts_unseen = True  # not for batch ops, whose messages have no keys of their own
+        self._begin()
         self._lock = threading.Lock()
 
     @property
@@ -79,9 +86,13 @@ class LiveRun:
                 self._begin_again()
             self._read_on(file)
 
+    def _begin(self) -> None:
+        self._acked, self._seen, self.unseen = MessageSet(), MessageSet(), 0
+
     def _begin_again(self) -> None:
         """Another run has taken the name."""
         self.throughput, self.position, self.ops, self.last_ns = Throughput(), 0, 0, 0
+        self._begin()
         for kept in (self.faults, self.events, self.latest):
             kept.clear()
 
@@ -108,11 +119,28 @@ class LiveRun:
             self._add_nemesis(time_ns, f, value)
         elif f in SENDS and kind != "invoke":
             outcome = {"ok": ACKED, "fail": REFUSED}.get(kind, UNCLEAR)
-            self.throughput.add(time_ns, outcome, int(number(value.get("count")) or 1))
+            if outcome == ACKED:
+                self._add_acked(value)
+            count = int(number(value.get("count")) or 1)
+            self.throughput.add(time_ns, outcome, count, self.unseen)
         elif f in DELIVERIES and kind == "invoke":
-            self.throughput.add(time_ns, DELIVERED, len(rows(value.get("messages"))) or 1)
+            messages = rows(value.get("messages"))
+            self._add_seen(messages)
+            self.throughput.add(time_ns, DELIVERED, len(messages) or 1, self.unseen)
         elif f in ("drain", "probe"):
             self.events.append((time_ns, f"{f} {kind}"))
+
+    def _add_acked(self, value: Mapping[str, Any]) -> None:
+        self.counts_unseen = self.counts_unseen and "count" not in value
+        key = text(value.get("key"))
+        if key and self._acked.add(key):
+            self.unseen += key not in self._seen
+
+    def _add_seen(self, messages: Sequence[Any]) -> None:
+        for message in messages:
+            key = text(message[0]) if isinstance(message, list) and message else ""
+            if key and self._seen.add(key):
+                self.unseen -= key in self._acked
 
     def _add_nemesis(self, time_ns: int, f: str, value: Mapping[str, Any]) -> None:
         name, number_ = text(value.get("kind")) or f, str(value.get("fault_id", f))

@@ -118,7 +118,7 @@ class Shell:
         if not is_ready:
             return Said(server.wait(), lines)
         found = [re.search(r'setNamesrvAddr\("(.+)"\)', line) for line in lines]
-        [addresses] = [match[1].split(";") for match in found if match]
+        addresses = [one for match in found if match for one in match[1].split(";")]
         first = 19876 if "proxy" in text else 9876
         self.addresses |= {
             f"127.0.0.1:{first + number}": address for number, address in enumerate(addresses)

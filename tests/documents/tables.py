@@ -73,6 +73,7 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
             "--environment processes",
         ),
     ),
+    "staticfire serve runs": (("runs", "docs"),),
     # The page shows what a terminal shows.
     "staticfire proxy --name-server 127.0.0.1:9876 --port 19876": ((" --port 19876", ""),),
     "staticfire conform": (("", "--select 'RMQ-NS-*'"),),
@@ -129,7 +130,11 @@ STATUSES: dict[str, int] = {
 
 # Commands that serve until Ctrl-C, and the beginning of the line after which they are ready: the test goes on then, and
 # interrupts them at the end of the page.
-SERVERS = {"staticfire cluster up": "stop", "staticfire proxy": "connect"}
+SERVERS = {
+    "staticfire cluster up": "stop",
+    "staticfire proxy": "connect",
+    "staticfire serve": "serving",
+}
 
 # Files that a page takes for granted: a fence of the page (language and number), or a file of the repository.
 FILES: dict[str, dict[str, tuple[str, int] | str]] = {
