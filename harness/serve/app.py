@@ -18,10 +18,11 @@ from staticfire.faults.defects import DEFECTS
 from staticfire.harness.serve.charts import Band, Series, line_chart
 from staticfire.harness.serve.comparing import compare
 from staticfire.harness.serve.conformance import report_at, reports
-from staticfire.harness.serve.downloads import as_page, as_text, download, is_text
+from staticfire.harness.serve.downloads import as_page, as_text, download, is_text, sandboxed
 from staticfire.harness.serve.folder import NotServed, ServedFolder
 from staticfire.harness.serve.hunts import hunt_files, read_hunt
 from staticfire.harness.serve.live import ACKED, DELIVERED, REFUSED, UNCLEAR, LiveRun, LiveRuns
+from staticfire.harness.serve.made_reports import ReportMaker, ReportRefused
 from staticfire.harness.serve.rendering import page
 from staticfire.harness.serve.run_details import REPORT, details_of
 from staticfire.harness.serve.security import LOGIN, Guard, TokenCheck
@@ -74,6 +75,7 @@ def application(folder: ServedFolder, token: TokenCheck | None) -> ASGIApp:
         exception_handlers={
             NotServed: _not_served,
             HTTPException: _http_error,
+            ReportRefused: _refused,
             Exception: _failed,
         },
     )
@@ -91,6 +93,10 @@ def _http_error(request: Request, error: Exception) -> Response:
     return page("error.html", error.status_code, title="Not possible", text=error.detail)
 
 
+def _refused(_request: Request, error: Exception) -> Response:
+    return page("error.html", 409, title="No report", text=f"There is no report: {error}.")
+
+
 def _failed(request: Request, error: Exception) -> Response:
     text = f"{request.url.path}: {type(error).__name__}: {error}"
     print(f"staticfire: {printable(text[:500])}", file=sys.stderr, flush=True)
@@ -105,6 +111,7 @@ class _Pages:
         self._folder, self._token = folder, token
         self._summaries = Summaries(folder)
         self._live = LiveRuns(folder)
+        self._reports = ReportMaker(folder)
 
     def runs(self, request: Request) -> Response:
         """The table of runs."""
@@ -141,7 +148,8 @@ class _Pages:
             return self.live(request)
         details = details_of(self._folder, summary)
         shown = [(one, is_text(one.name, one.size)) for one in details.files]
-        return page("run.html", run=summary, details=details, files=shown)
+        has_report = details.has_report or self._reports.is_there()
+        return page("run.html", run=summary, details=details, files=shown, has_report=has_report)
 
     def live(self, request: Request) -> Response:
         """A run as it goes on."""
@@ -169,9 +177,11 @@ class _Pages:
         )
 
     def report(self, request: Request) -> Response:
-        """The report of a run, in a sandbox."""
+        """The report of a run, in a sandbox: that of its folder, or one that is made now."""
         summary = self._summary(request)
-        return as_page(self._folder, (summary.name, REPORT), PAGE_BYTES_MAX)
+        if self._folder.has((summary.name, REPORT)) or not self._reports.is_there():
+            return as_page(self._folder, (summary.name, REPORT), PAGE_BYTES_MAX)
+        return sandboxed(self._reports.page(summary.name))
 
     def compare(self, request: Request) -> Response:
         """Two runs side by side."""

@@ -43,7 +43,11 @@ def as_text(folder: ServedFolder, path: Sequence[str]) -> Response:
 
 def as_page(folder: ServedFolder, path: Sequence[str], bytes_max: int) -> Response:
     """A page of the folder in a sandbox: its scripts run as those of a foreign site. Raises NotServed."""
-    data = folder.read(path, bytes_max)
+    return sandboxed(folder.read(path, bytes_max))
+
+
+def sandboxed(data: bytes) -> Response:
+    """A page whose scripts run as those of a foreign site."""
     headers = {"content-security-policy": SANDBOXED}
     return Response(data, headers=headers, media_type="text/html; charset=utf-8")
 

@@ -1,0 +1,101 @@
+"""Reports of runs that have none in their folder, made when they are asked for, one at a time."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from staticfire.checkers.model.history import HistoryError
+from staticfire.harness.serve.folder import DEPTH_MAX, ServedFolder
+
+MODULE = "staticfire.harness.html_report"
+BYTES_MAX = 256 << 20  # of a run; for a larger one the command is the way
+FILES_MAX = 5000
+KEPT_MAX = 8
+WAIT_S = 120.0  # for the report before
+CHUNK = 1 << 20
+
+
+class ReportRefused(Exception):
+    """A report cannot be made; one sentence."""
+
+
+class ReportMaker:
+    """Makes reports from a copy: files are copied through the served folder, so no link in a run leads outside."""
+
+    def __init__(self, folder: ServedFolder) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, object], bytes] = OrderedDict()
+
+    @staticmethod
+    def is_there() -> bool:
+        """Whether this installation makes reports."""
+        return find_spec(MODULE) is not None
+
+    def page(self, name: str) -> bytes:
+        """The report of a finished run. Raises ReportRefused, NotServed."""
+        entry = self._folder.entry((name, "verdict.json"))
+        key = name, (entry.size, entry.changed_ns, entry.number)
+        if not self._lock.acquire(timeout=WAIT_S):
+            raise ReportRefused("other reports are being made; ask again later")
+        try:
+            if key not in self._kept:
+                self._kept[key] = self._made(name)
+            self._kept.move_to_end(key)
+            while len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+            return self._kept[key]
+        finally:
+            self._lock.release()
+
+    def _made(self, name: str) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="staticfire-serve-") as above:
+            self._copy(name, Path(above))
+            try:
+                text = _write(Path(above) / name)
+            except HistoryError as error:
+                said = str(error).replace(above, str(self._folder.root))
+                raise ReportRefused(said) from error
+            text = text.replace(above, str(self._folder.root))  # in the commands that go on
+        return text.encode(errors="backslashreplace")
+
+    def _copy(self, name: str, above: Path) -> None:
+        """Raises ReportRefused, NotServed."""
+        size = 0
+        for count, path in enumerate(_files(self._folder, (name,))):
+            target = above.joinpath(*path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with self._folder.open(path) as source, target.open("wb") as file:
+                while data := source.read(CHUNK):
+                    size += len(data)
+                    if size > BYTES_MAX or count >= FILES_MAX:
+                        raise ReportRefused(
+                            f"the run is too large for a report made here; `staticfire report` makes it in "
+                            f"its folder (at most {BYTES_MAX >> 20} MiB in {FILES_MAX} files)"
+                        )
+                    file.write(data)
+
+
+def _files(folder: ServedFolder, path: tuple[str, ...]) -> Iterator[Sequence[str]]:
+    if len(path) >= DEPTH_MAX:
+        return
+    for entry in folder.entries(path):
+        inner = (*path, entry.name)
+        if entry.is_folder:
+            yield from _files(folder, inner)
+        else:
+            yield inner
+
+
+def _write(run: Path) -> str:
+    """The report of a run folder. Raises HistoryError."""
+    reading: Any = importlib.import_module(f"{MODULE}.recorded_run")
+    drawing: Any = importlib.import_module(f"{MODULE}.report")
+    return str(drawing.html_report(reading.read_recorded(run, lambda _line: None)))
