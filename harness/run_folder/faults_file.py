@@ -1,0 +1,46 @@
+"""Reads faults.jsonl of a run folder: each planned fault and what became of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from staticfire.checkers.model.plain_files import read_plain
+from staticfire.harness.run_folder.run_folder import RunFolderError
+
+FAULTS_BYTES_MAX = 64 << 20
+FAULT_FIELDS = {"kind", "targets", "bitten", "fired_ns", "healed_ns", "evidence"}
+
+
+def read_faults(path: Path) -> list[dict[str, Any]]:
+    """The lines of faults.jsonl; none if there is no such file. Raises RunFolderError, HistoryError, OSError."""
+    if not path.exists():
+        return []
+    faults = []
+    for number, line in enumerate(read_plain(path, FAULTS_BYTES_MAX).splitlines(), 1):
+        try:
+            fault = orjson.loads(line)
+        except ValueError as error:
+            raise RunFolderError(f"{path}: line {number} is no JSON: {error}") from error
+        if not _is_fault(fault):
+            raise RunFolderError(f"{path}: line {number} is no fault")
+        faults.append({"struck_ns": fault["fired_ns"], **fault})  # older runs say nothing else
+    return faults
+
+
+def _is_fault(fault: Any) -> bool:
+    """Whether a line of faults.jsonl has the fields of a fault, with their types."""
+    return (
+        isinstance(fault, dict)
+        and fault.keys() >= FAULT_FIELDS
+        and isinstance(fault["kind"], str)
+        and isinstance(fault["targets"], list)
+        and all(isinstance(node, str) for node in fault["targets"])
+        and isinstance(fault["evidence"], dict)
+        and all(
+            isinstance(fault.get(name), int | None)
+            for name in ("fired_ns", "struck_ns", "healed_ns")
+        )
+    )
