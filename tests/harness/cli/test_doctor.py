@@ -14,7 +14,7 @@ from staticfire.faults.linux.abilities.survey import Capability
 from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import ENVIRONMENTS
-from staticfire.harness.cli import doctor
+from staticfire.harness.cli.this_machine import doctor
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]

@@ -30,6 +30,7 @@ MACHINE = {
     "export",
     "look",
     "serve",
+    "report",
     "shrink",
     "synthesize",
 }  # they judge no queue

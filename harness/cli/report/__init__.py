@@ -1,0 +1,1 @@
+"""`staticfire report`: the page of a recorded run."""

@@ -1,0 +1,96 @@
+"""Counts the copies of one message over time: in memory, on disk, and when it was acknowledged.
+
+What is known are two sorts of moments: the acknowledgement, at which the harness looks at the nodes, and a recovery,
+which says where the log of a node ends. A power cut between them takes what was in memory alone; the copy shows up
+again if the recovery finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from staticfire.checkers.guarantees.verdict import Finding
+
+POWER = ("power-cut", "power-cut-in-operation", "cluster-power-cut")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From this time on so many copies."""
+
+    time_ns: int
+    memory: int  # nodes that have it in memory alone
+    disk: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    acked_ns: int
+    steps: Sequence[Step]
+
+    @property
+    def at_ack(self) -> Step:
+        return self.steps[0]
+
+
+def copies_of(
+    witness: Finding,
+    observations: Sequence[Mapping[str, Any]],
+    faults: Sequence[Mapping[str, Any]],
+    nodes: Collection[str],
+) -> Copies | None:
+    """The copies of the message; None if the harness did not look at the disks when it was acknowledged."""
+    ack = next(
+        (
+            seen
+            for seen in observations
+            if seen["kind"] == "ack_durability" and seen["key"] == witness.key
+        ),
+        None,
+    )
+    if witness.key is None or ack is None:
+        return None
+    disk, memory = set(ack["durable_on"]), set(ack["cached_on"]) - set(ack["durable_on"])
+    steps = [Step(ack["time_ns"], len(memory), len(disk), "acknowledged")]
+    without: set[str] = set()  # nodes that have lost it: what lies there later is not the message
+    for time_ns, node, seen in _moments(observations, faults, nodes):
+        if time_ns <= ack["time_ns"]:
+            continue
+        before = set(memory), set(disk)
+        memory.discard(node)
+        text = f"power of {node} is cut"
+        if seen is not None:
+            has = seen["end_offset"] > (witness.physical_offset or 0) and node not in without
+            (disk.add if has else disk.discard)(node)
+            if not has:
+                without.add(node)
+            text = f"{node} recovers {'with' if has else 'without'} it"
+        if (memory, disk) != before:
+            steps.append(Step(time_ns, len(memory), len(disk), text))
+    return Copies(ack["time_ns"], steps)
+
+
+def _moments(
+    observations: Sequence[Mapping[str, Any]],
+    faults: Sequence[Mapping[str, Any]],
+    nodes: Collection[str],
+) -> list[tuple[int, str, Mapping[str, Any] | None]]:
+    """When which node lost its memory, None; or recovered after an unclean end, with the observation."""
+    cuts: list[tuple[int, str, Mapping[str, Any] | None]] = [
+        (fault["struck_ns"], node, None)
+        for fault in faults
+        if fault["kind"] in POWER and fault["bitten"] and fault["struck_ns"] is not None
+        for node in fault["targets"]
+    ]
+    recoveries = [
+        (seen["time_ns"], str(seen["node"]), seen)
+        for seen in observations
+        if seen["kind"] == "recovery"
+        and seen["node"] in nodes
+        and "end_offset" in seen
+        and seen.get("clean") is False
+    ]
+    return sorted([*cuts, *recoveries], key=lambda moment: moment[:2])
