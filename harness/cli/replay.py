@@ -8,6 +8,7 @@ import click
 
 from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.options import system_option
+from staticfire.harness.cli.outputs import verbose_option
 from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
@@ -16,8 +17,9 @@ from staticfire.harness.version import version_line
 
 @click.command(short_help="Repeat a run and compare it bit by bit.")
 @click.argument("run", type=click.Path(path_type=Path))
+@verbose_option
 @system_option(expose=False)
-def replay(run: Path) -> int:
+def replay(run: Path, is_verbose: bool) -> int:
     """Repeat the run kept in folder RUN and compare the digests of everything that happened.
 
     \b
@@ -44,7 +46,7 @@ def replay(run: Path) -> int:
     from staticfire.harness.runs.simulated_runner import run_simulated
 
     result = run_simulated(campaign)
-    print_result(result, folder.path, None)
+    print_result(result, folder.path, None, is_verbose=is_verbose)
     if result.digest != expected:
         print(f"replay DIFFERS: digest {result.digest}, the run had {expected}")
         raise HarnessError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -24,10 +25,18 @@ from staticfire.harness.cli.options import (
     runs_option,
     said_options,
 )
+from staticfire.harness.cli.outputs import Outputs, output_options, verbose_option
 from staticfire.harness.cli.progress import show_progress
-from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, status_of_validity
+from staticfire.harness.cli.status import (
+    EXIT_VALID,
+    BadInput,
+    HarnessError,
+    one_sentence,
+    status_of_validity,
+)
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.draws.campaign import draw_campaign
+from staticfire.harness.html_report.commands import commands_of
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
 
@@ -43,8 +52,18 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run", "is_dry_run", is_flag=True, help="Print the campaign with its plan, and stop."
 )
+@verbose_option
+@output_options
 def run(
-    seed: int | None, runs: Path, is_dry_run: bool, provider: MachineOptions, **options: Any
+    seed: int | None,
+    runs: Path,
+    is_dry_run: bool,
+    is_verbose: bool,
+    junit: Path | None,
+    is_markdown: bool,
+    is_json: bool,
+    provider: MachineOptions,
+    **options: Any,
 ) -> int:
     """Run one fault campaign on a cluster, simulated or real, and judge it.
 
@@ -54,11 +73,14 @@ def run(
       staticfire run --campaign default --environment processes --faults all
       staticfire run --masters 2 --slaves 2,1 --flush sync --faults kill,power-cut,disk-full
       staticfire run --environment address --name-server 127.0.0.1:9876 --dry-run
+      staticfire run --campaign default --seed 1 --junit run.xml --markdown >> "$GITHUB_STEP_SUMMARY"
 
-    Every option that is not given is drawn from the seed.
+    Every option that is not given is drawn from the seed. The folder of the run gets report.html, a page for a browser.
 
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
     """
+    outputs = Outputs(junit=junit, is_markdown=is_markdown, is_json=is_json)
+    outputs.check()
     given = given_options(**options)
     file_seed = given.pop("seed", None)
     if seed is None:
@@ -78,22 +100,61 @@ def run(
         print_missing(missing)
         print("dry run   nothing is made, sent or broken")
         return EXIT_VALID
-    return run_and_report(campaign, runs, missing, provider)
+    return run_and_report(campaign, runs, missing, provider, outputs, is_verbose=is_verbose)
 
 
 def run_and_report(
-    campaign: Campaign, runs: Path, missing: Mapping[str, str], provider: MachineOptions
+    campaign: Campaign,
+    runs: Path,
+    missing: Mapping[str, str],
+    provider: MachineOptions,
+    outputs: Outputs,
+    *,
+    is_verbose: bool,
 ) -> int:
     """Run, keep and print. Imports the system now: `run --help` should not wait half a second for it."""
-    from staticfire.harness.console.console import print_campaign, print_missing, print_result
+    from staticfire.harness.console.console import (
+        print_announcement,
+        print_campaign,
+        print_missing,
+        print_result,
+    )
 
     folder = make_folder(campaign, runs)
-    print_campaign(campaign, provider.name_servers)
-    print_missing(missing)
-    started = time.process_time()
+    if outputs.is_console:
+        (print_campaign if is_verbose else print_announcement)(campaign, provider.name_servers)
+        print_missing(missing)
+    started, started_s = time.process_time(), time.monotonic()
     result = run_in(folder, campaign, provider)
-    print_result(result, folder.path, time.process_time() - started, provider)
+    cpu_s, wall_s = time.process_time() - started, time.monotonic() - started_s
+    page = _write_report(folder)
+    if outputs.is_console:
+        print_result(result, folder.path, cpu_s, provider, report=page, is_verbose=is_verbose)
+    outputs.say(
+        folder.path.name,
+        result.verdict,
+        wall_s,
+        facts=_facts(folder, result, page),
+        commands=[line for _, line in commands_of(folder.path, campaign, result.verdict.valid)],
+    )
     return status_of_validity(result.verdict.valid)
+
+
+def _write_report(folder: RunFolder) -> Path | None:
+    """Write the page. If that fails, a line says so: the verdict stands without it."""
+    from staticfire.harness.html_report.report import report_of_folder
+
+    try:
+        return report_of_folder(folder.path)
+    except Exception as error:  # whatever it is, it must not take the place of the verdict
+        reason = one_sentence(str(error) or repr(error))
+        print(f"staticfire: no report was written: {reason}", file=sys.stderr)
+        return None
+
+
+def _facts(folder: RunFolder, result: RunResult, page: Path | None) -> dict[str, str]:
+    facts = {"seed": str(result.campaign.seed), "digest": result.digest, "run": str(folder.path)}
+    return facts if page is None else {**facts, "report": str(page)}
 
 
 def make_folder(campaign: Campaign, runs: Path) -> RunFolder:

@@ -1,5 +1,5 @@
-"""The report on the console: the campaign first, at most 25 lines and the diagnosis at the end, then the command that
-repeats it."""
+"""A run on the console. In short: the verdict first, then few lines. Verbose: the campaign with its plan, at most 25
+lines of results and the diagnoses. Both end with the command that repeats the run."""
 
 from __future__ import annotations
 
@@ -14,23 +14,43 @@ from staticfire.checkers.model.message_ranges import messages_in
 from staticfire.checkers.op_kinds.catalogue import DELIVERIES, SENDS
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.console.brief import (
+    Brief,
+    brief_lines,
+    campaign_title,
+    checkers_line,
+    cluster_line,
+    counts_line,
+    faults_line,
+    latency_line,
+)
 from staticfire.harness.console.external_lines import external_lines
+from staticfire.harness.console.terminal import width, wrapped
 from staticfire.harness.diagnoses.catalogue import diagnose
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.recording.nemesis import FaultRecord
-from staticfire.harness.report.verdict_lines import WIDTH, verdict_lines
+from staticfire.harness.report.verdict_lines import WIDTH, explanations, verdict_lines
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE
 from staticfire.harness.truncated_repr import printable
 
 LINES_MAX = 25
 REACHED_LINES_MAX = 3
+EXITS_MAX = 2
 NO_FLEET = MachineOptions()
 
 
 def print_campaign(campaign: Campaign, addresses: Sequence[str] = ()) -> None:
     """`addresses` are those of the name servers of a cluster that is not ours."""
     print("\n".join(campaign_lines(campaign, addresses)), flush=True)
+
+
+def print_announcement(campaign: Campaign, addresses: Sequence[str] = ()) -> None:
+    """What is said before a run that takes its time; of a cluster that is not ours, all that is made and broken."""
+    if campaign.is_external:
+        print_campaign(campaign, addresses)
+    elif campaign.environment != "simulation":
+        print(printable(f"run       {_title(campaign)}"), flush=True)
 
 
 def print_missing(missing: Mapping[str, str]) -> None:
@@ -105,13 +125,61 @@ def _planned_line(planned: PlannedFault) -> str:
 
 
 def print_result(
-    result: RunResult, folder: Path, cpu_s: float | None, provider: MachineOptions = NO_FLEET
+    result: RunResult,
+    folder: Path,
+    cpu_s: float | None,
+    provider: MachineOptions = NO_FLEET,
+    *,
+    report: Path | None = None,
+    is_verbose: bool = True,
 ) -> None:
-    """`provider` is no part of a campaign, and has to be said again with it."""
+    """`provider` is no part of a campaign, and has to be said again with it. `report` is the page of the run."""
+    commands = [
+        *([f"report    {report}"] if report is not None else []),
+        *_failure_lines(result, folder),
+        _repeat_line(result, folder, provider),
+    ]
+    lines = _verbose_lines if is_verbose else _brief_lines
+    print("\n".join(lines(result, cpu_s, commands)))
+
+
+def _verbose_lines(result: RunResult, cpu_s: float | None, commands: Sequence[str]) -> list[str]:
     summary, verdict = summary_lines(result, cpu_s), verdict_lines(result.verdict)
-    commands = [*_failure_lines(result, folder), _repeat_line(result, folder, provider)]
     verdict = verdict[: LINES_MAX - len(summary) - len(commands)]
-    print("\n".join(map(printable, [*summary, *diagnosis_lines(result), *verdict, *commands])))
+    return list(map(printable, [*summary, *diagnosis_lines(result), *verdict, *commands]))
+
+
+def _brief_lines(result: RunResult, cpu_s: float | None, commands: Sequence[str]) -> list[str]:
+    campaign = result.campaign
+    cpu = "" if cpu_s is None else f", {cpu_s:.1f} CPU s"
+    exits = [
+        f"exit      {ended.node} at {seconds(ended.time_ns)}: {ended.error}"
+        for ended in result.facts.exits[:EXITS_MAX]
+    ]
+    brief = Brief(
+        title=_title(campaign),
+        head=[cluster_line(campaign)],
+        tail=[
+            counts_line(result.verdict),
+            *latency_line(result.verdict),
+            faults_line(*_kinds(result.faults)),
+            *exits,
+            checkers_line(result.verdict),
+            f"time      up after {result.up_s:.1f}, end after {result.run_s:.1f} {seconds_of(campaign)}{cpu}",
+        ],
+        commands=commands,
+    )
+    first, *rest = brief_lines(result.verdict, brief)
+    diagnoses = [
+        printable(line)
+        for text in (*explanations(result.verdict), *diagnose(result))
+        for line in wrapped(f"diagnosis {text}", width())
+    ]
+    return [first, *diagnoses, *rest]
+
+
+def _title(campaign: Campaign) -> str:
+    return campaign_title(campaign, seconds_of(campaign), _mode_text(campaign))
 
 
 def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
@@ -164,14 +232,21 @@ def diagnosis_lines(result: RunResult) -> list[str]:
 
 
 def _faults_line(records: list[FaultRecord]) -> str:
-    bitten = dict.fromkeys(record.planned.kind for record in records if record.bitten)
-    idle = [record for record in records if record.planned.kind not in bitten]
-    missed = dict.fromkeys(record.planned.kind for record in idle if record.fired_ns is not None)
-    unfired = dict.fromkeys(record.planned.kind for record in idle)
-    spared = [kind for kind in unfired if kind not in missed]
+    bitten, missed, spared = _kinds(records)
     line = f"faults    {len(bitten)} kinds proven: {', '.join(bitten)}"
     line += f"; never bit: {', '.join(missed)}" if missed else ""
     return line + (f"; never fired: {', '.join(spared)}" if spared else "")
+
+
+def _kinds(records: list[FaultRecord]) -> tuple[list[str], list[str], list[str]]:
+    """The kinds of fault that bit; of the others those that were fired, and those that were not."""
+    bitten = list(dict.fromkeys(record.planned.kind for record in records if record.bitten))
+    idle = [record for record in records if record.planned.kind not in bitten]
+    missed = list(
+        dict.fromkeys(record.planned.kind for record in idle if record.fired_ns is not None)
+    )
+    unfired = dict.fromkeys(record.planned.kind for record in idle)
+    return bitten, missed, [kind for kind in unfired if kind not in missed]
 
 
 def _failure_lines(result: RunResult, folder: Path) -> list[str]:

@@ -75,7 +75,7 @@ def run(campaign: str | Path, runs: Path, *options: str) -> tuple[int, str, list
 def test_two_members_that_ask_for_different_tags(tmp_path: Path) -> None:
     status, said, [diagnosis] = run("mixed-tags", tmp_path / "runs", "--time", "7")
     assert status == 1, said
-    assert "diagnosis: consumer-1 asks for 'tag1||tag2'" in said
+    assert "diagnosis consumer-1 asks for 'tag1||tag2'" in said
     assert "what the owner does not ask for is passed over for the whole group" in diagnosis
     for tag in ("tag1", "tag2", "tag3"):
         assert f"of 10 {tag} messages" in diagnosis

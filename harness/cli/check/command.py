@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ from staticfire.checkers.verdicts.compose import ALL_CHECKERS, CLIENT_CHECKERS, 
 from staticfire.harness.campaign.campaign import MODES, Campaign
 from staticfire.harness.cli.check.edn import edn_options, is_edn, judge_edn, refuse_facts
 from staticfire.harness.cli.options import system_option
+from staticfire.harness.cli.outputs import Outputs, output_options, verbose_option
 from staticfire.harness.cli.status import BadInput, status_of_validity
+from staticfire.harness.console.brief import verdict_brief
 from staticfire.harness.recording.history import read_run_history
 from staticfire.harness.recording.nemesis import records_of
 from staticfire.harness.report.verdict_lines import verdict_lines
@@ -43,8 +46,20 @@ COUNTED = ("acked", "weak", "unknown", "failed", "deliveries")  # in every recor
     type=click.Choice(MODES),
     help="Judge by the promises of this mode. Default: that of the run.",
 )
+@verbose_option
+@output_options
 @edn_options
-def check(run: Path, client_only: bool, jobs: int, mode: str | None, **of_edn: Any) -> int:
+def check(
+    run: Path,
+    client_only: bool,
+    jobs: int,
+    mode: str | None,
+    is_verbose: bool,
+    junit: Path | None,
+    is_markdown: bool,
+    is_json: bool,
+    **of_edn: Any,
+) -> int:
     """Judge the history kept in folder RUN again; the verdict depends on its files alone.
 
     Every file is compared with the checksum that the run wrote. A torn history is judged up to the tear, and so is the
@@ -58,9 +73,13 @@ def check(run: Path, client_only: bool, jobs: int, mode: str | None, **of_edn: A
     Example:
       staticfire check runs/20261120-101500-queue-1
       staticfire check history.edn --flush sync --replication sync
+      staticfire check runs/20261120-101500-queue-1 --json --junit check.xml
 
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
     """
+    outputs = Outputs(junit=junit, is_markdown=is_markdown, is_json=is_json)
+    outputs.check()
+    started_s = time.monotonic()
     try:
         if is_edn(run):
             verdict = judge_edn(run, mode, **of_edn)
@@ -71,7 +90,9 @@ def check(run: Path, client_only: bool, jobs: int, mode: str | None, **of_edn: A
         raise BadInput(str(error)) from error
     except OSError as error:
         raise BadInput(f"{error.filename} cannot be read: {error.strerror}") from error
-    print("\n".join(verdict_lines(verdict)))
+    if outputs.is_console:
+        print("\n".join(verdict_lines(verdict) if is_verbose else verdict_brief(verdict)))
+    outputs.say(run.resolve().name, verdict, time.monotonic() - started_s)
     return status_of_validity(verdict.valid)
 
 

@@ -137,9 +137,9 @@ def test_a_run_without_checksums_is_judged_with_a_note(
     before = staticfire("check", run_folder)
     after = staticfire("check", without_checksums(run_folder))
     assert "no checksums" not in before.out
-    assert (
-        "note: no checksums: history, observations and facts may not belong together" in after.out
-    )
+    note = "no checksums: history, observations and facts may not belong together"
+    assert f"note      {note}" in after.out
+    assert f"  note: {note}" in staticfire("check", run_folder, "--verbose").out
     assert after.status == before.status == 0
 
 
