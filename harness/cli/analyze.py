@@ -14,15 +14,19 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.cli.extras import need_extra
+from staticfire.harness.cli.outputs import Outputs, output_options, print_json
 from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
 from staticfire.harness.report.analysis_lines import analysis_lines
+from staticfire.harness.report.junit import verdict_cases
+from staticfire.harness.report.summary import verdict_json, verdict_markdown
+from staticfire.harness.report.verdict_lines import WORDS
 from staticfire.harness.run_folder.facts_file import facts_of_run
 from staticfire.harness.run_folder.run_folder import RunFolderError
 from staticfire.harness.truncated_repr import printable
 from staticfire.spark_analysis.engine.engines import Engine, InProcess, OnSpark, Report
 from staticfire.spark_analysis.engine.java import SparkError
 from staticfire.spark_analysis.engine.session import Settings, spark_session
-from staticfire.spark_analysis.results.analysis import analyse, laid_out, write_analysis
+from staticfire.spark_analysis.results.analysis import Analysis, analyse, laid_out, write_analysis
 from staticfire.spark_analysis.runs.inputs import RunInput, find_runs
 from staticfire.spark_analysis.runs.partitioning import memory_bound_bytes, partitioned
 
@@ -52,6 +56,7 @@ MB = 1 << 20
 @click.option("--spill", metavar="DIR", type=click.Path(path_type=Path), help="Where Spark spills.")
 @click.option("--packed", metavar="FILE", help="A packed Python environment for the executors.")
 @click.option("--follow", is_flag=True, help="Count what a running campaign writes, until Ctrl-C.")
+@output_options
 def analyze(
     paths: tuple[Path, ...],
     engine: str | None,
@@ -61,6 +66,9 @@ def analyze(
     spill: Path | None,
     packed: str | None,
     follow: bool,
+    junit: Path | None,
+    is_markdown: bool,
+    is_json: bool,
 ) -> int:
     """Judge every history in columns at or below the PATHs: runs, folders of runs, or synthetic ones.
 
@@ -74,6 +82,8 @@ def analyze(
 
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
     """
+    outputs = Outputs(junit=junit, is_markdown=is_markdown, is_json=is_json)
+    outputs.check()
     if engine == "in-process" and master is not None:
         raise BadInput("--master is for --engine spark; leave one of them out")
     settings = Settings(
@@ -90,7 +100,8 @@ def analyze(
         if follow:
             return _follow(paths, settings)
         runs = find_runs(paths, facts_of_run)
-        return _analyze(runs, out or _default_out(paths[0]), settings if on_spark else None)
+        target = out or _default_out(paths[0])
+        return _analyze(runs, target, settings if on_spark else None, outputs)
     except (HistoryError, RunFolderError) as error:
         raise BadInput(str(error)) from error
     except SparkError as error:
@@ -103,7 +114,7 @@ def _default_out(path: Path) -> Path:
     return (path.parent if (path / "manifest.json").exists() else path) / "analysis"
 
 
-def _analyze(runs: list[RunInput], out: Path, settings: Settings | None) -> int:
+def _analyze(runs: list[RunInput], out: Path, settings: Settings | None, outputs: Outputs) -> int:
     began_s = monotonic()
     with _progress() as report, _engine(settings, report) as engine:
         ready = laid_out(runs, engine)
@@ -118,8 +129,32 @@ def _analyze(runs: list[RunInput], out: Path, settings: Settings | None) -> int:
         f"{sum(run.manifest.rows for run in ready):,} touches, {where}, "
         f"{monotonic() - began_s:.1f} s, memory at most about {bound_mb:,} MB"
     )
-    print("\n".join([header, *analysis_lines(analysis, written)]))
+    if outputs.is_console:
+        print("\n".join([header, *analysis_lines(analysis, written)]))
+    _say(outputs, analysis, monotonic() - began_s)
     return status_of_validity(analysis.valid)
+
+
+def _say(outputs: Outputs, analysis: Analysis, wall_s: float) -> None:
+    """The verdict of each run in the other forms. Raises HarnessError."""
+    judged = [(one.run.run_id, one.verdict) for one in analysis.judged]
+    outputs.write_junit(
+        "analyze", lambda: [case for name, of in judged for case in verdict_cases(of, name)], wall_s
+    )
+    if outputs.is_markdown:
+        print("".join(verdict_markdown(name, verdict, {}, ()) for name, verdict in judged), end="")
+    if outputs.is_json:
+        print_json(
+            {
+                "title": "analyze",
+                "valid": analysis.valid,
+                "word": WORDS[analysis.valid],
+                "exit_status": status_of_validity(analysis.valid),
+                "wall_s": round(wall_s, 3),
+                "runs": [{"title": name, **verdict_json(verdict)} for name, verdict in judged],
+                "comparison": analysis.comparison.to_json(),
+            }
+        )
 
 
 @contextmanager

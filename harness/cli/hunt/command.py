@@ -21,6 +21,7 @@ from staticfire.harness.campaign.campaign import DEFAULT_SYSTEM, Campaign, Campa
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt.breeding import Behaviour, behaviours_of
+from staticfire.harness.cli.hunt.outputs import say_hunt
 from staticfire.harness.cli.hunt.pace import rate_text
 from staticfire.harness.cli.hunt.rows import Rows, former_results
 from staticfire.harness.cli.hunt.seed_range import seed_range
@@ -39,6 +40,7 @@ from staticfire.harness.cli.options import (
     given_options,
     said_options,
 )
+from staticfire.harness.cli.outputs import Outputs, output_options
 from staticfire.harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
@@ -103,6 +105,7 @@ from staticfire.harness.truncated_repr import printable, truncated_repr
 @click.option(
     "--dry-run", "is_dry_run", is_flag=True, help="Print each campaign with its plan, and stop."
 )
+@output_options
 def hunt(
     seeds: str,
     jobs: int,
@@ -116,6 +119,9 @@ def hunt(
     client_only: bool,
     out: Path | None,
     is_dry_run: bool,
+    junit: Path | None,
+    is_markdown: bool,
+    is_json: bool,
     provider: MachineOptions,
     **options: Any,
 ) -> int:
@@ -129,6 +135,7 @@ def hunt(
       staticfire hunt --defect ack-before-fsync --seeds 0-49 --until-found
       staticfire hunt --seeds 0-9999 --budget 600 --until-found --anomaly lost
       staticfire hunt --workload all --seeds 0-999 --guided --out rows.jsonl --resume
+      staticfire hunt --seeds 0-99 --junit hunt.xml --markdown >> "$GITHUB_STEP_SUMMARY"
       staticfire hunt --environment address --name-server 127.0.0.1:9876 --seeds 0-4 --dry-run
 
     A failure is printed whole for the first seed that shows it. Later seeds with the same cause get a line each, and
@@ -140,6 +147,52 @@ def hunt(
 
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
+    outputs = Outputs(junit=junit, is_markdown=is_markdown, is_json=is_json)
+    outputs.check()
+    started_s = time.monotonic()
+    results: list[SeedResult] = []
+    with outputs.quiet():
+        status = _hunt(
+            results,
+            seeds=seeds,
+            jobs=jobs,
+            reverse=reverse,
+            until_found=until_found,
+            anomaly=anomaly,
+            budget=budget,
+            guided=guided,
+            bred_folder=bred_folder,
+            resume=resume,
+            client_only=client_only,
+            out=out,
+            is_dry_run=is_dry_run,
+            provider=provider,
+            options=options,
+        )
+    if not is_dry_run:
+        say_hunt(outputs, results, options, status, time.monotonic() - started_s)
+    return status
+
+
+def _hunt(
+    results: list[SeedResult],
+    *,
+    seeds: str,
+    jobs: int,
+    reverse: bool,
+    until_found: bool,
+    anomaly: str | None,
+    budget: float | None,
+    guided: bool,
+    bred_folder: Path,
+    resume: bool,
+    client_only: bool,
+    out: Path | None,
+    is_dry_run: bool,
+    provider: MachineOptions,
+    options: dict[str, Any],
+) -> int:
+    """Carry out the hunt and print it; `results` gets those of all seeds. Returns the exit status."""
     order = seed_range(seeds)
     check_jobs(jobs)
     if budget is not None:
@@ -185,6 +238,7 @@ def hunt(
             if limits.is_over or (found and limits.ends_with(found[-1])):
                 break
         rows.finish()
+        results.extend(rows.results)
     if limits.is_over:
         done, wanted = len(rows.results), len(order) * len(hunts)
         print(f"budget    {budget:g} s are over: {done} of {wanted} seeds done")

@@ -51,6 +51,7 @@ class SeedResult:
     anomalies: tuple[str, ...] = ()  # with violations, in order of their names
     bred: str = ""  # the file of a campaign that was not drawn from its seed (breeding.py)
     options: str = ""  # what tells apart hunts with other options
+    wall_s: float = 0.0
 
     @property
     def row(self) -> dict[str, Any]:
@@ -200,7 +201,7 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
     from staticfire.harness.results.fingerprint import full_fingerprint
     from staticfire.harness.runs.any_runner import runner_of
 
-    started = time.process_time()
+    started, started_s = time.process_time(), time.monotonic()
     campaign = campaign_of(seed, given, judging)
     result = runner_of(campaign, judging.provider)(campaign)
     verdict = result.verdict
@@ -227,4 +228,5 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         interrupted=result.interrupted,
         fingerprint=str(full_fingerprint(verdict, result.faults, campaign.topology()) or ""),
         anomalies=tuple(violated),
+        wall_s=round(time.monotonic() - started_s, 3),
     )

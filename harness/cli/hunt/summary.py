@@ -14,7 +14,7 @@ from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.truncated_repr import printable
 
 
-def _as_given(options: dict[str, Any]) -> str:
+def as_given(options: dict[str, Any]) -> str:
     """The options that describe the campaign, as one writes them."""
     words = []
     for name, given in options.items():
@@ -29,7 +29,7 @@ def _as_given(options: dict[str, Any]) -> str:
 def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> None:
     """Of one workload; at least one result."""
     kinds = Counter(kind for result in results for kind in result.bitten)
-    print(f"seeds     {len(results)}: {_answers(results)}")
+    print(f"seeds     {len(results)}: {answers_text(results)}")
     print(
         f"acked     median {median(r.acked for r in results):.0f}, least {min(r.acked for r in results)}, "
         f"all {sum(r.acked for r in results)}"
@@ -43,15 +43,20 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
     caveats = Counter(caveat for result in results for caveat in result.caveats)
     for caveat, seeds in caveats.items():
         print(printable(f"note      {seeds} seeds: {caveat}"))
-    for cause, found in _causes(results).items():
-        first = found[0]
-        again = f"--campaign {shlex.quote(first.bred)}" if first.bred else f"--seed {first.seed}"
-        again += "" if first.bred else _as_given(options)
+    for cause, found in causes_of(results).items():
         count = f"{len(found)} seed{'s' * (len(found) > 1)}"
-        print(f"cause     {cause or 'unnamed'} in {count}: staticfire run {again}")
+        again = command_of(found[0], options)
+        print(f"cause     {cause or 'unnamed'} in {count}: {again}")
 
 
-def _causes(results: Sequence[SeedResult]) -> dict[str, list[SeedResult]]:
+def command_of(result: SeedResult, options: dict[str, Any]) -> str:
+    """The command that repeats a run of a hunt with these options."""
+    if result.bred:
+        return f"staticfire run --campaign {shlex.quote(result.bred)}"
+    return f"staticfire run --seed {result.seed}{as_given(options)}"
+
+
+def causes_of(results: Sequence[SeedResult]) -> dict[str, list[SeedResult]]:
     """Invalid runs by cause, drawn ones first, in order of seeds; the most frequent cause first."""
     causes: dict[str, list[SeedResult]] = {}
     for result in sorted(results, key=lambda result: (bool(result.bred), result.seed)):
@@ -96,7 +101,7 @@ def print_total(results: Sequence[SeedResult]) -> None:
     """Of several workloads; at least one result."""
     workloads = len({result.workload for result in results})
     print(
-        f"all       {len(results)} seeds of {workloads} workloads: {_answers(results)}; "
+        f"all       {len(results)} seeds of {workloads} workloads: {answers_text(results)}; "
         f"{sum(result.cpu_s for result in results):.0f} CPU s"
     )
     never = [name for name, count in _marks(results).items() if not any(count)]
@@ -104,7 +109,7 @@ def print_total(results: Sequence[SeedResult]) -> None:
         print(f"          marks that none of them reached: {', '.join(never)}")
 
 
-def _answers(results: Sequence[SeedResult]) -> str:
+def answers_text(results: Sequence[SeedResult]) -> str:
     count = Counter(str(result.valid) for result in results)
     return f"{count['True']} valid, {count['False']} invalid, {count['unknown']} unknown"
 
