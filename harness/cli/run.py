@@ -142,9 +142,9 @@ def run_and_report(
 
 def _write_report(folder: RunFolder) -> Path | None:
     """Write the page. If that fails, a line says so: the verdict stands without it."""
-    from staticfire.harness.html_report.report import report_of_folder
-
     try:
+        from staticfire.harness.html_report.report import report_of_folder
+
         return report_of_folder(folder.path)
     except Exception as error:  # whatever it is, it must not take the place of the verdict
         reason = one_sentence(str(error) or repr(error))

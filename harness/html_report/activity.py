@@ -88,7 +88,7 @@ class Activity:
             self._add_unseen(events)
 
     def _add_unseen(self, events: QueueEvents) -> None:
-        topic = self.names.queues[events.queue].topic
+        topic = self.names.logs[events.queue].topic
         acked = events.sends.where(events.sends["outcome"] == Outcome.OK)
         for group, topics in self._topics.items():
             if topic not in topics or not len(acked):

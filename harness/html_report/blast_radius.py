@@ -59,7 +59,7 @@ def count_cut_messages(cuts: Sequence[Cut], names: Names, events: QueueEvents) -
     """Add the messages of one queue to the cuts that took them."""
     if events.queue == UNKNOWN or not cuts:
         return
-    broker = names.queues[events.queue].broker
+    broker = names.logs[events.queue].stream
     acked = events.sends.where(events.sends["outcome"] == Outcome.OK)
     for cut in cuts:
         if cut.broker != broker:

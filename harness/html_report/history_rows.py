@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
-from staticfire.checkers.formats.columnar.schema import MANIFEST, Kind
+from staticfire.checkers.formats.columnar.schema import FILE_NAMES, MANIFEST, Kind
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.columns import UNKNOWN, Ints, Mask, MessageEvents, Names, Outcome
 from staticfire.checkers.model.history import HistoryError, Op, OpType, decode_line, read_history
@@ -30,6 +30,7 @@ COLUMNS = (
     "queue_offset",
     "physical_offset",
 )
+FIELDS = {file: field for field, file in FILE_NAMES.items()}  # of MessageEvents
 EVENTS_MAX = 200_000  # ops that touch no message; of more, none is read
 TYPES: Mapping[int, OpType] = {
     Outcome.OK: "ok",
@@ -58,7 +59,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class QueueEvents:
-    """What touched one queue. `queue` is its id in `Names.queues`; UNKNOWN: sends that no broker answered."""
+    """What touched one queue. `queue` is its id in `Names.logs`; UNKNOWN: sends that no broker answered."""
 
     queue: int
     sends: Rows
@@ -176,8 +177,8 @@ class FileRows:
         key = key_of(names, row["message"])
         value: dict[str, object] = {"topic": names.topics[row["topic"]]}
         if queue != UNKNOWN:
-            of = names.queues[queue]
-            value |= {"topic": of.topic, "broker": of.broker, "queue": of.queue}
+            of = names.logs[queue]
+            value |= {"topic": of.topic, "broker": of.home, "queue": of.partition}
         if is_send:
             value |= {"key": key, "queue_offset": row["queue_offset"]}
             if row["outcome"] in STATUSES:
@@ -245,7 +246,7 @@ class MemoryRows:
 
 
 def _rows_of(events: MessageEvents) -> Rows:
-    return Rows({name: getattr(events, name) for name in COLUMNS})
+    return Rows({name: getattr(events, FIELDS.get(name, name)) for name in COLUMNS})
 
 
 def key_of(names: Names, message: int) -> str | None:

@@ -396,8 +396,8 @@ def _unseen_rows(activity: Activity, names: Names) -> list[tuple[str, str, int]]
 
 
 def _queue_text(queue: int, names: Names) -> str:
-    of = names.queues[queue]
-    return f"{of.topic} {of.broker} queue {of.queue}"
+    of = names.logs[queue]
+    return " ".join(filter(None, [of.topic, of.home, f"queue {of.partition}"]))
 
 
 def _queues_text(queues: Mapping[int, int], names: Names) -> str:

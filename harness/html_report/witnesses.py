@@ -9,7 +9,7 @@ import numpy as np
 
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Finding
-from staticfire.checkers.model.columns import UNKNOWN, Mask, Names, QueueKey
+from staticfire.checkers.model.columns import UNKNOWN, Mask, Names, LogKey
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ids import MessageIds
 from staticfire.checkers.verdicts.compose import RunVerdict
@@ -82,7 +82,7 @@ def slowest_witness(
     names: Names, message: int, queue: int, lag_ns: int, time_ns: int, offset: int | None = None
 ) -> Witness:
     """For a run without findings: the message that waited longest between its acknowledgement and a listener."""
-    of = names.queues[queue]
+    of = names.logs[queue]
     finding = Finding(
         anomaly=SLOWEST,
         judgement=Judgement.ALLOWED,
@@ -92,8 +92,8 @@ def slowest_witness(
         "to a listener",
         key=names.key(message),
         topic=of.topic,
-        broker=of.broker,
-        queue=of.queue,
+        broker=of.home,
+        queue=of.partition,
         queue_offset=offset,
     )
     return Witness(finding, message, queue)
@@ -125,10 +125,10 @@ def _first_of_each(findings: Sequence[Finding]) -> tuple[list[Finding], list[Fin
 
 
 def _witness(finding: Finding, names: Names) -> Witness:
-    place = QueueKey(
+    place = LogKey(
         finding.topic or "", finding.broker or "", -1 if finding.queue is None else finding.queue
     )
-    queue = names.queues.index(place) if place in names.queues else UNKNOWN
+    queue = names.logs.index(place) if place in names.logs else UNKNOWN
     message = UNKNOWN
     if finding.key is not None:
         message = MessageIds(names.other_keys)[finding.key]
