@@ -9,7 +9,7 @@ import numpy as np
 
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Finding
-from staticfire.checkers.model.columns import UNKNOWN, Mask, Names, LogKey
+from staticfire.checkers.model.columns import UNKNOWN, LogKey, Mask, Names
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ids import MessageIds
 from staticfire.checkers.verdicts.compose import RunVerdict
