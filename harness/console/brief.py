@@ -168,7 +168,7 @@ def faults_line(bitten: Sequence[str], missed: Sequence[str], unfired: Sequence[
     names = list(bitten)
     if len(names) > KINDS_MAX:
         names = [*names[: KINDS_MAX - 1], f"{len(names) - KINDS_MAX + 1} more"]
-    text = f"faults    {len(bitten)} kinds proven"
+    text = f"faults    {_count(len(bitten), 'kind')} proven"
     text += f": {', '.join(names)}" if names else ""
     text += f"; never bit: {', '.join(missed)}" if missed else ""
     return text + (f"; never fired: {', '.join(unfired)}" if unfired else "")
