@@ -22,6 +22,8 @@ from staticfire.harness.report.verdict_lines import WORDS
 
 SIGNS = {True: "✔", False: "✖", "unknown": "?"}
 CAMPAIGN_CHARACTERS_MAX = 60_000
+EXTRA_CHARACTERS_MAX = 20_000
+SHOWN_OTHERWISE = frozenset({"witness", "events", "commands", "consequences", "others"})
 TEXT_MAX = 4000  # of one value out of a file
 SECTIONS = (
     ("ledger", "Promises"),
@@ -54,7 +56,7 @@ def render(panels: Panels) -> str:
         profile=_profile(run),
         diagnoses=_texts(run.document.get("diagnoses")),
         marks=[MARKS[kind] for kind in MARKS],
-        extras=[],
+        extras=list(_extras(run)),
         anomalies=list(dict.fromkeys(finding.anomaly for finding in panels.findings)),
         kept_max=WITNESSES_MAX,
         reached=[(name, count) for name, count in coverage.items() if count],
@@ -215,6 +217,17 @@ def _versions(run: RecordedRun) -> Iterator[tuple[str, str]]:
 
 def _texts(value: object) -> list[str]:
     return [str(text)[:TEXT_MAX] for text in value[:20]] if isinstance(value, list) else []
+
+
+def _extras(run: RecordedRun) -> Iterator[tuple[str, str]]:
+    """Parts of explanation.json that the page does not show otherwise, such as the point of no return."""
+    for name, value in run.explanation.items():
+        if name in SHOWN_OTHERWISE or not isinstance(value, dict | list) or not value:
+            continue
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+        if len(text) > EXTRA_CHARACTERS_MAX:
+            text = text[:EXTRA_CHARACTERS_MAX] + "\n... the rest is in explanation.json"
+        yield str(name).replace("_", " ").capitalize()[:80], text
 
 
 def _campaign_text(run: RecordedRun) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
 from staticfire.checkers.guarantees.facts import RunFacts
@@ -26,6 +28,8 @@ from staticfire.harness.run_folder.run_folder import (
 from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, read_facts
 
+EXPLANATION_FILE = "explanation.json"
+EXPLANATION_BYTES_MAX = 16 << 20
 Record = Mapping[str, Any]
 Say = Callable[[str], None]
 
@@ -44,6 +48,7 @@ class RecordedRun:
     observations: Observations
     history: HistoryRows
     is_checked: bool  # every file was compared with its checksum
+    explanation: Mapping[str, Any] = field(default_factory=dict)  # explanation.json, if it is there
 
     @property
     def run_s(self) -> float:
@@ -82,7 +87,21 @@ def _read_run(folder: RunFolder) -> RecordedRun:
         observations=_observations(folder.observations),
         history=open_history(folder.path, folder.columns, folder.history),
         is_checked=is_checked,
+        explanation=_explanation(folder.path / EXPLANATION_FILE),
     )
+
+
+def _explanation(path: Path) -> dict[str, Any]:
+    """What `staticfire explain --json` said of the run, where it was kept. Raises RunFolderError."""
+    if not path.exists():
+        return {}
+    try:
+        found = orjson.loads(read_plain(path, EXPLANATION_BYTES_MAX))
+    except ValueError as error:  # HistoryError, too
+        raise RunFolderError(f"{path} is no explanation: {error}") from error
+    if not isinstance(found, dict):
+        raise RunFolderError(f"{path} is no explanation: it holds no object")
+    return found
 
 
 def _judged(folder: RunFolder, document: Mapping[str, Any]) -> tuple[RunVerdict, RunFacts]:

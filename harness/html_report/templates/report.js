@@ -53,6 +53,7 @@ for (const chart of charts) {
 // The life of a witness: each event can be picked, and the charts show its time.
 for (const life of document.querySelectorAll("details.life")) {
   const rows = [...life.querySelectorAll("tr[data-time]")];
+  if (!rows.length) continue;
   let picked = -1;
   const pick = (number) => {
     if (number < 0 || number >= rows.length) return;
