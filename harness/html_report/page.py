@@ -24,6 +24,7 @@ SIGNS = {True: "✔", False: "✖", "unknown": "?"}
 CAMPAIGN_CHARACTERS_MAX = 60_000
 EXTRA_CHARACTERS_MAX = 20_000
 SHOWN_OTHERWISE = frozenset({"witness", "events", "commands", "consequences", "others"})
+CAUSES_MAX = 8  # on top of the page, told in full
 TEXT_MAX = 4000  # of one value out of a file
 SECTIONS = (
     ("ledger", "Promises"),
@@ -59,6 +60,7 @@ def render(panels: Panels) -> str:
         extras=list(_extras(run)),
         anomalies=list(dict.fromkeys(finding.anomaly for finding in panels.findings)),
         kept_max=WITNESSES_MAX,
+        causes_max=CAUSES_MAX,
         reached=[(name, count) for name, count in coverage.items() if count],
         missed=[name for name, count in coverage.items() if not count],
         confidence=list(_confidence(run)),
@@ -167,7 +169,7 @@ def _facts(run: RecordedRun) -> Iterator[tuple[str, str]]:
     yield "Deliveries", f"{counts.get('deliveries', 0):,}"
     figures = dict(figures_of(run))
     if "send p99" in figures:
-        yield "Send, median and p99", f"{figures.get('send p50', '?')}, {figures['send p99']}"
+        yield "Send p50 and p99", f"{figures.get('send p50', '?')}, {figures['send p99']}"
 
 
 def _profile(run: RecordedRun) -> str:
