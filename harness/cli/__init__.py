@@ -11,6 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -74,6 +75,18 @@ class _Commands(click.Group):
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A wrong name gets the nearest right ones."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], COMMANDS, 3) if args else []
+            if near and "Did you mean" not in error.message:
+                error.message = f"{error.message.rstrip('.')}. Did you mean {' or '.join(near)}?"
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Click would turn a pipe without a reader into status 1, which means "invalid" here."""

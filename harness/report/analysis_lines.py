@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from staticfire.harness.report.verdict_lines import WIDTH, WORDS, verdict_lines
 from staticfire.harness.truncated_repr import printable
@@ -24,8 +25,23 @@ def analysis_lines(analysis: Analysis, written: Sequence[Path]) -> list[str]:
         lines = verdict_lines(analysis.judged[0].verdict)
     else:
         lines = _many_lines(analysis)
-    shown = [line[:WIDTH] for line in lines[: LINES_MAX - len(end)]] + end
-    return list(map(printable, shown))
+    whole = [part for line in lines for part in _wrapped(line)]
+    return list(map(printable, [*whole[: LINES_MAX - len(end)], *end]))
+
+
+def _wrapped(line: str) -> list[str]:
+    """Lines that are no wider than the others; nothing of a witness is cut off."""
+    if len(line) <= WIDTH:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    return wrap(
+        line,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def _latency_lines(judged: Judged) -> list[str]:
