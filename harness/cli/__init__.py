@@ -84,9 +84,10 @@ class _Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = get_close_matches(args[0], COMMANDS, 3) if args else []
-            if near and "Did you mean" not in error.message:
-                error.message = f"{error.message.rstrip('.')}. Did you mean {' or '.join(near)}?"
-            raise
+            if not near or "Did you mean" in error.message:
+                raise
+            text = f"{error.message.rstrip('.')}. Did you mean {' or '.join(near)}?"
+            raise click.UsageError(text, ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """Click would turn a pipe without a reader into status 1, which means "invalid" here."""
