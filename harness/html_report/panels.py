@@ -56,6 +56,7 @@ class Life:
     copies: Copies | None
     copies_svg: str
     order_svg: str
+    order_is_cut: bool  # the drawing shows only the nearest rows
     same_place: int | None
 
 
@@ -87,6 +88,7 @@ class Panels:
     findings: Sequence[Finding]
     findings_left_out: int
     faults: Sequence[FaultLife]
+    faults_left_out: int
     cuts: Sequence[tuple[Cut, str]]  # with its queues in words
     unseen: Sequence[tuple[str, str, int]]  # group, queue, messages
     commands: Sequence[tuple[str, str]]
@@ -146,6 +148,7 @@ def panels_of(run: RecordedRun) -> Panels:
         findings=findings[:FINDINGS_MAX],
         findings_left_out=max(len(findings) - FINDINGS_MAX, 0),
         faults=faults,
+        faults_left_out=max(len(run.faults or run.facts.faults) - FAULTS_MAX, 0),
         cuts=[
             (cut, _queues_text(cut.queues, names)) for cut in cuts if cut.messages or cut.cut_bytes
         ],
@@ -233,6 +236,7 @@ def _lives(
                 copies=copies,
                 copies_svg="" if copies is None else copies_chart(copies),
                 order_svg=order,
+                order_is_cut=witness.order_is_cut,
                 same_place=places.get(place),
             )
         )

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from staticfire.checkers.guarantees.verdict import WITNESSES_MAX
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.html_report import page as page_module
+from staticfire.harness.html_report import panels as panels_module
 from staticfire.harness.html_report.page import render
 from staticfire.harness.html_report.panels import FINDINGS_MAX, panels_of
 from staticfire.harness.html_report.recorded_run import RecordedRun
@@ -121,6 +123,16 @@ def test_bounds_are_stated() -> None:
     assert len(panels.lives) <= LIVES_MAX
     assert len(panels.findings) <= FINDINGS_MAX
     assert f"keeps the first {WITNESSES_MAX} findings" in render(panels)
+
+
+def test_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(panels_module, "FAULTS_MAX", 1)
+    monkeypatch.setattr(panels_module, "FINDINGS_MAX", 1)
+    faults = [fault_record(id=number) for number in range(3)]
+    lost = recorded(["0 ok send a", "0 ok send b", "0 ok send c", "1 ok consume c", "9 ok drain"])
+    text = page_of(replace(lost, faults=faults, campaign=draw_campaign(1, {})))
+    assert "2 more are in faults.jsonl." in text
+    assert re.search(r"[0-9]+ more are in verdict.json", text)
 
 
 def test_parts_of_an_explanation_are_shown() -> None:
