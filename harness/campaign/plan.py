@@ -91,7 +91,7 @@ def _check_anchor(anchor: Anchor, place: str, campaign: Campaign, fault_id: int)
     _require(anchor.event in there, "event", place, anchor.event, ", ".join(there))
     others = [one.fault_id for one in campaign.plan if one.fault_id != fault_id]
     try:
-        check_anchor(anchor, place, campaign.shape().servers, others)
+        check_anchor(anchor, place, campaign.topology().servers, others)
     except FaultError as error:
         raise CampaignError(str(error)) from error
 

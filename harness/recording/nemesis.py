@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
 from staticfire.faults.model.anchor import Anchor

@@ -174,7 +174,7 @@ def _with(campaign: Campaign, changes: dict[str, Any]) -> Campaign:
     """Lists that have an entry for each consumer are cut to what is left of them; ops go to producers that are left."""
     changed = replace(campaign, **changes)
     count = changed.consumers
-    producers = changed.shape().producers
+    producers = changed.topology().producers
     ops = changed.ops and tuple(
         op if op.node in producers else replace(op, node=producers[0]) for op in changed.ops
     )

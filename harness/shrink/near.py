@@ -73,8 +73,8 @@ def _slaves(campaign: Campaign) -> tuple[int, ...]:
     """Of each master; those of an external cluster from the names of its brokers."""
     if not campaign.brokers:
         return campaign.slaves
-    shape = campaign.shape()
-    return tuple(len(shape.replicas(name)) - 1 for name in shape.broker_names)
+    topology = campaign.topology()
+    return tuple(len(topology.replicas_of(name)) - 1 for name in topology.replica_sets)
 
 
 def _as_fired(

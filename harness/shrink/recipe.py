@@ -71,12 +71,12 @@ def recipe_of(
     campaign: Campaign, verdict: RunVerdict, faults: Sequence[FaultRecord]
 ) -> Recipe | None:
     """The recipe of a recorded run; None if its verdict names no violation."""
-    shape = campaign.shape()
-    fingerprint = full_fingerprint(verdict, faults, shape)
+    topology = campaign.topology()
+    fingerprint = full_fingerprint(verdict, faults, topology)
     witness = witness_of(verdict, fingerprint)
     if fingerprint is None:
         return None
-    last = None if witness is None else fault_of(witness, faults, shape)
+    last = None if witness is None else fault_of(witness, faults, topology)
     kept = [] if last is None else [replace(last.planned, at_s=BEFORE_S)]
     smaller = with_plan(replace(campaign, acks_min=0), kept)
     if kept:

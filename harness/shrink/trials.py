@@ -146,7 +146,7 @@ def _witness(result: RunResult) -> Witness | None:
     finding = witness_of(result.verdict, fingerprint)
     if finding is None:
         return None
-    last = fault_of(finding, result.faults, result.campaign.shape())
+    last = fault_of(finding, result.faults, result.campaign.topology())
     times = {
         op.type: (op.time_ns - result.load_start_ns) / 1e9
         for op in result.ops

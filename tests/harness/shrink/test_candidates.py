@@ -153,7 +153,7 @@ def test_the_load_ends_behind_the_last_event(trial: Trial) -> None:
 
 def test_no_node_goes_that_a_fault_strikes(trial: Trial) -> None:
     for candidate in of("nodes", trial):
-        shape = candidate.shape()
+        shape = candidate.topology()
         targets = {target for planned in candidate.plan for target in planned.targets}
         assert targets <= {*shape.servers, *shape.clients}
 
