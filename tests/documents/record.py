@@ -1,7 +1,7 @@
 """Writes what the commands of pages say now into the pages: `python -m tests.documents.record docs/tutorial.md ...`.
 
-Where a command says every line that the page shows, the figures in these lines are renewed and lines "..." stay. Where it
-does not, all of its output is written into the page: shorten it by hand. Run it from the root of the repository.
+Where a command says every line that the page shows, the figures in these lines are renewed and lines "..." stay. Where
+it does not, all of its output is written into the page: shorten it by hand. Run it from the root of the repository.
 """
 
 from __future__ import annotations

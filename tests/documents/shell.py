@@ -17,6 +17,8 @@ from tests.documents.tables import FILES, REPLACED, SERVERS, key_of
 
 TIMEOUT_S = 280
 RUN_NAME = re.compile(r"runs/(<the run>|\d{8}-\d{6}-[a-z-]+-\d+)")
+# What `cluster up` says on a terminal or not, and `proxy` where there is none.
+ADDRESSES = re.compile(r'(?:setNamesrvAddr\(|"name_servers": ?)"([^"]+)"')
 SHORT_RUN = (
     "staticfire run --seed 1 --masters 1 --slaves 0 --replication none --time 5 --faults kill"
 )
@@ -117,11 +119,11 @@ class Shell:
         lines, is_ready = _lines_until(server, last)
         if not is_ready:
             return Said(server.wait(), lines)
-        found = [re.search(r'setNamesrvAddr\("(.+)"\)', line) for line in lines]
-        addresses = [one for match in found if match for one in match[1].split(";")]
+        [addresses] = ADDRESSES.findall("\n".join(lines))
         first = 19876 if "proxy" in text else 9876
         self.addresses |= {
-            f"127.0.0.1:{first + number}": address for number, address in enumerate(addresses)
+            f"127.0.0.1:{first + number}": address
+            for number, address in enumerate(addresses.split(";"))
         }
         return Said(0, lines)
 
@@ -171,7 +173,7 @@ def clean_of_time(line: str) -> str:
 
 
 def as_said(shown: tuple[str, ...], said: list[str]) -> list[str | None]:
-    """For each line that a page shows the line that the command said, in the same order; None where it said no such line.
+    """For each line that a page shows the line that the command said, in that order; None where it said no such line.
 
     A line that begins with "..." stands for any lines and stays; one that ends with it stands for a longer one.
     """

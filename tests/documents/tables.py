@@ -132,7 +132,7 @@ STATUSES: dict[str, int] = {
 # interrupts them at the end of the page.
 SERVERS = {
     "staticfire cluster up": "stop",
-    "staticfire proxy": "connect",
+    "staticfire proxy": '{"event":"started"',
     "staticfire serve": "serving",
 }
 
