@@ -6,7 +6,7 @@ BASE := $(VENV)/.ready-base# what `make run` needs
 DEV := $(VENV)/.ready-dev# and what tests and linters need
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run docs museum mutants test test-slow test-all lint bench fuzz clean
+.PHONY: run docs site museum mutants test test-slow test-all lint bench fuzz clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
@@ -36,6 +36,10 @@ museum: $(BASE)  ## is every planted bug found, by its recipe and blind? Hours; 
 mutants: $(BASE)  ## are one-line mutants of the system found? About an hour; goes on where it stopped
 	$(BIN)/python -m staticfire.harness.museum.mutants $(MUTANTS_ARGS)
 	$(BIN)/python -m staticfire.harness.pages
+
+site: $(BASE)  ## the documents as a website in build/site, links checked
+	$(PIP) --quiet --editable '.[docs]'
+	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs . build/site
 
 test: $(DEV)  ## the tests of a contributor's minute and a half
 	$(BIN)/pytest --numprocesses auto --dist worksteal -rs -m 'not slow and not spark_cluster' $(PYTEST_ARGS)

@@ -32,10 +32,10 @@ def record(page: str) -> None:
         finally:
             shell.close()
     path = ROOT / page
-    lines = path.read_text(encoding="utf-8").split("\n")
+    text = path.read_text(encoding="utf-8").split("\n")
     for command, said_lines in reversed(found):
-        lines[command.line : command.line + len(command.output or ())] = said_lines
-    path.write_text("\n".join(lines), encoding="utf-8")
+        text[command.line : command.line + len(command.output or ())] = said_lines
+    path.write_text("\n".join(text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def clean_of_time(line: str) -> str:
     """A line of output without what differs from run to run: figures, names of folders, widths of columns."""
     line = re.sub(r"\d{8}-\d{6}", "#", line)
     line = re.sub(r"(/tmp/rocketmq-)\w+", r"\1#", line)
-    line = re.sub(r"\b[0-9a-f]{16}\b", "#", line)
+    line = re.sub(r"\b([0-9a-f]{16}|[0-9a-f]{64})\b", "#", line)
     line = re.sub(r"\b[0-9A-F]{32}\b", "#", line)
     line = re.sub(r"\d[\d.,]*", "#", line)
     line = re.sub(r"[─━-]{3,}", "---", line)
@@ -192,7 +192,8 @@ def as_said(shown: tuple[str, ...], said: list[str]) -> list[str | None]:
             found.append(None)
         else:
             position, has_gap = at + 1, False
-            found.append(said[at] if not line.endswith("...") else line)
+            is_cut = line.endswith("...") and not said[at].rstrip().endswith("...")
+            found.append(line if is_cut else said[at])
     return found
 
 
