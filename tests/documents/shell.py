@@ -94,6 +94,8 @@ class Shell:
             text = text.replace(written, actual)
         if RUN_NAME.search(text):
             text = RUN_NAME.sub(str(self._newest_run().relative_to(self.folder)), text)
+        elif re.search(r" runs\b", text):
+            self._newest_run()
         return text
 
     def _newest_run(self) -> Path:
@@ -119,7 +121,7 @@ class Shell:
         lines, is_ready = _lines_until(server, last)
         if not is_ready:
             return Said(server.wait(), lines)
-        [addresses] = ADDRESSES.findall("\n".join(lines))
+        addresses = "".join(ADDRESSES.findall("\n".join(lines)))
         first = 19876 if "proxy" in text else 9876
         self.addresses |= {
             f"127.0.0.1:{first + number}": address
