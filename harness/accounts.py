@@ -1,4 +1,4 @@
-"""The accounts of a campaign with access control: who may do what, and with which keys."""
+"""The accounts of a campaign with access control: their rights and their keys."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ secretKey: {OPERATOR["secret_key"]}
 
 
 class GuestRights:
-    """What is known of the guest's right to send: whether every master has confirmed that it is withdrawn.
+    """The state of the guest's right to send: whether every master has confirmed that it is withdrawn.
 
     Once it was given back nothing is known any more: a master may carry out late what it did not answer.
     """

@@ -48,7 +48,7 @@ class Interrupts:
             signal.signal(number, before)
 
     def remove_now(self) -> None:
-        """From now on what was made is removed."""
+        """From now on the harness removes what it made; signals no longer interrupt it."""
         self._task = None
 
     def _interrupt(self) -> None:
@@ -108,7 +108,7 @@ async def _to_the_end(leaving: Coroutine[Any, Any, Any]) -> None:
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """No signal interrupts what is done here: it takes a moment, and half of it is worth nothing."""
+    """Block signals for a short piece of work that must not be done by half."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     try:
         yield

@@ -1,4 +1,4 @@
-"""Measures how late the event loop of the harness is: what clients say meanwhile is read late."""
+"""Measures how late the event loop of the harness is. Lines of clients are read late while it is."""
 
 from __future__ import annotations
 

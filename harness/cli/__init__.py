@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _check_text(arguments: Sequence[str]) -> None:
-    """The operating system lets none through; who calls Python might."""
+    """Refuse NUL characters. The operating system lets none through; a caller in Python could."""
     if any("\0" in argument for argument in arguments):
         raise BadInput("an argument holds a NUL character; allowed: text without it")
 

@@ -1,4 +1,4 @@
-"""The first line of a client process: who it is and whom it talks to."""
+"""The first line of a client process: its name, its group and the name servers that it uses."""
 
 from __future__ import annotations
 

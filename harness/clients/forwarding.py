@@ -1,4 +1,4 @@
-"""Forwarding: a member of a group that does nothing but send what it is given on to another topic.
+"""A consumer that forwards: it sends a copy of each message that it receives to another topic, and does nothing else.
 
 The remedy for a backlog that lies in too few queues (RocketMQ: a group has at most one member working for each queue):
 few forwarders move it into a topic with many queues, where many consumers work. Copies have keys of their own, so the
@@ -67,7 +67,7 @@ class Forwarder:
         await self._producer.stop()
 
     async def forward(self, messages: Sequence[Message], queue: MessageQueue) -> str | None:
-        """Send a copy of each message of a queue, and tell which is whose.
+        """Send a copy of each message of a queue, and report which copy belongs to which message.
 
         Returns why not all of them are as safe as asked; None if they are.
         """

@@ -1,4 +1,4 @@
-"""The shell around a client process: arguments, the first line, signals, and an end of which the status tells why."""
+"""The shell around a client process: arguments, the first line, signals, and an exit status for each kind of end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _complain(program: str, sentence: str) -> int:
 
 
 def take_output() -> Output:
-    """What was standard output, for ourselves; whatever else is printed goes to standard error."""
+    """Reserve standard output for lines of the protocol; everything else that is printed goes to standard error."""
     descriptor = os.dup(STDOUT)
     os.dup2(STDERR, STDOUT)
     return Output(descriptor)

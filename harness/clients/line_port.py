@@ -71,7 +71,7 @@ class LinePort:
         return found
 
     def feed(self, data: bytes) -> None:
-        """Take in what was read."""
+        """Add bytes that were read from the peer."""
         if self._closed:
             return
         try:
@@ -88,7 +88,7 @@ class LinePort:
             self._close(error)
 
     def end(self) -> None:
-        """There is no more to read. Half a line is no request: its writer died meanwhile."""
+        """End of the input. Half a line is no request: its writer died before it was complete."""
         if not self._closed:
             self._close(PortClosed("standard input has ended"))
 
@@ -139,7 +139,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def read_first_line(descriptor: int) -> tuple[bytes, bytes]:
-    """Wait for a line; returns it and what was read beyond. Raises LineError if there is none."""
+    """Wait for a line; returns it and the bytes that were read after it. Raises LineError if the input ends first."""
     data = b""
     while b"\n" not in data:
         piece = os.read(descriptor, READ_BYTES)

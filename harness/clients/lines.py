@@ -125,7 +125,7 @@ def check_declared(what: str, fields: Mapping[str, Any], declared: Fields) -> No
 
 
 def check_kind(value: Any, kind: Kind, name: str, what: str) -> None:
-    """Raises LineError. Most values are right, so what is said of a wrong one is made only then."""
+    """Raises LineError. Most values are right, so the text about a wrong one is made only when it is needed."""
     if type(value) not in kind or (type(value) is int and abs(value) > WHOLE_MAX):
         check_value(f"{name!r} of {what}", value, kind)
 

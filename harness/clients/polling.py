@@ -1,4 +1,4 @@
-"""Members of a group that ask for messages: what an application does around a consumer that calls no listener.
+"""Consumers that poll: what an application does around a pull or lite pull consumer, which calls no listener.
 
 A batch goes to the function that a push consumer would call. If that fails, or does not end before the member stops,
 the position goes back to where the batch began, so that it comes again. Queues that members choose by themselves are
@@ -60,7 +60,7 @@ class PolledMember(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Commit what is consumed, and leave. run() is over."""
+        """Commit what is consumed, and leave the group. `run()` has returned."""
         ...
 
 
@@ -218,7 +218,7 @@ class LitePullMember:
             await asyncio.sleep(PAUSE_S)
 
     def _go_back(self, queue: MessageQueue, messages: Sequence[Message]) -> None:
-        """Have the batch again, unless the queue was lost meanwhile, or has come back."""
+        """Seek back so that the batch comes again, unless this member has lost the queue since, for however long."""
         if queue not in self._consumer.assignment:
             return
         if self._consumer.position(queue) == messages[-1].queue_offset + 1:
@@ -385,7 +385,7 @@ class QueueReader:
                 await asyncio.sleep(ERROR_PAUSE_S)
 
     async def _go_on(self, offset: int) -> int:
-        """Pull once; returns what is to be pulled next."""
+        """Pull once; returns the queue and offset of the next pull."""
         try:
             answer = await self._consumer.pull(
                 self._queue,

@@ -84,7 +84,7 @@ class ClientPort:
             self._unanswered.pop(future, None)
 
     def abandon(self, reason: str) -> None:
-        """The process is gone: whatever it had not answered is unknown."""
+        """The process is gone: the outcome of requests that it had not answered is unknown."""
         self._abandoned = reason
         for future in list(self._unanswered):
             if not future.done():

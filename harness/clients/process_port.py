@@ -40,7 +40,7 @@ class ClientBroken(Exception):
 
 
 class Waiting(NamedTuple):
-    """A request that has not been answered; who asked may have given up."""
+    """A request without an answer so far; its caller may have given up."""
 
     request: Request
     future: asyncio.Future[Outcome]
@@ -101,7 +101,7 @@ class ProcessPort:
         return Outcome("info", {}, self._abandoned)
 
     def give_up(self, what: str) -> None:
-        """Let `run` raise ClientBroken with `what`, which the client does: nothing that it says now is believed."""
+        """Let `run` raise ClientBroken with `what`, the mistake of the client; its later lines are ignored."""
         self._is_given_up = True
         self.abandon(f"{self.name} does not keep to the line protocol: {what}")
         if self._reading is not None:
@@ -116,7 +116,7 @@ class ProcessPort:
         return future
 
     def abandon(self, reason: str) -> None:
-        """The process is gone: whatever it had not answered is unknown. What it has said still counts.
+        """The process is gone: requests that it had not answered are unknown. Lines that it wrote before still count.
 
         So after a kill let `run` read to the end, which calls this; only where no end comes (a host that is gone)
         call it yourself.

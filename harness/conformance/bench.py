@@ -115,7 +115,7 @@ class Bench:
         self._endings.append(end)
 
     async def close(self) -> None:
-        """Remove what was made and end all connections. Never raises."""
+        """Remove the topics and groups of the case and end all connections. Never raises."""
         for end in self._endings:
             await end()
         for address, topic in self._topics:
@@ -298,7 +298,7 @@ class Bench:
         answer_s: float = wire.ANSWER_S,
         **fields: object,
     ) -> Pulled:
-        """The answer to a pull, read; one that may not wait is asked again until the queue has what was stored.
+        """The decoded answer to a pull. A pull that may not wait is repeated until the queue has all that was stored.
 
         `least` says how far the queue must reach where it was not `send` that stored.
         """

@@ -1,4 +1,4 @@
-"""One client under test: what a case tells it, and what it was seen to do."""
+"""One client under test: the requests of a case, and the client's reports and frames."""
 
 from __future__ import annotations
 

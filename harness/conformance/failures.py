@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class ClauseBroken(AssertionError):
-    """The target does not keep the clause: what was asked, what was expected, what came."""
+    """The target breaks the clause. The text has the request, the expectation and the answer."""
 
 
 class NotTriable(Exception):
-    """The clause cannot be tried with what is there, which is no failure: one sentence."""
+    """The clause cannot be tried on this target, which is no failure. The text says why in one sentence."""
 
 
 class TargetUnfit(Exception):

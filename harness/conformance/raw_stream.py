@@ -32,7 +32,7 @@ class HaStream(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def report(self, end: int) -> None:
-        """Tell the master where our log ends."""
+        """Report the end of our log to the master."""
         self._log.note(self._address, f"-> report {end}")
         if self._transport is not None:
             self._transport.write(end.to_bytes(8, "big", signed=True))

@@ -19,7 +19,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """The outcome, and what a reader needs to believe it. Seconds are of the place where the target runs."""
+    """The outcome of a case, with its evidence. Seconds are those of the clock where the target runs."""
 
     clause: Clause
     outcome: Outcome

@@ -33,7 +33,7 @@ class BrokerAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFacts:
-    """What is known of the target before the first case."""
+    """The facts about the target that are known before the first case."""
 
     name_servers: tuple[str, ...]
     prefix: str  # of every topic and group that cases make

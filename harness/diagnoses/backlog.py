@@ -142,7 +142,7 @@ def _more_queues(found: Sequence[Backlog]) -> Iterator[str]:
 
 
 def _slowness(result: RunResult, one: Backlog) -> Iterator[str]:
-    """How long listeners took meanwhile, if a fault made them slow."""
+    """How long listeners took during the backlog, if a fault made them slow."""
     delays = [
         record.planned.params["delay_s"]
         for record in result.faults

@@ -72,7 +72,7 @@ class Way:
 
     @property
     def kept_up(self) -> bool:
-        """Whether who consumed the copies was as fast as who sent them."""
+        """Whether the consumers of the copies were as fast as their senders."""
         return (self.end_ns - self.sent_ns) * KEPT_UP_SHARE <= self.end_ns - self.start_ns
 
 

@@ -99,7 +99,7 @@ class Environment(Protocol):
         ...
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
-        """What is kept of a server after the run."""
+        """The record of a server that is kept after the run."""
         ...
 
     def digest(self) -> str:

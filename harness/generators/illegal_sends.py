@@ -1,4 +1,4 @@
-"""Sends that must be refused, beside the load: a body, a property section or a topic that cannot be.
+"""Sends beside the load that brokers must refuse: an illegal body, property section or topic.
 
 Whatever becomes of such a send, its op ends as `fail`: a message that is delivered nevertheless is an aborted read.
 """

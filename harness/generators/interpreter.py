@@ -1,4 +1,4 @@
-"""The loop of a run: asks the generator for ops, has clients apply them, writes the history.
+"""The loop of a run: it takes ops from the generator, lets clients apply them and writes the history.
 
 A process does one op at a time. If an op ends as `info`, it may still happen, so its process retires:
 the client is opened anew under a process number that was never used (Jepsen: generator/interpreter.clj). A client that

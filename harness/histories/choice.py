@@ -16,7 +16,7 @@ Wanted = Callable[[Op], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """All of what is given must fit; nothing given fits every op."""
+    """The ops that a user asked for. An op must fit every option that is given; without options every op fits."""
 
     since_ns: int | None = None
     until_ns: int | None = None  # exclusive

@@ -17,7 +17,7 @@ LINES = ".jsonl"
 
 
 class Sink(Protocol):
-    """One new history; a context: what was not finished is removed at its end."""
+    """A new history, as a context manager: an unfinished one is removed at its end."""
 
     def __enter__(self) -> Self: ...
 

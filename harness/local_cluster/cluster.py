@@ -306,7 +306,7 @@ class LocalCluster:
         return ports, False
 
     async def _end(self) -> None:
-        """Stop all nodes, and let what was cancelled end as it should.
+        """Stop all nodes, and wait until the cancelled tasks have ended.
 
         A start that Ctrl-C interrupted stops its nodes. Its task was not cancelled if the interrupt came before
         any caller had its future.

@@ -28,7 +28,7 @@ class ClusterFaults:
         self._frozen: set[str] = set()
 
     def kill(self, node: str) -> None:
-        """SIGKILL; what was in the page cache survives."""
+        """Send SIGKILL. The page cache survives."""
         self.thaw(node)
         self._cluster.kill_node(node)
 

@@ -60,7 +60,7 @@ class ClusterLinks:
         return self._on_loop(lambda: self._proxy.limit(bytes_per_s, client=client, server=server))
 
     def drop(self, *, client: str = "*", server: str = "*", direction: str = "both") -> LinkFault:
-        """A long partition: what is sent vanishes, connections stay open until it is healed. Raises LinkFaultError."""
+        """A long partition: bytes are discarded, connections stay open until it is healed. Raises LinkFaultError."""
         return self._on_loop(
             lambda: self._proxy.drop(client=client, server=server, direction=direction)
         )

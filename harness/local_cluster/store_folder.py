@@ -1,4 +1,4 @@
-"""The folder of a cluster: given and kept, or temporary. A kept one remembers who listened where.
+"""The folder of a cluster: given and kept, or temporary. A kept one stores the port of each node.
 
 Ids of stored messages hold the address of their broker, so a cluster comes back at its old addresses.
 """

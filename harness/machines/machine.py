@@ -22,7 +22,7 @@ class HealthCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """One process. `files` are written first, by their path on the machine; of `kept`, durably, what is missing."""
+    """One process to start. `files` (content by path) are written first; those of `kept` only if missing, durably."""
 
     argv: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)

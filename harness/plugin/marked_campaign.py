@@ -44,7 +44,7 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedCampaign:
-    """What is to be run, and on which machines."""
+    """The campaign of a marker, and the machines to run it on."""
 
     campaign: Campaign
     provider: MachineOptions

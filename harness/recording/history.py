@@ -24,7 +24,7 @@ COLUMNS_PAY = 4_000_000  # bytes of JSON lines: below it they are read as fast a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHistory:
-    """What there is to judge. `torn`: its writer did not come to the end."""
+    """The history of a run. `torn`: its writer did not come to the end."""
 
     events: Sequence[Op]  # at least what the fault injector did
     torn: bool

@@ -101,7 +101,7 @@ class Nemesis:
         return self._booting_ns() - self._booted_ns
 
     def cut_short(self) -> None:
-        """Heal now what is on, and fire nothing more."""
+        """Heal the faults that are on now, and fire no others."""
         self._cut_short = True
         for sleeper in self._sleepers:
             _wake(sleeper)
@@ -237,7 +237,7 @@ def _wake(sleeper: asyncio.Future[None]) -> None:
 
 
 def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRecord]:
-    """The faults of a run that broke off, as far as its history tells.
+    """The faults of a run that broke off, as far as its history records them.
 
     Raises HistoryError for an op of the nemesis that does not say what became of its fault.
     """
@@ -257,7 +257,7 @@ def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRec
 
 
 def _take_over(record: FaultRecord, op: Op) -> None:
-    """Note in the record what this op of the nemesis tells. Raises KeyError or TypeError."""
+    """Copy the content of this op of the nemesis into the record. Raises KeyError or TypeError."""
     if op.value.get("phase") == "fired":
         record.fired_ns = record.struck_ns = op.time_ns
     elif op.value.get("phase") == "healed":

@@ -97,7 +97,7 @@ class Recorder:
         return op
 
     def end(self) -> None:
-        """The run is over: what clients say while they are being stopped is no part of what is judged."""
+        """End the history: lines that clients write while they are being stopped do not belong to it."""
         self._is_over = True
 
     def _count(self, op: Op) -> None:

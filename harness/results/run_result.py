@@ -18,7 +18,7 @@ from staticfire.harness.recording.nemesis import FaultRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecord:
-    """What is kept of a server: its log, and its files by path unless the run was valid."""
+    """The record of a server that is kept: its log, and its files by path unless the run was valid."""
 
     name: str
     log: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""The facts of a run for `staticfire analyze`: what it wrote down, or what is known of one that broke off."""
+"""The facts of a run for `staticfire analyze`: those that it recorded, or those known of a run that broke off."""
 
 from __future__ import annotations
 

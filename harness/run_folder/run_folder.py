@@ -45,7 +45,7 @@ FAULTS_FILE = "faults.jsonl"
 
 
 class RunFolderError(HistoryError):
-    """A run folder is missing, half-written or not readable. The text says what is wrong with which file."""
+    """A run folder is missing, half-written or unreadable. The text names the file and the mistake."""
 
 
 class RecordFile(io.BufferedWriter):
@@ -114,7 +114,7 @@ class RunFolder:
         raise RunFolderError(f"{root} holds 1000 runs named {base}; choose another --runs folder")
 
     def discard(self) -> None:
-        """Remove the folder of a run that never began: `analyze` would look for its verdict."""
+        """Remove the folder of a run that never began, since `analyze` would look for its verdict."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def discard_if_empty(self) -> None:
@@ -123,11 +123,11 @@ class RunFolder:
             self.discard()
 
     def open_history(self) -> BinaryIO:
-        """What cannot be written to it is a RunFolderError."""
+        """A failed write raises RunFolderError."""
         return self._record_file(self.history)
 
     def open_observations(self) -> BinaryIO:
-        """What cannot be written to it is a RunFolderError."""
+        """A failed write raises RunFolderError."""
         return self._record_file(self.observations)
 
     @contextmanager

@@ -80,7 +80,7 @@ class Run:
         await self._phase("drain", self._operations.drain())
 
     def cut_short(self) -> None:
-        """End the load early: heal, drain and judge what there is."""
+        """End the load early: heal, drain and judge the history so far."""
         self._is_cut_short = True
         self._nemesis.cut_short()
         if self._interpreter is not None:
@@ -150,7 +150,7 @@ class Run:
         await asyncio.gather(interpreter.run(producers, until_ns), self._nemesis.run())
 
     async def _heal(self) -> None:
-        """End every fault that did not end itself (one whose heal failed) and start whatever is down."""
+        """End every fault that is still on (its heal failed), and start every node that is down."""
         controls = self._controls
         if controls.has("network"):
             await controls.network.heal()

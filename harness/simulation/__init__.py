@@ -1,4 +1,4 @@
-"""Virtual time, simulated TCP, disks and processes for asyncio programs; knows nothing of message queues.
+"""Virtual time, simulated TCP, disks and processes for asyncio programs. It has no knowledge of message queues.
 
 The nodes of a `World` are unmodified asyncio programs. They share one interpreter and one event loop object, and one
 seed decides everything that happens to them: two runs of a seed are equal, byte for byte.

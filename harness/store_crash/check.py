@@ -17,7 +17,7 @@ _END_OF_TIME_MS = (1 << 63) - 1
 
 
 class StoreComparison:
-    """Reads the files below the store: what it believes of itself is no evidence."""
+    """Compares a store with the model. It reads the store's files, since the store's own view is no evidence."""
 
     def __init__(self, disk: SimDisk, model: LogModel, log_file_size: int) -> None:
         self._disk = disk
@@ -25,7 +25,7 @@ class StoreComparison:
         self._log_file_size = log_file_size
 
     def check(self, store: MessageStore) -> None:
-        """The log is what was put, the queues agree with it, the store answers so. Raises PromiseBroken."""
+        """Check that the log holds what was put, and that queues and answers agree with it. Raises PromiseBroken."""
         end = store.end_offset
         if store.flushed_offset != end:
             raise PromiseBroken(f"recovered to {end}, but flushed only {store.flushed_offset}")

@@ -131,7 +131,7 @@ class Cycle:
         return self._disk.counters.write_errors + self._disk.counters.sync_errors
 
     def _check_store_has_stopped(self) -> None:
-        """The disk works again, but it is not known what is on it: only a new start may find out."""
+        """Check that the store stays closed after a disk error: only a new start may find out what is on the disk."""
         result = self._store.put(self._draw_message())
         if result.status is PutStatus.PUT_OK:
             raise PromiseBroken("a put was accepted after a failed write or sync")

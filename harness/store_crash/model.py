@@ -1,4 +1,4 @@
-"""The model of a log in a crash test: what was put, in order, and how much of it is promised.
+"""The model of a log in a crash test: the messages that were put, in order, and which of them are promised.
 
 The model never reads the store. It compares files and answers with what the puts returned, so that a store which
 recovers to a wrong state is caught even where its own view is consistent.

@@ -66,7 +66,7 @@ class Operations(Protocol):
         ...
 
     def facts(self, faults: Sequence[FaultRecord]) -> RunFacts:
-        """What the checkers must know of this run."""
+        """The facts that the checkers must know about this run."""
         ...
 
 

@@ -40,7 +40,7 @@ class Interpreter:
 
 
 class OurInterpreter:
-    """Of fleets whose nodes are processes of this host: our own interpreter, and our own code."""
+    """The interpreter and code of this process, for machines whose nodes are processes of this host."""
 
     @property
     def python(self) -> str:

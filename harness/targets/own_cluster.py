@@ -170,7 +170,7 @@ class OwnCluster:
         return nodes.index(node) % 2 == 1
 
     def account_files(self, node: str) -> dict[str, bytes]:
-        """What a broker with access control reads, by path. Only what is missing is written: brokers change it."""
+        """Files of a broker with access control, by path. Only missing ones are written, as brokers change them."""
         if not self._campaign.acl:
             return {}
         folder = self._accounts_folder(node)

@@ -1,4 +1,4 @@
-"""Groups that want some of the messages: does each get exactly those, in whatever language it asks for them?"""
+"""Groups that filter by tags or by SQL92: does each get exactly the messages that match?"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ DECISIONS = ("commit", "commit", "rollback")
 
 
 class Transactions(KeyedSends):
-    """Each message is a transaction. Any producer of the group can tell the brokers how it ended."""
+    """Each message is a transaction. Any producer of the group can answer how it ended."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._decide, f="transact")

@@ -17,7 +17,7 @@ Awaits = Callable[[Sequence[Op], int], str | None]
 
 
 def awaits_nothing(_ops: Sequence[Op], _now_ns: int) -> str | None:
-    """Whatever is to be consumed is in a queue already."""
+    """Return None: every message that is to be consumed is in a queue already."""
     return None
 
 

@@ -102,7 +102,8 @@ class Shell:
         runs = self.folder / "runs"
         if not runs.exists():
             self.run(Command(self.page, 0, SHORT_RUN))
-        return max(runs.iterdir(), key=lambda run: run.stat().st_mtime_ns)
+        kept = [path.parent for path in runs.glob("*/campaign.toml")]
+        return max(kept, key=lambda run: run.stat().st_mtime_ns)
 
     def _serve(self, text: str) -> Said:
         """Start a server on free ports, and take its addresses for those of the page from now on."""

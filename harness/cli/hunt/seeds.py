@@ -32,7 +32,7 @@ from staticfire.harness.machines.options import MachineOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedResult:
-    """What is kept of one seed's run."""
+    """The part of one seed's run that a hunt keeps."""
 
     seed: int
     workload: str
@@ -169,7 +169,7 @@ def _end_with(parent: BaseProcess) -> None:
 
 
 def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
-    """Never raises: whatever happens to one seed must not hide what the others found."""
+    """Run one seed. Never raises, since an error of one seed must not hide what the others found."""
     try:
         return judge_seed(seed, given, judging)
     except Exception as error:

@@ -100,7 +100,7 @@ def _journals(folder: Path, text: str | None) -> list[Path]:
 
 
 def _report(path: Path, hosts: MachineOptions, *, dry_run: bool) -> dict[str, Any] | None:
-    """What there was of one run, and what became of it; None if the run has just ended by itself."""
+    """The report on one run: what it had left, and whether it was removed; None if it has just ended by itself."""
     try:
         journal = read_journal(path)
     except FileNotFoundError:

@@ -70,7 +70,7 @@ class CppPullRequest(ctypes.Structure):
 
 
 class Sent:
-    """What is known of the last send of a thread."""
+    """The outcome of the last send of a thread, as far as the library reports it."""
 
     __slots__ = ("attempts", "broker", "message_id", "offset_message_id", "queue", "queue_offset")
 

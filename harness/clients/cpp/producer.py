@@ -138,7 +138,7 @@ class CppProducer:
         return Outcome("info", {"attempts": sent.attempts}, ONE_WAY)
 
     def _failed(self, sent: Sent) -> Outcome:
-        """The library says nothing of what an attempt ended with, so one that went out may have succeeded."""
+        """The library does not report how an attempt ended, so one that was sent may have succeeded."""
         text = f"{self._library.last_error()} (attempts: {sent.attempts})"
         return Outcome("info" if sent.attempts else "fail", {"attempts": sent.attempts}, text)
 

@@ -28,7 +28,7 @@ BEHIND_MAX = 1 << 20
 
 
 async def ha_address(bench: Bench, master: BrokerAddress) -> str:
-    """Where slaves connect to: name servers tell a slave that registers."""
+    """The address that slaves connect to: a name server returns it to a slave that registers."""
     name_server = await bench.name_server()
     identity: dict[str, object] = {
         "brokerName": master.name,

@@ -1,4 +1,4 @@
-"""A cluster that is not ours: what it is made of is asked, and nothing of it is broken."""
+"""A cluster that runs already: the site asks for its nodes, and breaks none of them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Site(Protocol):
         ...
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        """Try the cases and report each result; a case without a report was not run.
+        """Run the cases and report each result. A case without a report was not run.
 
         Raises SiteFailed. Ctrl-C and SIGTERM raise KeyboardInterrupt, once what was made is removed.
         """

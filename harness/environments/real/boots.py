@@ -1,4 +1,4 @@
-"""Measures how long servers boot; meanwhile the clock of a fault plan stands still.
+"""Measures how long servers boot. The clock of a fault plan stands still while they do.
 
 A broker of ours serves within a second of its start. One that a Java VM runs needs 5 to 15 s, and a plan that was drawn
 for the former would strike the latter again before it has done anything.

@@ -27,7 +27,7 @@ class BoundedLog:
         complain(f"it wrote more than {BYTES_MAX} bytes to standard error")
 
     def cut(self) -> None:
-        """Keep the beginning alone of what is too large; the process has ended."""
+        """Cut a log that is too large down to its beginning; its process has ended."""
         if _size(self._path) - self._start > BYTES_MAX:
             os.truncate(self._path, self._start + KEPT_BYTES)
 

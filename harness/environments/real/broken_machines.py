@@ -93,7 +93,7 @@ class BreakableMachines:
         self.clocks: dict[str, FakeClock] = {}
 
     def has_host(self, machine: LinuxMachine) -> None:
-        """There is another machine; what is made there is removed there."""
+        """Note another machine; what is made there is also removed there."""
         self._executors[machine.host] = machine.executor
 
     def is_on(self, node: str, machine: LinuxMachine, folder: str) -> None:
@@ -131,7 +131,7 @@ class BreakableMachines:
         await all_or_first_error(disk.create() for disk in self._disks.values())
 
     def own_folder(self, node: str) -> Path:
-        """On this host, for what is no business of the node's disk, such as its log."""
+        """A folder on this host for files that do not belong on the node's disk, such as its log."""
         own = self.folder / node
         own.mkdir(exist_ok=True)
         return own

@@ -49,7 +49,7 @@ def why_missing(fault: Fault, lacks: Mapping[str, str]) -> str | None:
 
 
 def lacks_with_tls(environment: str, lacks: Mapping[str, str]) -> dict[str, str]:
-    """What an environment lacks where connections are encrypted: whatever a proxy would do between its nodes."""
+    """The faults that an environment lacks with TLS: those that a proxy between its nodes would carry out."""
     if environment == "processes":
         return {**lacks, "network": f"{NO_PROXY}; --environment namespaces parts nodes without one"}
     if LOSS_NEED in lacks:

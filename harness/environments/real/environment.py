@@ -392,7 +392,7 @@ class RealEnvironment:
         return of_process(process.pid) if isinstance(process, LocalProcess) else None
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
-        """What is kept of a server after the run: of its files what was read last."""
+        """The record of a server that is kept after the run; its files are those that were read last."""
         node = self.nodes[name]
         log = [asdict(line) for line in self.log_lines(name)]
         store = dict(node.files) if keeps_store and not node.lost else {}

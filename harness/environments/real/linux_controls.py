@@ -77,7 +77,7 @@ class FirewalledNetwork:
 
 @dataclass(slots=True)
 class _Disk:
-    """The disk of one node and what is wrong with it."""
+    """The disk of one node and the faults that are on it."""
 
     disk: LoopDisk
     space: DiskSpace
@@ -111,7 +111,7 @@ class LoopDisks:
         }
 
     async def power_cut(self, nodes: Sequence[str]) -> Evidence:
-        """No program hears of it: first the machines fall silent, then their file systems go, then their processes."""
+        """First the machines fall silent, then their file systems are shut down, then processes are killed."""
         environment = self._environment
         nodes = [node for node in nodes if environment.nodes[node].powered]
         alive = [node for node in nodes if environment.nodes[node].running is not None]

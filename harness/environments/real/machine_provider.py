@@ -59,7 +59,7 @@ class MachineProvider(Protocol):
 
 @runtime_checkable
 class Vanishing(Protocol):
-    """A fleet whose servers may go away by themselves, all of them and for good."""
+    """A provider whose servers may go away by themselves, all of them and for good."""
 
     @property
     def gone(self) -> asyncio.Future[str]:
@@ -69,7 +69,7 @@ class Vanishing(Protocol):
 
 @runtime_checkable
 class Rerouting(Protocol):
-    """A fleet whose nodes reach each other through something that stands between them."""
+    """A provider whose nodes reach each other through a proxy between them."""
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
         """The address that a node gets in place of the real address of a server. For machines that are up."""

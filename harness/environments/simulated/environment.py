@@ -34,7 +34,7 @@ DISK_BYTES = 256 << 20
 
 
 class SimulatedNode:
-    """One node: its host, and what is to run there."""
+    """One node: its host, and the coroutine that runs there."""
 
     def __init__(self, name: str, host: Host) -> None:
         self.name = name
@@ -130,7 +130,7 @@ class SimulationEnvironment:
         self.start_now(node)
 
     def start_now(self, name: str) -> None:
-        """The same, for who cannot wait."""
+        """The same, for callers that cannot await."""
         node = self.nodes[name]
         node.wanted = True
         if node.is_alive or node.lost or not node.host.powered:
@@ -247,7 +247,7 @@ class SimulationEnvironment:
         return self.world.trace.digest()
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
-        """What is kept of a server after the run."""
+        """The record of a server that is kept after the run."""
         log = [asdict(line) for line in self.log_lines(name)]
         store = (
             self.nodes[name].host.disk.snapshot() if keeps_store and not self.is_lost(name) else {}

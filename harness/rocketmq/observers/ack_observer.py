@@ -1,4 +1,4 @@
-"""Looks into simulated disks when a producer has the status of its send: who holds the record, and how safely?"""
+"""Reads simulated disks at the moment of each acknowledgement: which nodes hold the record, and whether durably."""
 
 from __future__ import annotations
 

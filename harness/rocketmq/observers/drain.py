@@ -37,7 +37,7 @@ Scope = tuple[str, str]  # group and topic
 
 
 class Drain:
-    """Asks the brokers how far the groups are behind, and writes the answers down as `drain`.
+    """Asks the brokers how far each group is behind, and records the answers as ops `drain`.
 
     Args:
         still_s: once no offset has moved for so long, what is left is not waited for; None: it is, until the bound.

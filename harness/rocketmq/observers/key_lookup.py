@@ -39,7 +39,7 @@ def _wanted(op: Op) -> list[list[Any]]:
 
 
 def _lacking(wanted: list[list[Any]], answer: dict[str, Any]) -> list[list[Any]]:
-    """What was looked for, and is not in its queue or cannot be read there."""
+    """The messages of a look-up that are not in their queue, or cannot be read there."""
     missing = {tuple(row[:3]) for row in answer["messages"] if not row[5]}
     missing |= {tuple(row[:3]) for row in answer.get("torn", ())}
     return [message for message in wanted if tuple(message[:3]) in missing]

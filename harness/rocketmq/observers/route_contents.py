@@ -26,7 +26,7 @@ class RouteContents:
         self._agreed_s = register_s + ARRIVED_S
 
     async def run(self, topics: Sequence[str]) -> None:
-        """Compare until all agree or the time is over, then record what was seen last."""
+        """Compare until all agree or the time is over, then record the last comparison."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._agreed_s
         while True:

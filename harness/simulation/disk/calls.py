@@ -23,7 +23,7 @@ class Call(Protocol):
 
 
 class SyncTarget(Protocol):
-    """What is synced: a file or a folder."""
+    """A file or a folder that can be synced."""
 
     def fail_sync(self, begin_ns: int, end_ns: int) -> None:
         """Let the sync that has these times fail at its end."""

@@ -154,7 +154,7 @@ class DiskDevice:
         return max(0, self.options.total_bytes - self._allocated_bytes - self._filler_bytes)
 
     def charge_device(self, cost_ns: int) -> int:
-        """Charge work that only the one device can do: the caller waits for what was queued before.
+        """Charge work of the single device: the caller waits until the work queued before is done.
 
         Returns the time at which the work is done: now, for the caller.
         """

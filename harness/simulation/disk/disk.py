@@ -139,7 +139,7 @@ class SimDisk(DiskDevice):
         self._names.settle(self.world_ns())
 
     def take_errors(self, folder: str) -> None:
-        """Nothing waits: a file that is opened has heard of all failures before."""
+        """Do nothing: on this disk no error waits for a file that is opened later."""
 
     def disk_usage(self, path: str) -> DiskUsage:
         self._begin_call(path)
@@ -212,7 +212,7 @@ class SimDisk(DiskDevice):
         self._update_restricted()
 
     def wipe(self) -> int:
-        """Be empty, as a new disk is, whatever happens to the power; returns how many bytes the files had.
+        """Become empty, as a new disk is, and stay so through a power cut; returns how many bytes the files had.
 
         No process may have a file open.
         """
@@ -258,7 +258,7 @@ class SimDisk(DiskDevice):
         return _read(inode.cached, offset, size)
 
     def read_durable(self, path: str, offset: int = 0, size: int | None = None) -> bytes:
-        """What is on the platter under this name."""
+        """The durable content of the file with this name."""
         self._names.settle(self.world_ns())
         inode = self._names.durable_file(path)
         if inode is None:

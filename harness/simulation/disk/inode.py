@@ -321,7 +321,7 @@ class Inode:
         self.unwritable = [(at, min(end, limit)) for at, end in self.unwritable if at < limit]
 
     def forget_cache(self) -> None:
-        """Read from the platter again whatever is not on its way there."""
+        """Drop clean pages of the cache, so that they are read from the platter again."""
         if not self.is_cache_stale:
             return
         self._read_again()

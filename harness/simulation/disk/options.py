@@ -25,7 +25,7 @@ class DiskOptions:
 
 @dataclass(slots=True, kw_only=True)
 class DiskCounters:
-    """What happened on the disk so far. A fault whose counter did not move did not bite."""
+    """Counts of events on the disk so far. A fault whose counter did not move did not bite."""
 
     operations: int = 0  # calls that change something; cut_at counts in these
     bytes_written: int = 0

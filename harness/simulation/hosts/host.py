@@ -78,7 +78,7 @@ class Host:
         return process
 
     def power_cut(self) -> PowerCutReport:
-        """Take the power away: the process stops in its tracks, unsynced data is lost, peers hear nothing."""
+        """Cut the power: the process stops at once, unsynced data is lost, and peers get no RST or FIN."""
         self.power_failed_ns = self._world.scheduler.local_ns()
         report = self.disk.power_cut()
         if self.process is not None:

@@ -245,7 +245,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.scheduler.stopped = True
 
     def bury(self) -> None:
-        """Close what is left of every process, with no effect on anything; the loop is closed afterwards."""
+        """Close the coroutines that are left of every process, without any effect; the loop is closed afterwards."""
         self._is_closed = True
         self.scheduler.close()
         asyncio.events._set_running_loop(self)  # or asyncio makes a real loop for a `finally` block

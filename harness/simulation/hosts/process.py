@@ -112,7 +112,7 @@ class SimProcess:
         self.context.run(self._loop.create_task, self._run(), name=f"{self.name}/main")
 
     async def _run(self) -> None:
-        """What asyncio.run does: main, then cancel whatever it left behind."""
+        """Do what asyncio.run does: run main, then cancel the tasks that it left."""
         self._runner = (
             asyncio.current_task()
         )  # only now: a task cancelled earlier never runs a line

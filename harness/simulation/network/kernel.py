@@ -50,7 +50,7 @@ class Listener:
         return not self._is_closed
 
     def close(self) -> None:
-        """Stop listening; who waits in the backlog is reset."""
+        """Stop listening; connections that wait in the backlog are reset."""
         self._is_closed = True
         while self.waiting:
             socket = self.waiting.popleft()
@@ -129,7 +129,7 @@ class Kernel:
     # --- for the network ----------------------------------------------------------------------------
 
     def listener(self, address: Address) -> Listener | None:
-        """Who listens at this address of this host."""
+        """The listener at this address of this host, or None."""
         return self._listeners.get(address) or self._listeners.get((ANY, address[1]))
 
     def new_socket(self, *, local: Address, remote: Address) -> TcpSocket:
@@ -141,7 +141,7 @@ class Kernel:
     # --- power --------------------------------------------------------------------------------------
 
     def power_off(self, now_ns: int) -> None:
-        """Forget everything at once; no peer hears of it, and what has not left the machine by `now_ns` never will."""
+        """Forget everything at once, without RST or FIN. Segments that have not left by `now_ns` are gone."""
         self.powered = False
         for socket in list(self.sockets.values()):
             if socket.user is not None:

@@ -61,7 +61,7 @@ class Link:
         return self.base_ns + self.extra_ns + int(late * late * late * self._jitter_ns)
 
     def update(self, *, is_dropping: bool | None = None, is_powered: bool | None = None) -> None:
-        """Change what stops segments; what is not given stays."""
+        """Change the conditions under which segments are stopped; those that are not given stay as they are."""
         if is_dropping is not None:
             self.is_dropping = is_dropping
         if is_powered is not None:

@@ -1,4 +1,4 @@
-"""The network between simulated hosts: who has which address, and the link of every ordered pair."""
+"""The network between simulated hosts: addresses of hosts, and a link for every ordered pair of hosts."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Stream:
         self._source.fin_delivered()
 
     def count_read(self, size: int) -> None:
-        """The target's process has read `size` bytes: tell a source that waits for room."""
+        """Note that the target's process has read `size` bytes, and wake a source that waits for room."""
         self.outstanding -= size
         if self._source.is_waiting and not self._is_updating and self.outstanding <= WINDOW // 2:
             self._is_updating = True

@@ -144,7 +144,7 @@ class SimTransport(asyncio.Transport):
             self._lose(None)
 
     def abort(self) -> None:
-        """End now; what is buffered in user space is lost."""
+        """End now; bytes buffered in user space are lost."""
         self._abandon(None)
 
     # --- for the kernel -----------------------------------------------------------------------------

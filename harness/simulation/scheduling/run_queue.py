@@ -166,7 +166,7 @@ class RunQueue:
         self.process.exit_by(error)
 
     def executor_delay_ns(self) -> int:
-        """Draw how long a thread needs to begin, and the loop to hear of its end."""
+        """Draw how long a thread takes to begin, and how long the loop takes to notice its end."""
         timing = self._timing
         return timing.executor_min_ns + int(self._random() * timing.executor_spread_ns)
 

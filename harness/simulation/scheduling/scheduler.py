@@ -21,7 +21,7 @@ class SimulationError(Exception):
 
 
 class Scheduler:
-    """Virtual time in integer nanoseconds, starting at 0, and what is to happen when.
+    """Virtual time in integer nanoseconds, starting at 0, and the events that are due at each time.
 
     `debt_ns` is time that the callback or executor job that runs right now has already spent in blocking calls:
     for its own process the time is `now_ns + debt_ns`, while the rest of the world stands at `now_ns`. `job` is the

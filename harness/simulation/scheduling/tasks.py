@@ -41,7 +41,7 @@ class SimTask(asyncio.Task[Any]):
         return self.number
 
     def discard(self) -> None:
-        """Close the coroutine of a task that will never run again. Whatever its `finally` blocks raise is void."""
+        """Close the coroutine of a task that will never run again. Exceptions of its `finally` blocks are ignored."""
         self._log_destroy_pending = False
         # What this raises is no error of the run: in its world the process was gone before these lines.
         with suppress(BaseException):

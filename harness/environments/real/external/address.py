@@ -1,4 +1,4 @@
-"""The environment `address`: a cluster that is not ours, with our clients behind a proxy in front of it.
+"""The environment `address`: a cluster that runs already, with our clients behind a proxy in front of it.
 
 Links between clients and servers are the proxy's to break; servers, and what is between them, are not touched.
 """

@@ -45,7 +45,7 @@ class ClusterWatch:
             await asyncio.wait([self._watching])
 
     def states(self) -> dict[str, str]:
-        """What each server is doing, as far as it tells us."""
+        """The state of each server, as far as its answers show it."""
         return {node: "silent" if server.failed else "up" for node, server in self._watched.items()}
 
     async def _watch(self) -> None:
