@@ -22,7 +22,6 @@ def key_of(command: str) -> str:
 # Parsed by click where they are ours, and not carried out.
 PARSED = {
     "make run": INSTALLS,
-    "time make run": INSTALLS,
     "staticfire conform --name-server 127.0.0.1:9876 --profile broker-core --expect expectations.toml"
     " --out report": EXTERNAL,
     "cat report/summary.md": "reads the report of the command before it",
@@ -84,7 +83,7 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
         ("--profile broker-core", "--select RMQ-NS-06"),
     ),
     "staticfire conform --client 'python docs/minimal_client.py' --out client-report": (
-        ("--out", "--select RMQ-ORD-06 --out"),
+        ("--out", "--select RMQ-RBL-04 --out"),
     ),
     "staticfire run --environment processes --client 'python docs/minimal_client.py' --workload queue --seed 1"
     " --faults kill,pause,partition-one": (("", "--dry-run"),),
@@ -119,8 +118,6 @@ STATUSES: dict[str, int] = {
     "staticfire run --system tests.support.toylog.system:FORGETFUL --seed 1": 1,
     "staticfire run --campaign docs/examples/campaigns/lost-message.toml --seed 1 --defect ack-before-fsync"
     " --runs lost": 1,
-    "time staticfire run --campaign docs/examples/campaigns/lost-message.toml --seed 1 --defect ack-before-fsync"
-    " --runs lost-again": 1,
     "staticfire replay lost/*": 1,
     "staticfire analyze big": 1,
     "staticfire analyze --master 'local[2]' big": 1,
