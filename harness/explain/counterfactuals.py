@@ -17,6 +17,7 @@ from staticfire.checkers.model.history import Op, encode_op
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import SEED_MAX, Campaign, CampaignError
 from staticfire.harness.draws.limits import check_campaign
+from staticfire.harness.explain.recorded_run import NotRepeated
 from staticfire.harness.results.fingerprint import Fingerprint, fingerprint_of
 
 SEEDS = 3  # of each change: the run's own, and the following ones
@@ -201,13 +202,16 @@ def counterfactuals_of(
         ops: of the failed run.
         until: of `time.monotonic`.
         begin_worker: is called first in each process.
+
+    Raises NotRepeated.
     """
     rows = [Row(change) for change in changes_of(campaign)]
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker)
-    futures: dict[Future[Ended], Row] = {}
+    futures: dict[Future[Ended], Row | None] = {}  # None: of the run itself
     count = 0
     try:
+        futures[pool.submit(ended, campaign, ops)] = None
         for number in range(SEEDS):
             for row in rows:
                 seed = (campaign.seed + number) % SEED_MAX
@@ -220,7 +224,11 @@ def counterfactuals_of(
             )
             for future in done:
                 count += 1
-                futures[future].ended.append(_result(future))
+                one, row_of = _result(future), futures[future]
+                if row_of is not None:
+                    row_of.ended.append(one)
+                elif one.difference is not None:
+                    raise NotRepeated(one.difference[0])
                 progress(count)
     finally:
         for worker in multiprocessing.active_children():

@@ -15,6 +15,10 @@ from staticfire.harness.run_folder.faults_file import read_faults
 from staticfire.harness.run_folder.run_folder import VERDICT_FILE, RunFolder, RunFolderError
 
 
+class NotRepeated(ValueError):
+    """This version repeats the run differently."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
     """`is_torn`: the history ends in the middle of a line. `end_ns`: of the run, by its clock."""

@@ -13,7 +13,7 @@ from staticfire.harness.continuations.rewind import Outcome, Rewind
 from staticfire.harness.continuations.tree import Continuations
 from staticfire.harness.explain.life import Event
 from staticfire.harness.explain.no_return import Curve, NoReturn, Point, find_no_return, wilson
-from staticfire.harness.explain.recorded_run import RecordedRun
+from staticfire.harness.explain.recorded_run import NotRepeated, RecordedRun
 from staticfire.harness.results.fingerprint import Fingerprint
 
 LINES_OF_CURVE = 6
@@ -22,10 +22,6 @@ NEAR_NS = 10_000_000  # events so near to the jump lie at it
 BAR = 20  # characters of a share of 1
 
 Progress = Callable[[int], None]  # takes how many continuations have ended
-
-
-class NotRepeated(ValueError):
-    """This version repeats the run differently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,7 +205,8 @@ def _parts(
 ) -> Sequence[Part]:
     """Raises BadInput."""
     from staticfire.harness.explain.counterfactuals import counterfactuals_of
-    from staticfire.harness.explain.rewinding import NotRepeated, point_of_no_return
+    from staticfire.harness.explain.recorded_run import NotRepeated
+    from staticfire.harness.explain.rewinding import point_of_no_return
 
     parts: list[Part] = []
     try:
