@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from staticfire.faults.model.params import TIME_S_MAX
+from staticfire.harness.accounts import PLAIN
 from staticfire.harness.campaign.campaign import (
     ENVIRONMENTS,
     Campaign,
@@ -12,12 +13,15 @@ from staticfire.harness.campaign.ops import OpError, check_ops
 from staticfire.harness.campaign.options import OPTIONS, check_bounds
 from staticfire.harness.campaign.plan import check_plan
 from staticfire.harness.campaign.require import require
+from staticfire.harness.generators.account_sends import ACCOUNT
+from staticfire.harness.generators.illegal_sends import ILLEGAL, NO_NEW_TOPICS
 from staticfire.harness.generators.keyed_sends import LARGE_BYTES
 from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.registry import system_of
 
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
 BATCH_MAX = 1000  # messages
+REFUSED_TOPICS = ("name of the topic", "unknown topic")  # why a send must be refused
 
 
 def check_campaign(campaign: Campaign) -> None:
@@ -53,6 +57,21 @@ def check_campaign(campaign: Campaign) -> None:
             check_ops(c.ops, c.topology().producers, c.load_s)
         except OpError as error:
             raise CampaignError(str(error)) from error
+        _check_refused_ops(c)
+
+
+def _check_refused_ops(c: Campaign) -> None:
+    """What must be refused has to be refusable: without accounts, say, no signature is wrong."""
+    for number, op in enumerate(c.ops or ()):
+        account, why = op.value.get(ACCOUNT), op.value.get(ILLEGAL)
+        if account == PLAIN:
+            require(c.tls == "enforcing", "tls", c.tls, f"enforcing, as op {number} is without TLS")
+        elif account is not None:
+            require(c.acl, "acl", c.acl, f"true, as op {number} is of the account {account}")
+        if why in REFUSED_TOPICS:
+            has = NO_NEW_TOPICS in c.broker_properties
+            allowed = f"{'='.join(NO_NEW_TOPICS)} among them, as op {number} has an {why}"
+            require(has, "broker_properties", dict(c.broker_properties), allowed)
 
 
 def _check_members(c: Campaign) -> None:

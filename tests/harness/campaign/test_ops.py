@@ -78,6 +78,20 @@ def test_times_are_checked_in_a_campaign_of_some_producers() -> None:
         check_campaign(replace(campaign_with(), ops=(op,)))
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"account": "forger", "illegal": "signature"}, "acl is False; allowed: true, as op 0"),
+        ({"account": "plain", "illegal": "no TLS"}, "tls is 'disabled'; allowed: enforcing"),
+        ({"illegal": "unknown topic"}, "broker_properties"),
+    ],
+)
+def test_what_must_be_refused_can_be(more: dict[str, str], words: str) -> None:
+    campaign = campaign_with({**OP, "value": {**SEND, **more}})
+    with pytest.raises(CampaignError, match=words):
+        check_campaign(replace(campaign, acl=False, tls="disabled", broker_properties=()))
+
+
 @pytest.mark.slow
 def test_the_ops_of_a_run_as_data_make_the_same_history() -> None:
     drawn = draw_campaign(1, {"time_s": 5.0, "plan": ()})
