@@ -201,7 +201,8 @@ def test_no_page_fails_and_none_holds_what_a_run_wrote_as_markup(server: Server)
         assert f"/run/{name}" in pages, name
     for path in pages:
         answer = server.get(path)
-        assert answer.status == 200, path
+        # A report that is made now says in one sentence why a damaged run has none.
+        assert answer.status in ((200, 409) if path.endswith("/report") else (200,)), path
         assert SECRET not in answer.text
         if "sandbox" in answer.headers["content-security-policy"]:
             continue
