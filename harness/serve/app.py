@@ -148,8 +148,7 @@ class _Pages:
             return self.live(request)
         details = details_of(self._folder, summary)
         shown = [(one, is_text(one.name, one.size)) for one in details.files]
-        has_report = details.has_report or self._reports.is_there()
-        return page("run.html", run=summary, details=details, files=shown, has_report=has_report)
+        return page("run.html", run=summary, details=details, files=shown)
 
     def live(self, request: Request) -> Response:
         """A run as it goes on."""
@@ -179,7 +178,7 @@ class _Pages:
     def report(self, request: Request) -> Response:
         """The report of a run, in a sandbox: that of its folder, or one that is made now."""
         summary = self._summary(request)
-        if self._folder.has((summary.name, REPORT)) or not self._reports.is_there():
+        if self._folder.has((summary.name, REPORT)):
             return as_page(self._folder, (summary.name, REPORT), PAGE_BYTES_MAX)
         return sandboxed(self._reports.page(summary.name))
 

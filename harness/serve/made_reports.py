@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.serve.folder import DEPTH_MAX, ServedFolder
 
-MODULE = "staticfire.harness.html_report"
 BYTES_MAX = 256 << 20  # of a run; for a larger one the command is the way
 FILES_MAX = 5000
 KEPT_MAX = 8
@@ -33,11 +29,6 @@ class ReportMaker:
         self._folder = folder
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, object], bytes] = OrderedDict()
-
-    @staticmethod
-    def is_there() -> bool:
-        """Whether this installation makes reports."""
-        return find_spec(MODULE) is not None
 
     def page(self, name: str) -> bytes:
         """The report of a finished run. Raises ReportRefused, NotServed."""
@@ -96,6 +87,7 @@ def _files(folder: ServedFolder, path: tuple[str, ...]) -> Iterator[Sequence[str
 
 def _write(run: Path) -> str:
     """The report of a run folder. Raises HistoryError."""
-    reading: Any = importlib.import_module(f"{MODULE}.recorded_run")
-    drawing: Any = importlib.import_module(f"{MODULE}.report")
-    return str(drawing.html_report(reading.read_recorded(run, lambda _line: None)))
+    from staticfire.harness.html_report.recorded_run import read_recorded
+    from staticfire.harness.html_report.report import html_report
+
+    return html_report(read_recorded(run, lambda _line: None))

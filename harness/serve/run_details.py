@@ -44,7 +44,6 @@ class RunDetails:
     nodes: Sequence[str]
     digest: str
     python: str
-    has_report: bool
 
 
 def details_of(folder: ServedFolder, summary: RunSummary) -> RunDetails:
@@ -67,7 +66,6 @@ def details_of(folder: ServedFolder, summary: RunSummary) -> RunDetails:
         nodes=_nodes(folder, path),
         digest=text(document.get("digest")),
         python=text(table(document.get("versions")).get("python")),
-        has_report=any(one.name == REPORT and not one.is_folder for one in entries),
     )
 
 
