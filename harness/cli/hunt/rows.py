@@ -32,7 +32,8 @@ class Rows:
                 target = out.resolve()
                 self._part = target.with_name(target.name + ".part")
             self._stream = (self._part or out).open("wb", buffering=0)
-            self._stream.write(b"".join(map(_line, former)))
+            if former:
+                self._stream.write(b"".join(map(_line, former)))
         except OSError as error:
             raise BadInput(f"--out {out} cannot be written: {error.strerror}") from error
 
