@@ -99,7 +99,7 @@ def test_subscriptions_and_answers(seed: int) -> None:
     assert {finding.group for finding in differ.findings} == reference_groups.differing_groups(ops)
 
     answers = verdict_of(ops, "requests", **known)
-    expected = reference_groups.answers(ops)
+    expected = reference_groups.answers(ops, faults)
     by_anomaly: Counter[str] = Counter()
     for (anomaly, _), times in expected.items():
         by_anomaly[anomaly] += times

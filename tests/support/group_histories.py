@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.history import Op, OpType
 from tests.support.history_language import fault
 
 GROUPS = {"g": ("t",), "h": ("t", "u"), "all": ("u",)}
@@ -27,6 +27,10 @@ WISHES: tuple[dict[str, Any], ...] = (
     {"expression": "*"},
     {"expression": "red", "orderly": True},
 )
+WHAT = (
+    *("open", "assign", "assign", "send", "answer", "consume", "fault"),
+    *("request", "reply", "give up"),
+)
 NS_PER_S = 10**9
 
 
@@ -38,14 +42,20 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
     faults: list[FaultFacts] = []
     now_s = 0
 
-    def op(process: int, f: str, value: dict[str, Any], node: str | None = None) -> None:
+    def op(
+        process: int,
+        f: str,
+        value: dict[str, Any],
+        node: str | None = None,
+        type: OpType = "ok",
+    ) -> None:
         at_ns = now_s * NS_PER_S
         ops.append(
             Op(
                 index=len(ops),
                 time_ns=at_ns,
                 process=process,
-                type="ok",
+                type=type,
                 f=f,
                 value=value,
                 node=node,
@@ -58,10 +68,11 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
 
     keys = [f"p0-{number}" for number in range(6)]
     unsent = list(keys)
+    waiting: list[dict[str, Any]] = []  # requests without an end
     for number in range(random.randrange(4, 30)):
         now_s += random.choice([1, 1, 5, 20, 45])
         node = random.choice(["c1", "c2", "c3"])
-        what = random.choice(["open", "assign", "assign", "send", "answer", "consume", "fault"])
+        what = random.choice(WHAT)
         if what == "open" or (what == "assign" and node not in living):
             living[node] = 10 + number
             op(living[node], "open", {**of_group(), **random.choice(WISHES)}, node)
@@ -76,6 +87,15 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
             asked = random.choice(keys)
             reply = asked if random.random() < 0.7 else random.choice(keys)
             op(0, "answer", {"key": asked, "reply": reply})
+        elif what == "request" and unsent:
+            value = {"key": unsent.pop(), "topic": "t", "size": 9}
+            op(0, "send", value, type="invoke")
+            waiting.append(value)
+        elif what == "reply" and (waiting or unsent != keys):
+            asked = random.choice(waiting)["key"] if waiting else keys[-1]
+            op(11, "reply", {"key": asked, "topic": "t", "group": "g"})
+        elif what == "give up" and waiting:
+            op(0, "send", waiting.pop(0), type="info")
         elif what == "consume":
             touch = [random.choice(keys), number, number, True, 0]
             op(9, "consume", {**of_group(), "broker": "b", "queue": 0, "messages": [touch]})

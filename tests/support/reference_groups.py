@@ -12,6 +12,9 @@ from staticfire.checkers.model.history import Op
 
 NS_PER_S = 10**9
 S = 10**9
+SILENT_NS = (
+    120 * S
+)  # for which a broker remembers a client that says nothing: what needs time behind a fault
 Found = Counter[tuple[Any, ...]]
 Queue = tuple[str, str, int]
 Second = int
@@ -105,7 +108,7 @@ def _owners(
 def _first_sent(ops: Sequence[Op]) -> dict[Queue, Second]:
     first: dict[Queue, Second] = {}
     for op in ops:
-        if op.f == "send":
+        if op.f == "send" and op.type == "ok":
             queue = op.value["topic"], op.value["broker"], op.value["queue"]
             first.setdefault(queue, op.time_ns // NS_PER_S)
     return first
@@ -191,8 +194,8 @@ def differing_groups(ops: Sequence[Op]) -> set[str]:
     return found
 
 
-def answers(ops: Sequence[Op]) -> Found:
-    """Answers to another request, second ones, and those to what nobody had been given."""
+def answers(ops: Sequence[Op], faults: Sequence[FaultFacts] = ()) -> Found:
+    """Answers to another request, second ones, those to what no listener had been given, and replies that are lost."""
     found: Found = Counter()
     for op in ops:
         if op.f != "answer":
@@ -218,15 +221,22 @@ def answers(ops: Sequence[Op]) -> Found:
             found["phantom_reply", key] += 1
     for op in ops:
         if op.f == "reply":
-            found["lost_reply", op.value["key"]] += _is_lost(ops, op)
+            found["lost_reply", op.value["key"]] += _is_lost(ops, op, faults)
     return found
 
 
-def _is_lost(ops: Sequence[Op], reply: Op) -> bool:
-    """Whether the requester gave up a second or more behind a reply, and had no answer."""
+def _is_lost(ops: Sequence[Op], reply: Op, faults: Sequence[FaultFacts]) -> bool:
+    """Whether the requester gave up a second or more behind a reply, and had no answer; no fault was near."""
     about = [
         op for op in ops if op.f in ("send", "answer") and op.value.get("key") == reply.value["key"]
     ]
     if any(op.f == "answer" for op in about):
         return False
-    return any(op.type == "info" and op.time_ns >= reply.time_ns + S for op in about)
+    begun = [op.time_ns for op in about if op.type == "invoke"]
+    ended = [op.time_ns for op in about if op.type == "info" and op.time_ns >= reply.time_ns + S]
+    return bool(ended) and not any(
+        fault.fired_ns is not None
+        and fault.fired_ns < ended[0]
+        and begun[0] < (fault.healed_ns or 1 << 62) + SILENT_NS
+        for fault in faults
+    )
