@@ -312,9 +312,18 @@ class LossPromises:
             if self._kept(broker, hit.node, hit.damage) is not Kept.ALL
         }
 
-    def any_record_damaged(self, broker: str) -> bool:
-        """Whether a fault changed a record of `broker`: what a replica cannot mend, consumers pass over."""
-        return bool(self._rotten.get(broker))
+    def any_record_damaged(self, broker: str, after: int, before: int) -> bool:
+        """Whether a fault changed a record of `broker` between two positions of its commit log.
+
+        What no replica can mend, consumers pass over.
+        """
+        nodes = self._facts.brokers.get(broker, ())
+        return any(
+            after < record.start < before
+            for fault in self._facts.faults
+            if fault.bitten_ns is not None and not set(nodes).isdisjoint(fault.targets)
+            for record in fault.records
+        )
 
     def any_suffix_excused(self) -> bool:
         """Whether this run has any message that may be lost as part of a suffix."""

@@ -90,6 +90,7 @@ class _Past(NamedTuple):
     offset: int
     invoke_index: int
     invoke_ns: int
+    position: int
 
 
 class _Below:
@@ -115,7 +116,13 @@ class _Below:
 
     def add(self, border: PollBorder) -> None:
         for group, rows in border.last.items():
-            known = (rows.process, rows.queue_offset, rows.invoke_index, rows.invoke_ns)
+            known = (
+                rows.process,
+                rows.queue_offset,
+                rows.invoke_index,
+                rows.invoke_ns,
+                rows.position,
+            )
             for process, *past in zip(*(column.tolist() for column in known), strict=True):
                 self._last[group, process] = _Past(*past)
                 self._end[group] = process, past[0]
@@ -144,7 +151,7 @@ class _Below:
             elif past is not None:
                 first = first_place(columns, context, question.given, since)
                 if first is not None and has_gap(self._gaps.get(group, ()), first, offset):
-                    yield Hole(question.given, past.offset, past.invoke_ns, inside)
+                    yield Hole(question.given, past.offset, past.invoke_ns, past.position, inside)
 
     def _skipped(
         self, columns: Columns, context: Context, question: Question, since: int

@@ -9,8 +9,9 @@ import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.judgement import Judgement
-from staticfire.checkers.model.columns import Columns, Ints, MessageEvents
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents
 
+FAR = np.iinfo(np.int64).max
 # Ranges of offsets that were not given, each from its first to before its end, ascending.
 Gaps = Sequence[tuple[int, int]]
 
@@ -29,6 +30,7 @@ class Hole(NamedTuple):
     given: MessageEvents  # one row
     last: int  # the offset that its process was given before
     last_ns: int  # when that was
+    last_position: int  # of that message in the commit log, or UNKNOWN
     inside: bool  # in the same call
 
 
@@ -68,7 +70,9 @@ def judge_hole(columns: Columns, context: Context, hole: Hole) -> Judgement:
     A log that was cut meanwhile, and has grown since, holds other messages there.
     """
     broker = columns.names.logs[int(hole.given.log[0])].stream
-    if context.promises.any_record_damaged(broker):
+    position = int(hole.given.position[0])
+    end = FAR if position == UNKNOWN else position
+    if context.promises.any_record_damaged(broker, hole.last_position, end):
         return Judgement.ALLOWED
     until_ns = int(hole.given.invoke_ns[0])
     return context.promises.visible.rule(broker, hole.last_ns, until_ns).judgement

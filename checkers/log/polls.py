@@ -10,7 +10,7 @@ group was given from there, whatever its send came to. Excused as the loss of a 
 from when it was sent (without acknowledgement: from when it was first delivered), and where retention deleted it.
 A place between two deliveries of one owner that its reader was never given counts, too, whatever lies there: offsets
 of a queue have no holes, and a cut of the log takes its end alone. Excused as the loss of a message that a consumer had
-seen by the earlier of the two, and where a record of the broker was damaged.
+seen by the earlier of the two, and where a fault changed a record of the broker between the two.
 **nonmonotonic_poll**: the owner was given an offset that is not above the one before, and not because its listener had
 not finished it. Allowed when the group had not committed it; informational where excuse_table.py says why, and the
 owner went on from there: a member whose offset is set back pulls what follows again, too.
@@ -283,6 +283,7 @@ class _Polls:
             given=deliveries.where(slice(row, row + 1)),
             last=int(deliveries.queue_offset[earlier]),
             last_ns=int(deliveries.invoke_ns[earlier]),
+            last_position=int(deliveries.position[earlier]),
             inside=inside,
         )
         first = first_place(self._columns, self._context, hole.given, hole.last + 1)

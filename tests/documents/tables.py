@@ -12,6 +12,7 @@ EXTERNAL = "needs a cluster at that address"
 SPARK_CLUSTER = "needs a Spark cluster"
 INSTALLS = "installs packages"
 WHOLE_SUITE = "the test suite itself"
+HOURS = "measures for hours"
 
 
 def key_of(command: str) -> str:
@@ -27,6 +28,10 @@ PARSED = {
     "cat report/summary.md": "reads the report of the command before it",
     "staticfire run --campaign default --target apache --home DIR --environment namespaces --faults all": APACHE,
     "make test": WHOLE_SUITE,
+    "make museum": HOURS,
+    "make mutants": HOURS,
+    "python -m staticfire.harness.museum.mutants --count 300": HOURS,
+    "pip install 'staticfire[serve]'": INSTALLS,
     "staticfire analyze --master spark://10.0.0.1:7077 --out /shared/analysis /shared/runs": SPARK_CLUSTER,
     "staticfire analyze --master sc://10.0.0.1:15002 /shared/runs": SPARK_CLUSTER,
     "staticfire analyze --follow runs": "starts Spark, and follows until Ctrl-C",
@@ -58,6 +63,7 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
     "staticfire analyze --master 'local[2]' runs": (("--master 'local[2]' ", ""),),
     "staticfire analyze runs-4.9 runs-5.0": (("runs-4.9 runs-5.0", "runs runs"),),
     "staticfire hunt --campaign my.toml --seeds 0-99": (("0-99", "0-1 --time 10"),),
+    "staticfire serve runs": (("runs", "docs"),),
     "python -m staticfire.harness.clients producer": (("", "< /dev/null"),),
     "python -m staticfire.harness.clients.cpp.client producer": (("", "< /dev/null"),),
     "staticfire run --campaign default --environment processes --faults all --client 'node my_client.js'": (
@@ -72,7 +78,6 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
             "--environment processes",
         ),
     ),
-    "staticfire serve runs": (("runs", "docs"),),
     # The page shows what a terminal shows.
     "staticfire proxy --name-server 127.0.0.1:9876 --port 19876": ((" --port 19876", ""),),
     "staticfire conform": (("", "--select 'RMQ-NS-*'"),),
@@ -87,6 +92,11 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "staticfire run --environment processes --client 'python docs/minimal_client.py' --workload queue --seed 1"
     " --faults kill,pause,partition-one": (("", "--dry-run"),),
+    "python -m staticfire.harness.museum.mutants --sample 3 --rotation X": (
+        ("--sample 3 --rotation X", "--help"),
+    ),
+    "staticfire reproduce ack-before-fsync --blind": (("--blind", "--blind --budget 5"),),
+    "staticfire export runs/<the run> --shiviz life.log --key p1-100": (("p1-100", "p1-1"),),
     "staticfire shrink lost/* --budget 60 --out small": (("60", "5"),),
     "staticfire hunt --campaign docs/examples/campaigns/lost-message.toml --seeds 0-19": (
         ("0-19", "0-1"),
@@ -113,7 +123,8 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 # Exit statuses other than 0.
-STATUSES: dict[str, int] = {
+STATUSES: dict[str, int | tuple[int, ...]] = {
+    "staticfire reproduce ack-before-fsync --blind": (0, 2),  # found, or not in so short a time
     "staticfire run --defect ack-before-fsync --seed 1": 1,
     "staticfire run --system tests.support.toylog.system:FORGETFUL --seed 1": 1,
     "staticfire run --campaign docs/examples/campaigns/lost-message.toml --seed 1 --defect ack-before-fsync"
@@ -129,8 +140,8 @@ STATUSES: dict[str, int] = {
 # interrupts them at the end of the page.
 SERVERS = {
     "staticfire cluster up": "stop",
-    "staticfire proxy": '{"event":"started"',
     "staticfire serve": "serving",
+    "staticfire proxy": '{"event":"started"',
 }
 
 # Files that a page takes for granted: a fence of the page (language and number), or a file of the repository.

@@ -89,6 +89,26 @@ def acked_row_not_delivered(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation(
+    "poll_skip",
+    "the only group passes the place of a stored message without SEND_OK, and never gets it",
+    workloads=PLAIN,
+)
+def unclear_place_passed_over(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = pick_sent(
+        run,
+        rng,
+        site,
+        lambda s: s.type == "info" and bool(run.by_key.get(s.key)) and _can_be_missed(run, s),
+    )
+    if sent is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries(run.by_key[sent.key])
+    draft.look_up(sent.key, lambda row: None)
+    return draft.finish()
+
+
 @KINDS.mutation("unseen", "one group of two never gets an acknowledged message", workloads=PLAIN)
 def second_group_misses_acked(run: Run, rng: Random, site: Site) -> Run | None:
     return _second_group_misses(run, rng, site, lambda s: s.type == "ok")

@@ -73,6 +73,18 @@ def owner_commits_zero(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation("commit_rewound", "an owner commits an offset below 0", workloads=GROUPED)
+def owner_commits_below_zero(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _committed(run, rng, site)
+    if like is None:
+        return None
+    draft = Draft(run)
+    _commit(draft, like, like.time_ns + MS, like.offset + 1)
+    _commit(draft, like, like.time_ns + S, -1)
+    _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
+    return draft.finish()
+
+
 @KINDS.mutation(
     "duplicate_unexplained",
     "a member takes a queue over, the master tells it three messages less than were committed, and it gets them again",

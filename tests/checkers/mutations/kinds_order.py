@@ -228,6 +228,37 @@ def owner_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation(
+    "nonmonotonic_poll",
+    "an owner is given an early message again, alone, and goes on where it was",
+    workloads=CALM,
+)
+def owner_leaps_back(run: Run, rng: Random, site: Site) -> Run | None:
+    later = {(d.process, d.group, d.place, d.offset) for d in run.deliveries}
+    like = pick_single(
+        run,
+        rng,
+        site,
+        lambda d: (
+            d.alone
+            and is_settled(run, d, d.time_ns + 6 * S)
+            and (d.process, d.group, d.place, d.offset + 1) in later
+            and (d.process, d.group, d.place, d.offset - 5) in later
+        ),
+    )
+    if like is None:
+        return None
+    early = next(
+        d
+        for d in run.deliveries
+        if (d.process, d.group, d.place, d.offset)
+        == (like.process, like.group, like.place, like.offset - 5)
+    )
+    draft = Draft(run)
+    draft.deliver(early, like.time_ns + 1, [message_of(run, early)])
+    return draft.finish()
+
+
 @KINDS.mutation("int_nonmonotonic_poll", "a delivery is reported twice in one call", workloads=CALM)
 def twice_in_one_call(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_single(run, rng, site, lambda d: is_settled(run, d, d.time_ns + S))
