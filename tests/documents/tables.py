@@ -31,7 +31,6 @@ PARSED = {
     "make museum": HOURS,
     "make mutants": HOURS,
     "python -m staticfire.harness.museum.mutants --count 300": HOURS,
-    "pip install 'staticfire[serve]'": INSTALLS,
     "staticfire analyze --master spark://10.0.0.1:7077 --out /shared/analysis /shared/runs": SPARK_CLUSTER,
     "staticfire analyze --master sc://10.0.0.1:15002 /shared/runs": SPARK_CLUSTER,
     "staticfire analyze --follow runs": "starts Spark, and follows until Ctrl-C",
