@@ -27,7 +27,7 @@ from staticfire.checkers.derived.rebalances import bound_ns, excused_spans, reba
 from staticfire.checkers.derived.settled import set_back
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at
 from staticfire.checkers.engine.position_index import number_runs
-from staticfire.checkers.guarantees.promises import Judgement, judge
+from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
 from staticfire.checkers.model.columns import (
     UNKNOWN,
@@ -43,6 +43,8 @@ from staticfire.checkers.model.message_ids import dense_numbers
 from staticfire.checkers.model.timeline import Ownership
 
 FINISHED = Outcome.OK.value
+# How long before it is due, or first delivered, a broker may have moved a delayed message: clocks are rough.
+MOVED_WITHIN_NS = 2 * NS_PER_S
 UNTOLD = "whose client does not say how often it tried"
 
 
@@ -166,26 +168,32 @@ def _copies(
         yield (f"{len(places)} copies of a message that no producer sent", True)
     elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
         stored = Counter(columns.names.logs[queue].stream for queue, _ in places)
-        yield _judge_moves(context, sends, sent, stored, repeats[-1].invoke_ns)
+        since_ns = int(sends.invoke_ns[sent])
+        if sends.due_ns[sent] != UNKNOWN:  # no copy of it lay anywhere before
+            first_ns = min(int(sends.due_ns[sent]), repeats[0].invoke_ns)
+            since_ns = max(since_ns, first_ns - MOVED_WITHIN_NS)
+        yield _judge_moves(context, sends, sent, stored, (since_ns, repeats[-1].invoke_ns))
     else:
         attempts, outcome = int(sends.tries[sent]), Outcome(int(sends.outcome[sent]))
         yield _judge_copies(len(places), attempts, outcome)
 
 
 def _judge_moves(
-    context: Context, sends: MessageEvents, row: int, stored: Mapping[str, int], last_ns: int
+    context: Context,
+    sends: MessageEvents,
+    row: int,
+    stored: Mapping[str, int],
+    times_ns: tuple[int, int],
 ) -> tuple[str, bool]:
     """What a broker kept back at first it may store more than once, when it dies before it writes down that it did.
 
     `stored`: copies by broker. All copies of such a broker count as one; each attempt may have gone to another broker.
+    `times_ns`: from when until when the broker may have died.
     """
     attempts, outcome = int(sends.tries[row]), Outcome(int(sends.outcome[row]))
     copies, words = 0, ""
     for broker, times in sorted(stored.items()):
-        since_ns = int(sends.invoke_ns[row])
-        window = (
-            context.excuses.find("moved_twice", since_ns, last_ns, broker) if times > 1 else None
-        )
+        window = context.excuses.find("moved_twice", *times_ns, broker) if times > 1 else None
         copies += times if window is None else 1
         words = words if window is None else f"; {window.words}"
     if words and copies <= max(attempts, 1):
