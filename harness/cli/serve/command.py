@@ -66,14 +66,13 @@ def serve(runs: Path, host: str, port: int, token: str | None) -> int:
         raise BadInput(
             f"RUNS is {truncated_repr(str(runs))}; it cannot be read as a folder ({error.strerror})"
         ) from error
-    with _listener(host, port) as listener:
+    with contextlib.suppress(KeyboardInterrupt), _listener(host, port) as listener:
         address = f"[{host}]" if ":" in host else host
         print(f"runs      {folder.root}")
         print(
             f"serving   http://{address}:{listener.getsockname()[1]}/  (Ctrl-C ends it)", flush=True
         )
-        with contextlib.suppress(KeyboardInterrupt):
-            serve_runs(folder, listener, token)
+        serve_runs(folder, listener, token)
     return EXIT_VALID
 
 
