@@ -288,7 +288,7 @@ def test_bad_input_is_one_sentence(arguments: list[str], lines: str, complaint: 
 def session() -> list[list[tuple[str, Any]]]:
     """The session of docs/client-protocol.md: for each client who says what."""
     text = (ROOT / "docs" / "client-protocol.md").read_text(encoding="utf-8")
-    block = text.partition("## A session")[2].split("```")[1].strip()
+    block = text.partition("## A session")[2].split("```")[1].removeprefix("text").strip()
     return [
         [(line[0], json.loads(line[2:])) for line in part.splitlines()]
         for part in block.split("\n\n")

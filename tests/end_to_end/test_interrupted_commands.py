@@ -97,7 +97,8 @@ def test_a_hunt_that_is_killed_leaves_no_worker(hunt: subprocess.Popen[str]) -> 
 
 
 def test_a_pipe_that_is_closed_is_no_verdict(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m staticfire run --seed 1 --time 60 --runs {tmp_path} | head -n 1"
+    run = f"{sys.executable} -m staticfire run --seed 1 --time 60 --verbose --runs {tmp_path}"
+    command = f"{run} | head -n 1"
     ended = subprocess.run(
         ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True
     )
