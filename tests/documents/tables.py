@@ -95,7 +95,9 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
         ("--sample 3 --rotation X", "--help"),
     ),
     # A run of real machines, which the page begins with.
-    "staticfire resimulate runs/<the run> --budget 480": (("runs/<the run> --budget 480", "--help"),),
+    "staticfire resimulate runs/<the run> --budget 480": (
+        ("runs/<the run> --budget 480", "--help"),
+    ),
     "staticfire reproduce ack-before-fsync --blind": (("--blind", "--blind --budget 5"),),
     "staticfire export runs/<the run> --shiviz life.log --key p1-100": (("p1-100", "p1-1"),),
     "staticfire shrink lost/* --budget 60 --out small": (("60", "5"),),
