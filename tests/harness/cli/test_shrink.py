@@ -119,7 +119,11 @@ def test_a_shrink_that_is_killed_leaves_the_best_so_far(
     assert staticfire("run", *options).status == 1
     [folder] = tmp_path.iterdir()
     command = [sys.executable, "-m", "staticfire", "shrink", str(folder), "--jobs", "1"]
-    made = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    (own := tmp_path.with_name(f"{tmp_path.name}-own")).mkdir()  # what it leaves goes with the test
+    environment = {**os.environ, "TMPDIR": str(own), "STATICFIRE_STATE": str(own / "state")}
+    made = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=environment
+    )
     try:
         assert made.stdout is not None
         steps = [next(line for line in made.stdout if "of load" in line) for _ in range(2)]
