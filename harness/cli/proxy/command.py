@@ -118,7 +118,9 @@ class TableView:
     help="Port of the first name server, brokers from 1035 above it; 0 for free ports.",
 )
 @click.option(
-    "--advertise", metavar="HOST", help="What clients are told; default: how they reached us."
+    "--advertise",
+    metavar="HOST",
+    help="Host that the proxy names to clients. Default: the one by which each client reached it.",
 )
 @click.option(
     "--client",

@@ -33,7 +33,7 @@ from staticfire.system_under_test.admin import AdminClient, offsets
 async def reset_offset_by_time(
     admin: AdminClient, group: str, topic: str, time: str, force: bool
 ) -> Answer:
-    """Members that are online are told; the offsets of a group that is offline are set."""
+    """The broker asks members that are online to go back; it sets the offsets of a group that is offline."""
     return await _reset(admin, topic, group, parse_time_ms(time), is_force=force)
 
 
