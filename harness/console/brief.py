@@ -91,7 +91,7 @@ def _few(texts: Sequence[str], columns: int, room: int, what: str) -> list[str]:
 def _cause_lines(cause: Cause, columns: int) -> list[str]:
     """The cause with its counts; the witness, whole; the promise."""
     what, *said = explain(cause.witness).splitlines()
-    promise = " ".join(map(str.strip, said))  # what a client said may have lines of its own
+    promise = "  " + " ".join(map(str.strip, said))  # what a client said may have lines of its own
     return [
         *wrapped(f"cause     {cause.headline}", columns, lines_max=2),
         *wrapped(what, columns, indent=2),

@@ -51,6 +51,13 @@ def test_an_invalid_run_tells_its_cause_once(capsys: pytest.CaptureFixture[str])
     assert ends == ["report", "explain", "shrink", "repeat"]
 
 
+def test_the_promise_stands_below_its_witness(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(result(losses(1)), capsys)
+    witness = next(number for number, line in enumerate(lines) if line.startswith("LOST"))
+    promise = next(number for number, line in enumerate(lines) if line.startswith("  violation: "))
+    assert promise > witness
+
+
 def test_every_cause_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     exits = tuple(NodeExit(node="n0", time_ns=1, error=f"error {n}") for n in range(9))
     run = result(losses(3))
