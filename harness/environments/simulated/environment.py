@@ -137,7 +137,8 @@ class SimulationEnvironment:
             return
         process = node.process = node.host.start(name, self._with_tls(name, self._main(node)))
         node.incarnations.append(process)
-        process.exit.add_done_callback(lambda _: self._ended(node, process))
+        port = node.port  # of this process: the node may have another one when its end is noticed
+        process.exit.add_done_callback(lambda _: self._ended(node, process, port))
 
     def _main(self, node: SimulatedNode) -> Main:
         if node.name in self.topology.servers:
@@ -163,9 +164,9 @@ class SimulationEnvironment:
 
         return emit
 
-    def _ended(self, node: SimulatedNode, process: SimProcess) -> None:
-        if node.port is not None:
-            node.port.abandon(f"{node.name} ended")
+    def _ended(self, node: SimulatedNode, process: SimProcess, port: ClientPort | None) -> None:
+        if port is not None:
+            port.abandon(f"{node.name} ended")
         status = process.exit.result()
         if status.kind != "raised":
             return
