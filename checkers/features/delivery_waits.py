@@ -7,6 +7,7 @@ seconds, and with short polling the time until a broker looks at waiting pulls (
 `PUT_OFF_NS`: an orderly one tries again before anything else. Of a group that shares its queues the first delivery
 counts, in a broadcasting group the first one to each member's process, and in a group that changed its filter only what
 both filters let through.
+Slaves whose master is gone for good may ask each other first (`orphaned_slaves.py`).
 
 The same of a message whose place no acknowledgement tells, from its store time on, while the cluster is at rest
 (rest.py): what brokers keep back at first (delays, transactions), retries, and sends without an answer. It is not asked
@@ -28,6 +29,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from staticfire.checkers.derived.orphaned_slaves import behind_spans
 from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.derived.rest import spans_at_rest
 from staticfire.checkers.engine.kernel import (
@@ -231,7 +233,10 @@ def _judge(
         if able.length_ns <= bound:
             continue
         node = context.timeline.nodes.get(process)
-        excused = context.excuses.spans("slow_delivery", queue.stream, (node,))
+        excused = [
+            *context.excuses.spans("slow_delivery", queue.stream, (node,)),
+            *behind_spans(context, queue.stream),
+        ]
         judged = [able] if piece.is_acked[row] else shared([able], spans_at_rest(context))
         longest = max([longest, *without(judged, excused)], key=_length_ns)
     if longest.length_ns > bound:

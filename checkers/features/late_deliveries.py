@@ -31,6 +31,7 @@ import numpy as np
 
 from staticfire.checkers.derived.covers import covering, stretches
 from staticfire.checkers.derived.first_deliveries import first_deliveries
+from staticfire.checkers.derived.orphaned_slaves import behind_spans
 from staticfire.checkers.derived.rebalances import rebalanced_ns
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queue_of
 from staticfire.checkers.engine.observed import observed_verdict
@@ -152,6 +153,7 @@ def _near(context: Context, group: str, queue: LogKey) -> Iterator[Span]:
     """When a row of the table covers the member that has the queue, or any while none has it."""
     excuses, nodes = context.excuses, context.timeline.nodes
     owned = _owned(context, group, queue)
+    yield from behind_spans(context, queue.stream)
     for process, span in owned:
         yield from shared([span], excuses.spans(LATE, queue.stream, (nodes.get(process),)))
     alone = without([_EVER], [span for _, span in owned])

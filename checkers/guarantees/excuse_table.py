@@ -46,7 +46,7 @@ class Role(Enum):
 
 
 class Since(Enum):
-    """What must happen in the time of a fault before it has its effect (rebalances.py, committed.py)."""
+    """What must happen in the time of a fault before it has its effect (the kernels that look at `since`)."""
 
     FAULT = auto()  # nothing else
     SHARED_ANEW = (
@@ -55,6 +55,7 @@ class Since(Enum):
     MEMBER_STARTS = auto()  # one that the witness names
     ROUTES_FORGOTTEN = auto()  # a name server starts again
     MASTER_ENDS = auto()  # of the queue's broker name
+    MASTER_GONE = auto()  # of the queue's broker name, for good
 
 
 Seconds = Callable[[Timings], float]
@@ -397,6 +398,16 @@ _ROWS: tuple[Excuse, ...] = (
         what="could not answer a pull",
         who="the owner of the queue",
         after=_two_requests,
+    ),
+    # orphaned_slaves.py: what is late, or slow, after the master is gone for good
+    Excuse(
+        anomaly="slave_behind_slave",
+        effects=_UNABLE,
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=_replicates_again,
+        since=Since.MASTER_GONE,
+        mechanism="a slave without a master lacks what another one has before it asks for it",
     ),
     Excuse(
         anomaly="slow_delivery",

@@ -399,6 +399,14 @@ def _histories() -> Iterator[Legal]:
     yield slow(
         "the owner of the queue could not reach the broker", cut("c1", "n0", at_s=19, healed_s=21)
     )
+    yield Legal(
+        mechanism="a slave without a master lacks what another one has before it asks for it",
+        anomaly="slow_delivery",
+        row_of="slave_behind_slave",
+        ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=20", "1 ok consume a t=47"),
+        faults=(replace(fault("disk_lost", "n0", at_s=20, healed_s=22), permanent=True),),
+        known={"brokers": {"b": ("n0", "n1", "n2")}},
+    )
     yield slow("an operator sent the group elsewhere", fault("offsets_reset", at_s=19, healed_s=21))
     # send_status.py
     yield weak(

@@ -185,6 +185,31 @@ def test_the_time_between_two_faults_counts() -> None:
     assert keys(check("0 ok send a t=20", "1 ok consume a t=35", faults=kills)) == ["a"]
 
 
+def lost(at_s: float) -> FaultFacts:
+    return replace(fault("disk_lost", "n0", at_s=at_s, healed_s=at_s + 2), permanent=True)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "struck", "at_s", "slow"),
+    [
+        (("n0", "n1", "n2"), (lost(20),), 48, []),  # 20 s of silence, then they ask each other
+        (("n0", "n1", "n2"), (lost(20),), 51, ["a"]),
+        (("n0", "n1"), (lost(20),), 48, ["a"]),  # it has no other slave to ask
+        (("n0", "n1", "n2"), (replace(lost(20), permanent=False),), 48, ["a"]),
+        (("n0", "n1", "n2"), (fault("kill", "n0", at_s=20, healed_s=22),), 48, ["a"]),
+        # the one that had it was away when the other asked
+        (("n0", "n1", "n2"), (lost(20), fault("kill", "n2", at_s=38, healed_s=50)), 75, []),
+        (("n0", "n1", "n2"), (lost(60), fault("kill", "n2", at_s=19, healed_s=21)), 45, ["a"]),
+    ],
+)
+def test_slaves_without_a_master_ask_each_other(
+    nodes: tuple[str, ...], struck: tuple[FaultFacts, ...], at_s: float, slow: list[str]
+) -> None:
+    ops = ("0 ok send a t=19.9", f"1 ok consume a t={at_s}")
+
+    assert keys(check(*ops, brokers={"b": nodes}, faults=struck)) == slow
+
+
 @pytest.mark.parametrize(("tag", "slow"), [("red", []), ("green", ["a"])])
 def test_what_the_filter_before_held_back_is_not_late(tag: str, slow: list[str]) -> None:
     ops = [
