@@ -27,7 +27,9 @@ class Host:
 def environment_of(node: SimulatedNode) -> SimulationEnvironment:
     environment = object.__new__(SimulationEnvironment)
     environment.nodes = {NAME: node}
-    made = SimpleNamespace(_main=lambda node: _with_new_port(node), _with_tls=lambda name, main: main)
+    made = SimpleNamespace(
+        _main=lambda node: _with_new_port(node), _with_tls=lambda name, main: main
+    )
     vars(environment).update(vars(made))
     return environment
 
