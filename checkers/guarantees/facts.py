@@ -115,6 +115,7 @@ class Timings:
     poll_s: float = 0.0  # shortPollingTimeMills, where no arrival wakes a waiting pull (longPollingEnable=false)
     flush_timeout_s: float = 5.0  # syncFlushTimeout: then a broker answers with FLUSH_DISK_TIMEOUT
     slave_timeout_s: float = 3.0  # slaveTimeout: with FLUSH_SLAVE_TIMEOUT
+    fsync_s: float = 0.0  # an fsync on the disks of brokers; 0: not known, and not slow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -230,6 +230,8 @@ def timings_of(campaign: Campaign) -> Timings:
     changes = [option_of(one) for one in campaign.plan if one.kind == OptionsChange.name]
     later = ({**properties, name: value} for name, value in changes)
     found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
+    if campaign.environment == "simulation":
+        found = replace(found, fsync_s=campaign.fsync_us / 1e6)
     faithful = campaign.mode == "faithful"
     if faithful and (not campaign.policies or METADATA_POLICY in campaign.policies):
         return replace(found, write_back_s=WRITE_BACK_S)

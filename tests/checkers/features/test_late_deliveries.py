@@ -9,7 +9,7 @@ import pytest
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.features.late_deliveries import check_late_deliveries, late_rows
-from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import OpType
@@ -40,6 +40,13 @@ def found(story: Story, *faults: FaultFacts) -> set[str]:
 @pytest.mark.parametrize(("at_s", "expected"), [(20.9, set()), (21.1, LATE)])
 def test_a_delayed_message_comes_in_its_time(at_s: float, expected: set[str]) -> None:
     assert found(late(at_s)) == expected
+
+
+@pytest.mark.parametrize(("at_s", "expected"), [(28.9, set()), (29.1, LATE)])
+def test_it_is_stored_and_flushed_twice(at_s: float, expected: set[str]) -> None:
+    """15 s, and twice the 20 fsyncs of 0.2 s that may stand before its own."""
+    timings = Timings(fsync_s=0.2)
+    assert late(at_s).counts("late_deliveries", timings=timings) == expected
 
 
 @pytest.mark.parametrize(("at_s", "expected"), [(50.9, set()), (51.1, LATE)])
