@@ -333,18 +333,24 @@ def _is_overlong(context: Context, deliveries: MessageEvents, row: int) -> bool:
     return bool(deliveries.time_ns[row] - deliveries.invoke_ns[row] >= timeout_ns)
 
 
+def retry_delay_ns(context: Context, tries: int) -> int | None:
+    """How long a broker keeps the retry of this number (1: the first one) back; None: not known."""
+    levels = context.facts.delay_levels_ms
+    return levels[min(FIRST_LEVEL + tries - 1, len(levels)) - 1] * NS_PER_MS if levels else None
+
+
 def _judge_time(
     columns: Columns, context: Context, group: str, row: int, before: list[int]
 ) -> Iterator[Finding]:
-    deliveries, levels = columns.deliveries, context.facts.delay_levels_ms
-    if not levels:
+    deliveries = columns.deliveries
+    delay_ns = retry_delay_ns(context, int(deliveries.tries[row]))
+    if delay_ns is None:
         return
-    level = min(FIRST_LEVEL + int(deliveries.tries[row]) - 1, len(levels))
     ended = [r for r in before if not _is_overlong(context, deliveries, r)]
     if not ended:  # its client gave it up some time after the call
         return
     since = min(int(ended_earliest(deliveries, r)) for r in ended)
-    early_ns = since + levels[level - 1] * NS_PER_MS - int(began_latest(deliveries, row))
+    early_ns = since + delay_ns - int(began_latest(deliveries, row))
     is_exact = context.facts.disks_observed or deliveries.at_ns[row] != UNKNOWN
     if early_ns > CLOCK_ROUGHNESS_NS + (0 if is_exact else WRITTEN_LATE_NS):
         queue = queue_of(columns, deliveries, before[0])

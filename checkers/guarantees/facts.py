@@ -116,6 +116,9 @@ class Timings:
     flush_timeout_s: float = 5.0  # syncFlushTimeout: then a broker answers with FLUSH_DISK_TIMEOUT
     slave_timeout_s: float = 3.0  # slaveTimeout: with FLUSH_SLAVE_TIMEOUT
     fsync_s: float = 0.0  # an fsync on the disks of brokers; 0: not known, and not slow
+    # From a write under asynchronous flush until the disk has it: flushIntervalCommitLog and
+    # flushCommitLogThoroughInterval, and 3 s for the fsync itself.
+    flush_s: float = 13.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

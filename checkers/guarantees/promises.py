@@ -27,6 +27,7 @@ from staticfire.checkers.guarantees.facts import (
 )
 from staticfire.checkers.guarantees.fault_effects import CUTS, LATER, STALLS, STOPS
 from staticfire.checkers.guarantees.judgement import Judgement as Judgement
+from staticfire.checkers.guarantees.unflushed import flushed_by_ns, moved_by_ns
 from staticfire.checkers.model.intervals import Span
 
 NS_PER_S = 1_000_000_000
@@ -196,6 +197,34 @@ class LossPromises:
             for hit in sorted((*self._hits.get(broker, ()), *rotten), key=_by_start)
             if hit.until_ns >= sent_ns and hit.start_ns <= until_ns
         )
+        return self._rule_of(broker, hits)
+
+    def rule_of_retry(
+        self, broker: str, given_ns: int, answered_ns: int, delay_ns: int | None
+    ) -> LossRule:
+        """Return what a copy may suffer that `broker` keeps for a retry.
+
+        It was made between `given_ns` and `answered_ns`, and is due after `delay_ns`; None: not known. What costs the
+        master a tail costs it no copy that was on its disk before.
+        """
+        master = self._facts.brokers.get(broker, ("",))[0]
+        flushed_ns = FOREVER_NS
+        if delay_ns is not None:
+            moved_ns = moved_by_ns(self._facts, master, answered_ns, delay_ns)
+            flushed_ns = flushed_by_ns(self._facts, master, moved_ns)
+        hits = tuple(
+            hit
+            for hit in self._hits.get(broker, ())
+            if hit.until_ns >= given_ns
+            and (
+                hit.start_ns <= flushed_ns
+                or hit.node != master
+                or self._kept(broker, hit.node, hit.damage) is not Kept.PREFIX
+            )
+        )
+        return self._rule_of(broker, hits)
+
+    def _rule_of(self, broker: str, hits: tuple[DamageEvent, ...]) -> LossRule:
         if (broker, hits) not in self._rules:
             self._rules[broker, hits] = self._most_lenient(broker, hits)
         return self._rules[broker, hits]

@@ -13,7 +13,9 @@ those are *pending*, and the verdict is unknown. So it is of a message whose ret
 letters the harness could not read to their end (`try_read`): it may be one of them.
 
 A finding names the replicas that hold the message after the run and, in faithful mode, the behaviour of RocketMQ 4.9
-that explains the loss (checkers/guarantees/promises.py). Not every explanation is an excuse.
+that explains the loss (checkers/guarantees/promises.py). Not every explanation is an excuse. A message that a broker
+took back for a retry, and that never came again, was lost with a tail of its log only while the copy was not yet
+flushed (checkers/guarantees/unflushed.py).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from staticfire.checkers.engine.kernel import (
     queue_of,
     undrained,
 )
-from staticfire.checkers.features.retries import DEAD
+from staticfire.checkers.features.retries import DEAD, retry_delay_ns
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.promises import LossRule
 from staticfire.checkers.guarantees.verdict import Finding, Tally
@@ -223,14 +225,20 @@ def _copy_rule(columns: Columns, context: Context, message: int, group: str) -> 
     last = [of for of in reports if of.tries == tries]
     if not last or not all(of.by_broker for of in last):
         return None
-    processes = {of.process for of in last}
+    answered_ns = {of.process: of.time_ns for of in sorted(last, key=lambda of: of.time_ns)}
+    delay_ns = retry_delay_ns(context, tries + 1)
     rules = []
     for row in given.tolist():
-        queue = queue_of(columns, deliveries, row)
-        if int(deliveries.tries[row]) == tries and int(deliveries.process[row]) in processes:
+        queue, process = queue_of(columns, deliveries, row), int(deliveries.process[row])
+        if int(deliveries.tries[row]) == tries and process in answered_ns:
             if queue is None:
                 return None
-            rules.append(context.promises.rule(queue.stream, int(deliveries.time_ns[row])))
+            given_ns = int(deliveries.time_ns[row])
+            rules.append(
+                context.promises.rule_of_retry(
+                    queue.stream, given_ns, answered_ns[process], delay_ns
+                )
+            )
     strict = (rule for rule in rules if rule.judgement is Judgement.VIOLATION)
     return next(strict, rules[0] if rules else None)
 

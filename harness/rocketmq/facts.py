@@ -37,6 +37,10 @@ from staticfire.harness.workloads.groups import groups_of
 SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
 METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
 WRITE_BACK_S = 35.0  # Linux: dirty_expire_centisecs, and the next turn of its flusher
+# Our broker begins a flush when the one before has ended; files of queues are flushed by the same worker.
+SIMULATED_FLUSH_S = 1.0
+FLUSHES = 20
+FSYNC_S = 3.0
 SIDE_STARTS = ("start_topic-anew", "start_offsets-cloned")
 POOL_PROPERTY = "transientStorePoolEnable"
 
@@ -232,6 +236,8 @@ def timings_of(campaign: Campaign) -> Timings:
     found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
     if campaign.environment == "simulation":
         found = replace(found, fsync_s=campaign.fsync_us / 1e6)
+    if campaign.target == "own" and campaign.environment == "simulation":
+        found = replace(found, flush_s=SIMULATED_FLUSH_S + FLUSHES * campaign.fsync_us / 1e6)
     faithful = campaign.mode == "faithful"
     if faithful and (not campaign.policies or METADATA_POLICY in campaign.policies):
         return replace(found, write_back_s=WRITE_BACK_S)
@@ -260,6 +266,9 @@ def _timings_under(properties: Mapping[str, str]) -> Timings:
         slave_timeout_s=_seconds(properties, "slaveTimeout", usual.slave_timeout_s),
         ha_silence_s=_seconds(properties, "haHousekeepingInterval", usual.ha_silence_s),
         register_s=_seconds(properties, "registerNameServerPeriod", usual.register_s),
+        flush_s=_seconds(properties, "flushIntervalCommitLog", 0.5)
+        + _seconds(properties, "flushCommitLogThoroughInterval", 10.0)
+        + FSYNC_S,
         poll_s=usual.poll_s
         if properties.get("longPollingEnable", "true") == "true"
         else _seconds(properties, "shortPollingTimeMills", SHORT_POLLING_S),

@@ -7,7 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from staticfire.checkers.guarantees.facts import FaultFacts, Mode, Replication, RottenRecord
+from staticfire.checkers.guarantees.facts import (
+    FaultFacts,
+    Mode,
+    Replication,
+    RottenRecord,
+    Timings,
+)
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.promises import Damage, Loss, LossPromises
 from tests.support.history_language import facts, fault
@@ -308,3 +314,51 @@ def test_the_strictest_of_several_messages_is_that_of_the_one_that_is_whole() ->
         promises.strictest("b", sent, keys) for keys in (None, "aa".__getitem__, "ab".__getitem__)
     ]
     assert judged == [Judgement.VIOLATION, Judgement.ALLOWED, Judgement.VIOLATION]
+
+
+SLOW = fault("slow_disk", "n0", at_s=2, healed_s=4)
+FULL = fault("disk_full", "n0", at_s=2, healed_s=3)
+
+
+@pytest.mark.parametrize(
+    ("answered_s", "policy", "faults", "expected"),
+    [
+        (4.5, "", [], Loss.SUFFIX),  # the power is cut at 5 s, and a flush takes 1 s
+        (4.0, "", [], Loss.SUFFIX),
+        (3.9, "", [], Loss.NEVER),
+        (5.5, "", [], Loss.NEVER),  # made after the cut
+        (1.5, "", [SLOW], Loss.SUFFIX),  # the disk is slow until 4 s
+        (0.9, "", [SLOW], Loss.NEVER),
+        (1.5, "", [replace(SLOW, targets=("n1",))], Loss.NEVER),
+        (1.5, "", [replace(SLOW, bitten_ns=None)], Loss.NEVER),
+        (1.5, "", [FULL], Loss.NEVER),
+        (1.5, "store.sync", [FULL], Loss.SUFFIX),  # what could not be written counts as written
+        (0.9, "store.sync", [FULL], Loss.NEVER),
+        (2.5, "services.copies.safe_end", [], Loss.SUFFIX),  # the copy that is due a second later
+        (1.5, "services.copies.safe_end", [], Loss.NEVER),
+        (1.5, "services.copies.safe_end", [FULL], Loss.SUFFIX),  # it was moved later
+    ],
+)
+def test_a_retry_is_lost_with_a_tail_only_before_it_is_flushed(
+    answered_s: float, policy: str, faults: list[FaultFacts], expected: Loss
+) -> None:
+    known = facts(
+        flush="async",
+        mode="faithful" if policy else "hardened",
+        policies=(policy,) if policy else (),
+        faults=(*faults, hit("power_cut")),
+        timings=Timings(flush_s=1.0),
+    )
+    answered_ns = round(answered_s * 1e9)
+    rule = LossPromises(known).rule_of_retry("b", answered_ns, answered_ns, 1_000_000_000)
+    assert rule.loss is expected
+
+
+def test_a_retry_whose_delay_is_not_known_may_be_lost_with_any_later_tail() -> None:
+    known = facts(flush="async", faults=(hit("power_cut"),), timings=Timings(flush_s=1.0))
+    assert LossPromises(known).rule_of_retry("b", 0, 0, None).loss is Loss.SUFFIX
+
+
+def test_a_retry_is_lost_with_its_disk_at_any_later_time() -> None:
+    known = facts(flush="async", faults=(hit("disk_lost"),), timings=Timings(flush_s=1.0))
+    assert LossPromises(known).rule_of_retry("b", 0, 0, 1_000_000_000).loss is Loss.ANY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,6 +11,9 @@ from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import EVIDENCE, MS, Run, S, Site, choose
 from tests.checkers.mutations.pick import message_of, nodes_of, pick_single
+
+# Kinds of fault after which a broker may not have flushed at once.
+UNFLUSHED = ("slow_disk", "disk", "failing_disk", "pause", "broker_black", "power", "cluster_power")
 
 
 def _failed(run: Run, rng: Random, site: Site, fits: Any = lambda d: True) -> Delivery | None:
@@ -94,8 +98,48 @@ def retry_early(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def retry_never_comes(run: Run, rng: Random, site: Site) -> Run | None:
     like = _failed(run, rng, site, lambda d: d.tries == 0 and run.sends[d.key].type == "ok")
-    if like is None:
+    return None if like is None else _never_again(run, like).finish()
+
+
+@KINDS.mutation(
+    "unseen",
+    "under async flush a message never comes again that was sent back 20 s before a power cut",
+    workloads=("retry",),
+)
+def retry_gone_long_before_power_cut(run: Run, rng: Random, site: Site) -> Run | None:
+    """Wherever nothing had kept the broker from flushing the copy at once."""
+    cuts = [fault for fault in run.bitten() if fault.damage == "power"]
+    like = choose(
+        rng,
+        run.deliveries,
+        lambda d: (
+            d.type == "info"
+            and d.alone
+            and d.tries == 0
+            and d.key in run.sends
+            and run.sends[d.key].type == "ok"
+            and bool(_retries(run, d))
+            and not run.is_explained(
+                d.time_ns - S, d.time_ns + 5 * S, run.nodes_of_broker(d.broker), 5, UNFLUSHED
+            )
+            and any(
+                fault.fired_ns is not None
+                and fault.fired_ns > d.time_ns + 20 * S
+                and set(run.nodes_of_broker(d.broker)[:1]) & set(fault.targets)
+                for fault in cuts
+            )
+        ),
+    )
+    if site != "fault" or like is None:
         return None
+    draft = _never_again(run, like)
+    timings = replace(run.facts.timings, flush_s=1.0)
+    draft.facts = replace(run.facts, flush="async", replication="async", timings=timings)
+    return draft.finish()
+
+
+def _never_again(run: Run, like: Delivery) -> Draft:
+    """The run without all that followed of sending a message back the first time."""
     draft = Draft(run)
     draft.drop_deliveries(_retries(run, like))
     for at, op in draft.ops():
@@ -105,7 +149,7 @@ def retry_never_comes(run: Run, rng: Random, site: Site) -> Run | None:
             and op.value["messages"][0][2] > 0
         ):
             draft.drop(at)
-    return draft.finish()
+    return draft
 
 
 @KINDS.mutation(

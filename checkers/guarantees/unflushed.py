@@ -1,0 +1,60 @@
+"""How long what a broker has written may be missing on its disk, under asynchronous flush.
+
+A flush begins `Timings.flush_s` after a write at the latest, that time included, and ends then. While the node or its
+disk is slow, or its writes fail, nothing is sure to be flushed; the time begins anew when that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from staticfire.checkers.guarantees.excuses import FOREVER_NS, began_ns, by_target, healed_ns
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.fault_effects import DISK, STALLS, STOPS, WRITES_FAIL
+from staticfire.checkers.model.intervals import Span
+
+NS_PER_S = 1_000_000_000
+IGNORED = "store.sync"  # policies.py: a failed fsync counts as done
+SAFE_COPIES = "services.copies.safe_end"  # policies.py: progress counts copies that are in memory
+# A broker that starts again moves what is due when it has recovered its log.
+STARTED_NS = 10 * NS_PER_S
+
+
+def flushed_by_ns(facts: RunFacts, node: str, written_ns: int) -> int:
+    """Return from when on the disk of `node` has what it wrote by `written_ns`; FOREVER_NS: it may never have it."""
+    flush_ns = round(facts.timings.flush_s * NS_PER_S)
+    by_ns = written_ns + flush_ns
+    for span, effects in _troubles(facts, node, {STALLS, DISK, WRITES_FAIL}):
+        if span.end_ns >= written_ns and span.start_ns <= by_ns:
+            if WRITES_FAIL in effects and facts.behaves(IGNORED):
+                return FOREVER_NS
+            by_ns = max(by_ns, span.end_ns + flush_ns)
+    return by_ns
+
+
+def moved_by_ns(facts: RunFacts, node: str, kept_ns: int, delay_ns: int) -> int:
+    """Return when `node` has made the last copy of what it was to keep back for `delay_ns` since `kept_ns`.
+
+    A broker that writes its progress down only when the copies are on its disk makes lost ones again.
+    """
+    if not facts.behaves(SAFE_COPIES):
+        return kept_ns
+    by_ns = kept_ns + delay_ns + NS_PER_S
+    for span, _ in _troubles(facts, node, {STOPS, STALLS, DISK, WRITES_FAIL}):
+        if span.end_ns >= kept_ns and span.start_ns <= by_ns:
+            by_ns = max(by_ns, span.end_ns + STARTED_NS)
+    return by_ns
+
+
+def _troubles(
+    facts: RunFacts, node: str, effects: Collection[str]
+) -> Iterator[tuple[Span, Collection[str]]]:
+    """When faults that bit have one of the effects on a node, sorted by start, and all of their effects."""
+    struck = [
+        (Span(began_ns(one), healed_ns(one)), one.effects)
+        for fault in facts.faults
+        if fault.bitten_ns is not None
+        for one in by_target(fault)
+        if node in one.targets and not set(effects).isdisjoint(one.effects)
+    ]
+    yield from sorted(struck)
