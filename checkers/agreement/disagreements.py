@@ -11,6 +11,7 @@
   the drained queues of its broker.
 * A fault stopped a node, and nothing says that its broker opened its store again; or a broker did, and neither a fault
   that struck its node nor an exit says why.
+* The log of a slave or of a broker that starts ends below what was known to be in it (short_logs.py).
 * A client stamped an event with a time at which the harness had long read it.
 """
 
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count, pairwise
 from typing import Any
 
+from staticfire.checkers.agreement.short_logs import short_logs
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.facts import FaultFacts
@@ -44,6 +46,7 @@ def disagreements(context: Context) -> Iterator[str]:
     yield from _entries(context)
     yield from _unrecovered(context)
     yield from _opened_for_no_reason(context)
+    yield from short_logs(context)
     yield from _future_stamps(context)
 
 

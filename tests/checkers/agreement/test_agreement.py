@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.agreement.agreement import AGREEMENT
-from staticfire.checkers.guarantees.facts import NodeExit, Struck
+from staticfire.checkers.agreement.short_logs import short_logs
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.facts import NodeExit, RottenRecord, Struck
+from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
@@ -354,3 +357,87 @@ def test_any_cut_gives_the_same_answer(run: Run, edit: Callable[[Run], Run]) -> 
     whole = AGREEMENT.check(columns, context)
 
     assert AGREEMENT.check_pieces(columns, context, 3) == whole
+
+
+def durable(end: int, at_s: float, *nodes: str) -> dict[str, Any]:
+    return {
+        "kind": "ack_durability",
+        "time_ns": round(at_s * S),
+        "key": f"k{end}",
+        "status": "SEND_OK",
+        "broker_name": "b",
+        "end_offset": end,
+        "durable_on": list(nodes),
+        "cached_on": [],
+        "unobserved": [],
+    }
+
+
+def short_log_sentences(seen: list[dict[str, Any]], **known: Any) -> list[str]:
+    ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
+    _, timeline = build_columns(ops)
+    of_run = facts(**known)
+    context = Context(
+        facts=of_run, timeline=timeline, promises=LossPromises(of_run), observations=seen
+    )
+    return list(short_logs(context))
+
+
+@pytest.mark.parametrize(
+    ("acked_s", "slave_end", "known", "is_behind"),
+    [
+        (1.0, 50, {}, True),
+        (1.0, 100, {}, False),
+        (95.0, 50, {}, False),  # it may still be on its way
+        (1.0, 50, {"faults": (fault("pause", "n1", at_s=80, healed_s=90),)}, False),
+        (1.0, 50, {"faults": (fault("pause", "n1", at_s=2, healed_s=3),)}, True),
+        (1.0, 50, {"faults": (fault("pause", "n7", at_s=80, healed_s=90),)}, True),
+        (1.0, 50, {"exits": (NodeExit(node="n0", time_ns=90 * S, error=""),)}, False),
+        (1.0, 50, {"mode": "faithful"}, False),
+    ],
+)
+def test_a_slave_has_what_was_acknowledged_long_ago(
+    acked_s: float, slave_end: int, known: dict[str, Any], is_behind: bool
+) -> None:
+    compared = {
+        "kind": "replica",
+        "time_ns": 100 * S,
+        "broker_name": "b",
+        "master": "n0",
+        "slave": "n1",
+        "master_end": 100,
+        "slave_end": slave_end,
+        "first_difference": None,
+    }
+    seen = [durable(100, acked_s, "n0"), compared]
+    found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, **known)
+    assert [sentence[:15] for sentence in found] == (["n1 ends at 50 a"] if is_behind else [])
+
+
+ROT = RottenRecord(key="x", start=40, end=60)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "end", "faults", "is_short"),
+    [
+        (("n0",), 40, (), True),
+        (("n0",), 100, (), False),
+        (("n1",), 40, (), False),  # it was on the other disk
+        (("n0",), 40, (fault("power_cut", "n0", at_s=5, healed_s=6),), True),
+        (("n0",), 40, (fault("disk_lost", "n0", at_s=5, healed_s=6),), False),
+        (
+            ("n0",),
+            40,
+            (replace(fault("bit_rot", "n0", at_s=5, healed_s=6), records=(ROT,)),),
+            False,
+        ),
+        (("n0",), 30, (replace(fault("bit_rot", "n0", at_s=5, healed_s=6), records=(ROT,)),), True),
+    ],
+)
+def test_a_log_is_recovered_as_far_as_it_was_on_the_disk(
+    nodes: tuple[str, ...], end: int, faults: tuple[Any, ...], is_short: bool
+) -> None:
+    seen = [durable(100, 2, *nodes), {**recovery("n0", 10), "end_offset": end}]
+    found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, faults=faults)
+    told = f"n0 recovered its log up to {end} at 10.000 s, and its disk had held what was acknowledged up to 100"
+    assert found == ([told] if is_short else [])

@@ -12,7 +12,7 @@ from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
-from tests.checkers.mutations.model import EVIDENCE, Run, Site, choose, without
+from tests.checkers.mutations.model import EVIDENCE, Run, S, Site, choose, without
 from tests.checkers.mutations.pick import may_be_destroyed, pick_delivery, pick_sent
 
 STRANGE = 77  # the number of a queue that no topic has
@@ -141,6 +141,45 @@ def slave_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
         ),
     )
     return with_seen(run, seen, entries=seen["entries"] - 100) if seen else None
+
+
+@KINDS.mutation(
+    EVIDENCE,
+    "a slave has half of its master's log at the end, and nothing was in its way",
+    unknown_is_enough=True,
+)
+def slave_far_behind(run: Run, rng: Random, site: Site) -> Run | None:
+    seen = choose(
+        rng,
+        seen_of(run, "replica"),
+        lambda seen: (
+            is_side(run, site)
+            and not run.is_explained(seen["time_ns"] - 60 * S, seen["time_ns"], (seen["slave"],))
+            and seen["first_difference"] is None
+            and seen["slave_end"] == seen["master_end"]
+        ),
+    )
+    return with_seen(run, seen, slave_end=seen["slave_end"] // 2) if seen else None
+
+
+@KINDS.mutation(
+    EVIDENCE,
+    "a master recovers half of the log that had been on its disk",
+    unknown_is_enough=True,
+)
+def recovered_half(run: Run, rng: Random, site: Site) -> Run | None:
+    masters = {nodes[0] for nodes in run.facts.brokers.values()}
+    lost = {node for fault in run.bitten() if "disk" in fault.damage for node in fault.targets}
+    seen = choose(
+        rng,
+        seen_of(run, "recovery"),
+        lambda seen: (
+            is_side(run, site)
+            and seen["node"] in masters - lost
+            and seen.get("end_offset", 0) > 100_000
+        ),
+    )
+    return with_seen(run, seen, end_offset=seen["end_offset"] // 2) if seen else None
 
 
 @KINDS.mutation(

@@ -1,0 +1,105 @@
+"""Logs that end below what is known to have been in them.
+
+* A slave, compared after the run, lacks what its master had acknowledged long before, and no fault was in its way.
+* A master opened its store, and its log ended below what an observer had seen on its disk when it was acknowledged. A
+  disk that was lost or emptied since, and a record that a fault changed at that end, explain it.
+
+Asked of hardened brokers: those of Apache RocketMQ 4.9 cut such logs, and never fetch again (docs/faithful.md). Cannot
+see: runs in which no disk was looked at when sends were acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROTS
+from staticfire.checkers.guarantees.promises import NS_PER_S, RESYNC_NS
+
+Seen = Mapping[str, Any]
+
+
+def short_logs(context: Context) -> Iterator[str]:
+    """Yield a sentence for each log that ends too early."""
+    if context.facts.mode != "hardened":
+        return
+    acked: dict[str, list[Seen]] = {}
+    for seen in context.observations:
+        if seen["kind"] == "ack_durability" and seen["end_offset"] is not None:
+            acked.setdefault(seen["broker_name"], []).append(seen)
+    yield from _slaves_behind(context, acked)
+    yield from _short_recoveries(context, acked)
+
+
+def _slaves_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
+    timings, facts = context.facts.timings, context.facts
+    caught_up_ns = RESYNC_NS + round((timings.ha_silence_s + 2 * timings.request_s) * NS_PER_S)
+    last = {
+        (seen["broker_name"], seen["slave"]): seen
+        for seen in context.observations
+        if seen["kind"] == "replica"
+    }
+    for (broker, slave), seen in sorted(last.items()):
+        since_ns = seen["time_ns"] - caught_up_ns
+        pair = {seen["master"], slave}
+        if any(_is_in_the_way(fault, pair, since_ns) for fault in facts.faults):
+            continue
+        if any(one.node in pair and one.time_ns > since_ns for one in facts.exits):
+            continue
+        missing = sum(
+            seen["slave_end"] < of["end_offset"] <= seen["master_end"] and of["time_ns"] < since_ns
+            for of in acked.get(broker, ())
+        )
+        if missing:
+            yield (
+                f"{slave} ends at {seen['slave_end']} after the run and lacks {missing} messages that {broker} had "
+                f"acknowledged {caught_up_ns // NS_PER_S} s before or earlier, and no fault was in its way since"
+            )
+
+
+def _is_in_the_way(fault: FaultFacts, pair: set[str], since_ns: int) -> bool:
+    """Whether a fault that was fired may have concerned one of two replicas after a time."""
+    if fault.fired_ns is None or healed_ns(fault) < since_ns:
+        return False
+    nodes = {*fault.targets, *chain.from_iterable(fault.links)}
+    return not nodes or not nodes.isdisjoint(pair)
+
+
+def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
+    masters = {nodes[0]: broker for broker, nodes in context.facts.brokers.items() if nodes}
+    for seen in context.observations:
+        if seen["kind"] != "recovery" or "end_offset" not in seen or seen["node"] not in masters:
+            continue
+        node, end, at_ns = seen["node"], seen["end_offset"], seen["time_ns"]
+        known_ns = _explained_until(context, node, end, at_ns)
+        durable = max(
+            (
+                of["end_offset"]
+                for of in acked.get(masters[node], ())
+                if node in of["durable_on"] and known_ns < of["time_ns"] < at_ns
+            ),
+            default=0,
+        )
+        if end < durable:
+            yield (
+                f"{node} recovered its log up to {end} at {at_ns / NS_PER_S:.3f} s, and its disk had held what was "
+                f"acknowledged up to {durable}"
+            )
+
+
+def _explained_until(context: Context, node: str, end: int, at_ns: int) -> int:
+    """When a fault last took the disk of a node before this start, or changed the record at which its log ends."""
+    times = [-1]
+    for fault in chain.from_iterable(map(by_target, context.facts.faults)):
+        if fault.bitten_ns is None or node not in fault.targets or began_ns(fault) > at_ns:
+            continue
+        rotten = ROTS in fault.effects and any(
+            record.start <= end <= record.end for record in fault.records
+        )
+        if EMPTIES in fault.effects or rotten:
+            times.append(at_ns if rotten else min(healed_ns(fault), at_ns))
+    return max(times)
