@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
@@ -183,6 +184,15 @@ def unread_reason(name: str, size: int) -> str:
     if size <= OBSERVED_BYTES_MAX:
         return ""
     return f"{name} has {size} bytes; at most {OBSERVED_BYTES_MAX} are taken into memory"
+
+
+def torn_reason(path: Path) -> str:
+    """Say that a file of observations ends in half a line; empty when it does not. Raises OSError."""
+    with path.open("rb") as file:
+        if file.seek(0, SEEK_END):
+            file.seek(-1, SEEK_END)
+        is_whole = file.read(1) in (b"", b"\n")
+    return "" if is_whole else f"{path.name} ends in half a line: what came after it is not known"
 
 
 def check_function(f: str, process: int) -> None:

@@ -298,4 +298,5 @@ def _fault_record(row: dict[str, Any]) -> FaultRecord:
         bitten=bool(row["bitten"]),
         evidence=dict(row["evidence"]),
         error=row.get("error"),
+        incidents=[dict(one) for one in row.get("incidents", ())],
     )
