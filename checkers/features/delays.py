@@ -3,6 +3,9 @@
 **early_delivery**: a listener was called before the send began plus the delay; allowed where the clock of its broker
 was stepped, since brokers count by their wall clock.
 
+A store time is a whole millisecond, rounded down, so a delay may end less than 1 ms before its time. What
+else is tolerated is measured: how far the stamp of the delivery may be off (`checkers/model/event_times.py`).
+
 Cannot see: a delay that ended early by less than the send took.
 
 Source: ScheduleMessageService of Apache RocketMQ 4.9 (deliver when the store time plus the delay is over, looking every
@@ -23,7 +26,8 @@ from staticfire.checkers.model.event_times import began_latest
 
 NS_PER_MS = 1_000_000
 EARLY = "early_delivery"
-CLOCK_ROUGHNESS_NS = 2 * NS_PER_MS  # brokers count in whole milliseconds
+# Of two times of brokers that are compared, both in whole milliseconds: see retries.py, transactions.py.
+CLOCK_ROUGHNESS_NS = 2 * NS_PER_MS
 
 
 def tally_delays(columns: Columns, context: Context) -> Tally:
@@ -48,7 +52,7 @@ def _early(
 ) -> Iterator[Finding]:
     deliveries = columns.deliveries
     by_ns = delayed.due_ns[place] - began_latest(deliveries, rows)
-    for at in np.flatnonzero(by_ns > CLOCK_ROUGHNESS_NS).tolist():
+    for at in np.flatnonzero(by_ns >= NS_PER_MS).tolist():
         row, since = int(rows[at]), int(delayed.invoke_ns[place[at]])
         queue = queue_of(columns, deliveries, row)
         stepped = clock_stepped(context, queue, since, int(deliveries.invoke_ns[row]))

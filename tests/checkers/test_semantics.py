@@ -19,7 +19,14 @@ LADDER = {"retries_max": {GROUP: 2}, "delay_levels_ms": (1000, 2000, 3000, 4000,
 
 
 @pytest.mark.parametrize(
-    ("at_s", "found"), [(5.9, {"early_delivery"}), (5.999, set()), (6.0, set())]
+    ("at_s", "found"),
+    [
+        (5.9, {"early_delivery"}),
+        (5.998, {"early_delivery"}),
+        (5.999, {"early_delivery"}),
+        (5.9991, set()),  # a store time is a whole millisecond, rounded down
+        (6.0, set()),
+    ],
 )
 def test_a_delayed_message_does_not_come_early(at_s: float, found: set[str]) -> None:
     story = Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(at_s, "a", 0)

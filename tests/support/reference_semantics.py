@@ -58,7 +58,7 @@ def early(ops: Sequence[Op]) -> Found:
     return Counter(
         ("early_delivery", given.key, given.group)
         for send, given in _delayed_ones(ops)
-        if _due_ns(ops, send) - began_ns(ops, given) > ROUGHLY_NS
+        if _due_ns(ops, send) - began_ns(ops, given) >= NS_PER_MS  # store times are rounded down
     )
 
 

@@ -52,6 +52,18 @@ def delivered_slightly_early(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation(
+    "early_delivery", "a delayed message is delivered 1 ms before it is due", workloads=DELAYED
+)
+def delivered_a_millisecond_early(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(run, rng, site, lambda d: d.alone and _delay_ns(run, d.key) >= S)
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.move_deliveries([like], run.sends[like.key].begin_ns + _delay_ns(run, like.key) - MS)
+    return draft.finish()
+
+
 @KINDS.mutation("late_delivery", "a delayed message comes 15 s after it was due", workloads=DELAYED)
 def delivered_late(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_single(
