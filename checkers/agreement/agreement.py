@@ -5,7 +5,7 @@ with one sentence. `checkers/agreement/disagreements.py` compares look-ups, drai
 Here messages are compared with them:
 
 * each acknowledged message (of many sent at once, the first) with the look-ups that were to ask for all of them;
-* its queue with the number of queues that the master says the topic has;
+* its queue with the number of queues that the master, or the campaign, says the topic has;
 * the status and the place of an acknowledgement with what the harness saw at that moment: between two faults that may
   have cost a broker something, its records do not overlap;
 * its place with the end of the log that its broker had recovered before it was sent, in the simulation;
@@ -61,8 +61,8 @@ UNPLACED = "unplaced"
 BEGUN = "begun"
 WITHOUT_BEGINNING = "without_beginning"
 REASONS = {
+    STRANGE_QUEUES: "{} messages are of queues that their topic does not have: their numbers are too large",
     NOT_LOOKED_UP: "{} acknowledged messages of brokers that were asked for all of theirs are in no look-up",
-    STRANGE_QUEUES: "{} messages are of queues that their topic does not have, by what its master says",
     STATUSES_DIFFER: "{} sends have another status than their producers were seen to get",
     PLACES_DIFFER: "{} acknowledged messages lie within the record of another one, by what disks were seen to hold",
     BELOW_RECOVERY: "{} messages lie below the end of the log that their broker had recovered before they were sent",

@@ -4,8 +4,8 @@
 
 * A node was asked for messages that are in their queues, and for none of them by time.
 * A drained queue begins further up than what the node asked after that still has of it.
-* Queues are used that their topic does not have, by what its master says, where no fault changed how many there are;
-  or a drain leaves out a number (queues of a topic on a broker are 0, 1, 2, ...), or a queue that a member had.
+* Queues are used that their topic does not have, by what its master or its campaign says; or a drain leaves out a
+  number (queues of a topic on a broker are 0, 1, 2, ...), or a queue that a member had.
 * Two replicas differ at other places than the first one.
 * Two nodes have equal logs and an entry for each message of them, and not as many entries; or a master has fewer than
   the drained queues of its broker.
@@ -24,8 +24,8 @@ from typing import Any
 from staticfire.checkers.agreement.short_logs import short_logs
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
-from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.guarantees.fault_effects import QUEUES, STOPS
+from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
+from staticfire.checkers.guarantees.fault_effects import EMPTIES, QUEUES, STOPS
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span
@@ -100,16 +100,38 @@ def _raised_drains(context: Context) -> Iterator[str]:
 
 
 def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
-    """How many queues a topic has on a broker, by its master; none where that may have changed."""
-    if any(QUEUES in fault.effects for fault in context.facts.faults):
-        return {}
+    """How many queues a topic has on a broker at most: by its master after the run, otherwise by its campaign.
+
+    A fault adds queues and takes none away. Where one did, a master that may have forgotten them since is not believed:
+    one with an emptied disk gets topics from a slave that copies them now and then, and in faithful mode they are not
+    fsynced.
+    """
+    facts = context.facts
     known: dict[tuple[str, str], int] = {}
+    if facts.queues_max:
+        known = {
+            (topic, name): facts.queues_max for topic in facts.topics for name in facts.brokers
+        }
+    by_master: dict[tuple[str, str], int] = {}
     for seen in context.observations:
         told = seen.get("master") if seen["kind"] == "topic_route" else None
-        if isinstance(told, list) and len(told) == 3:
+        if (
+            isinstance(told, list)
+            and len(told) == 3
+            and not _may_forget(facts, seen["broker_name"])
+        ):
             place = seen["topic"], seen["broker_name"]
-            known[place] = max(known.get(place, 0), told[0], told[1])
-    return known
+            by_master[place] = max(by_master.get(place, 0), told[0], told[1])
+    return known | by_master
+
+
+def _may_forget(facts: RunFacts, broker: str) -> bool:
+    """Whether the master of a broker may have fewer queues after the run than it had before."""
+    if not any(QUEUES in fault.effects for fault in facts.faults):
+        return False
+    master = facts.brokers.get(broker, ())[:1]
+    emptied = {node for one in facts.faults if EMPTIES in one.effects for node in one.targets}
+    return facts.mode == "faithful" or not emptied.isdisjoint(master)
 
 
 def is_strange(known: Mapping[tuple[str, str], int], queue: LogKey) -> bool:
@@ -123,8 +145,8 @@ def _strange_queues(context: Context) -> Iterator[str]:
     for queue in sorted(named | {queue for _, queue in timeline.ownership}):
         if is_strange(known, queue):
             yield (
-                f"the history has queue {queue.partition} of {queue.topic} on {queue.home}, whose "
-                f"master says that there are {known[queue.topic, queue.home]}"
+                f"the history has queue {queue.partition} of {queue.topic} on {queue.home}, where the topic has "
+                f"{known[queue.topic, queue.home]} queues at most"
             )
 
 

@@ -172,6 +172,7 @@ class RunFacts:
     slave_behind_max_bytes: int = 256 << 20  # a slave that is as far behind counts as not there
     topics: tuple[str, ...]
     brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
+    queues_max: int = 0  # of each of these topics on a broker, at most; 0: not known
     refused_topics: tuple[str, ...] = ()  # named by sends that brokers must refuse, and by no other
     living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
     producers: tuple[str, ...] = ()  # client nodes under load

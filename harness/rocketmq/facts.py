@@ -18,6 +18,7 @@ from staticfire.checkers.guarantees.facts import (
 from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
 from staticfire.faults.kinds.options_change import OptionsChange, option_of
+from staticfire.faults.kinds.topic_change import TopicChange
 from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
 from staticfire.harness.clients.consumer_kinds import CHOOSING
 from staticfire.harness.generators.illegal_sends import refused_topics
@@ -86,6 +87,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
             group: told[0].retries_max for group, told in groups.items() if told[0].sends_back
         },
         topics=(campaign.topic,),
+        queues_max=_queues_max(campaign),
         refused_topics=tuple(refused_topics(campaign).values()),
         **_broker_facts(campaign),
         brokers=brokers,
@@ -173,6 +175,14 @@ def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[ConsumerSpec]]) ->
             for member in told
         )
     )
+
+
+def _queues_max(campaign: Campaign) -> int:
+    """How many queues the topic may have on a broker; 0 where brokers or others decide it."""
+    if campaign.auto_topic or campaign.is_external:
+        return 0
+    later = (one.params["queues"] for one in campaign.plan if one.kind == TopicChange.name)
+    return max((campaign.queues, *later))
 
 
 def _wanted_tags(told: Sequence[ConsumerSpec]) -> tuple[str, ...] | None:

@@ -92,6 +92,21 @@ def queue_renumbered(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation(
+    EVIDENCE,
+    "a send is acknowledged in a queue that its topic does not have",
+    unknown_is_enough=True,
+)
+def acknowledged_in_strange_queue(run: Run, rng: Random, site: Site) -> Run | None:
+    """In `filtered` also one with a tag that no group wants: no delivery says otherwise."""
+    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.topic in run.facts.topics)
+    if sent is None or sent.at is None or "queue" not in run.ops[sent.at].value:
+        return None
+    draft = Draft(run)
+    draft.alter(sent.at, queue=STRANGE)
+    return draft.finish()
+
+
 def _renumbered_rows(value: dict[str, Any], queue: int) -> dict[str, Any]:
     return {
         name: [
