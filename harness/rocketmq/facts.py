@@ -182,7 +182,8 @@ def _queues_max(campaign: Campaign) -> int:
     if campaign.auto_topic or campaign.is_external:
         return 0
     later = (one.params["queues"] for one in campaign.plan if one.kind == TopicChange.name)
-    return max((campaign.queues, *later))
+    most: int = max((campaign.queues, *later))
+    return most
 
 
 def _wanted_tags(told: Sequence[ConsumerSpec]) -> tuple[str, ...] | None:
