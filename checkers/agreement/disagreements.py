@@ -141,7 +141,13 @@ def is_strange(known: Mapping[tuple[str, str], int], queue: LogKey) -> bool:
 
 def _strange_queues(context: Context) -> Iterator[str]:
     known, timeline = queue_numbers(context), context.timeline
-    named = {queue for drain in timeline.drains.values() for queue in drain.ends}
+    # A drain asks each broker for the queues of all: one that a broker does not have begins and ends at 0.
+    named = {
+        queue
+        for drain in timeline.drains.values()
+        for queue, end in drain.ends.items()
+        if end.max_offset
+    }
     for queue in sorted(named | {queue for _, queue in timeline.ownership}):
         if is_strange(known, queue):
             yield (

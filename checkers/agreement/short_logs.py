@@ -21,6 +21,7 @@ from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROTS
 from staticfire.checkers.guarantees.promises import NS_PER_S, RESYNC_NS
 
 Seen = Mapping[str, Any]
+SEND_OK = "SEND_OK"
 
 
 def short_logs(context: Context) -> Iterator[str]:
@@ -29,7 +30,11 @@ def short_logs(context: Context) -> Iterator[str]:
         return
     acked: dict[str, list[Seen]] = {}
     for seen in context.observations:
-        if seen["kind"] == "ack_durability" and seen["end_offset"] is not None:
+        if seen["kind"] != "ack_durability" or seen["end_offset"] is None:
+            continue
+        if (
+            seen["status"] == SEND_OK
+        ):  # others promise nothing: a write that failed may be seen for a moment
             acked.setdefault(seen["broker_name"], []).append(seen)
     yield from _slaves_behind(context, acked)
     yield from _short_recoveries(context, acked)

@@ -1,4 +1,4 @@
-"""When slaves whose master is gone for good may not have caught up with each other.
+"""Slaves whose master is gone for good: the time in which they may not have caught up with each other.
 
 What a synchronous master has acknowledged is on one of its slaves at least, and members read from any. A slave learns
 from the silence of its master that it is gone, and then asks the other slaves for what they have. So a message that is

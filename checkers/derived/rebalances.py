@@ -183,6 +183,12 @@ def rebalanced_ns(timings: Timings) -> int:
     return int(timings.rebalance_s * REBALANCES * NS_PER_S)
 
 
+def least_bound_ns(timings: Timings) -> int:
+    """No `bound_ns` of a run is shorter."""
+    looked_s = timings.rebalance_s + timings.request_s
+    return min(int(looked_s * NS_PER_S), rebalanced_ns(timings))
+
+
 def bound_ns(context: Context, group: str, span: Span) -> int:
     """How long members may disagree about who has a queue, when they did from the start of this span to its end.
 

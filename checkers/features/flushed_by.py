@@ -1,4 +1,4 @@
-"""How long a stored message may wait for its flush: consumers are given nothing that is not flushed.
+"""The wait of a stored message for its flush: consumers are given nothing that is not flushed.
 
 The disk of a broker makes one fsync after the other. Before that of the log, which makes a message visible, those of
 queues, checkpoint, offsets and other metadata may stand, and one of the log that had begun before. A message whose

@@ -1,4 +1,4 @@
-"""How long what a broker has written may be missing on its disk, under asynchronous flush.
+"""Writes of a broker that its disk may lack under asynchronous flush, by time.
 
 A flush begins `Timings.flush_s` after a write at the latest, that time included, and ends then. While the node or its
 disk is slow, or its writes fail, nothing is sure to be flushed; the time begins anew when that is over.

@@ -23,7 +23,12 @@ import numpy as np
 
 from staticfire.checkers.derived.committed import surely_committed
 from staticfire.checkers.derived.process_ends import ended_ns
-from staticfire.checkers.derived.rebalances import bound_ns, excused_spans, rebalanced_ns
+from staticfire.checkers.derived.rebalances import (
+    bound_ns,
+    excused_spans,
+    least_bound_ns,
+    rebalanced_ns,
+)
 from staticfire.checkers.derived.settled import set_back
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at
 from staticfire.checkers.engine.position_index import number_runs
@@ -294,13 +299,14 @@ def _judge_overlap(
     first = context.timeline.gained_before(*pair, before.process, before.invoke_index)
     if first is None:
         return f"process {before.process} never had the queue", False
-    nodes = map(context.timeline.nodes.get, (before.process, again.process))
-    excused = excused_spans(context, "double_ownership", pair[0], pair[1].stream, nodes)
     both = Span(max(first.time_ns, gain.time_ns), again.invoke_ns)
-    both_ns = sum(span.length_ns for span in without([both], excused))
     what = f"processes {before.process} and {again.process} had the queue together"
-    if both_ns > bound_ns(context, pair[0], both):
-        return f"{what} for {seconds(both_ns)}", False
+    if both.length_ns > least_bound_ns(context.facts.timings):
+        nodes = map(context.timeline.nodes.get, (before.process, again.process))
+        excused = excused_spans(context, "double_ownership", pair[0], pair[1].stream, nodes)
+        both_ns = sum(span.length_ns for span in without([both], excused))
+        if both_ns > bound_ns(context, pair[0], both):
+            return f"{what} for {seconds(both_ns)}", False
     return f"{what} during a rebalance", True
 
 

@@ -279,9 +279,12 @@ class _Polls:
     def _passed_over(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
         """Report places between two deliveries of an owner that its reader was never given."""
         deliveries, row, earlier = self._columns.deliveries, self._row(at), self._row(before)
+        last = int(deliveries.queue_offset[earlier])
+        if not has_gap(self._gaps(at), last + 1, int(deliveries.queue_offset[row])):
+            return
         hole = Hole(
             given=deliveries.where(slice(row, row + 1)),
-            last=int(deliveries.queue_offset[earlier]),
+            last=last,
             last_ns=int(deliveries.invoke_ns[earlier]),
             last_position=int(deliveries.position[earlier]),
             inside=inside,
@@ -292,12 +295,12 @@ class _Polls:
 
     def _gaps(self, at: int) -> Gaps:
         """The gaps in what the reader of a position was given, early or late."""
-        _, visits = self._visits(at)
         stream = int(self._streams.number[at])
         reader = int(self._columns.deliveries.process[self._row(at)])
         if self._group_of(at) not in self._context.facts.broadcasting:
             reader = ANY_PROCESS
         if (stream, reader) not in self._gaps_of:
+            _, visits = self._visits(at)
             offsets = self._columns.deliveries.queue_offset[self._streams.row(visits)]
             self._gaps_of[stream, reader] = gaps_between(offsets)
         return self._gaps_of[stream, reader]

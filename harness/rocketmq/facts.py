@@ -246,9 +246,8 @@ def timings_of(campaign: Campaign) -> Timings:
     later = ({**properties, name: value} for name, value in changes)
     found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
     if campaign.environment == "simulation":
-        found = replace(found, fsync_s=campaign.fsync_us / 1e6)
-    if campaign.target == "own" and campaign.environment == "simulation":
-        found = replace(found, flush_s=SIMULATED_FLUSH_S + FLUSHES * campaign.fsync_us / 1e6)
+        fsync_s = campaign.fsync_us / 1e6
+        found = replace(found, fsync_s=fsync_s, flush_s=SIMULATED_FLUSH_S + FLUSHES * fsync_s)
     faithful = campaign.mode == "faithful"
     if faithful and (not campaign.policies or METADATA_POLICY in campaign.policies):
         return replace(found, write_back_s=WRITE_BACK_S)
