@@ -13,6 +13,6 @@ from staticfire.checkers.guarantees.promises import NS_PER_S
 FSYNCS = 20  # up to and with its own: master and slave flush at the same time
 
 
-def flushed_by_ns(timings: Timings) -> int:
+def flush_wait_ns(timings: Timings) -> int:
     """The longest time from the store of a message to its flush where no fault slows the disk; 0: not known."""
     return int(FSYNCS * timings.fsync_s * NS_PER_S)
