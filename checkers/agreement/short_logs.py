@@ -17,9 +17,12 @@ from typing import Any
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROTS
+from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROTS, WRITES_FAIL
 from staticfire.checkers.guarantees.promises import NS_PER_S, RESYNC_NS
+from staticfire.checkers.model.intervals import Span
 
+# A master sends its slaves what it stores at once.
+SENT_NS = 10 * NS_PER_S
 Seen = Mapping[str, Any]
 SEND_OK = "SEND_OK"
 
@@ -56,13 +59,15 @@ def _slaves_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iterato
         if any(one.node in pair and one.time_ns > since_ns for one in facts.exits):
             continue
         missing = sum(
-            seen["slave_end"] < of["end_offset"] <= seen["master_end"] and of["time_ns"] < since_ns
+            seen["slave_end"] < of["end_offset"] <= seen["master_end"]
+            and of["time_ns"] < seen["time_ns"] - SENT_NS
             for of in acked.get(broker, ())
         )
         if missing:
             yield (
                 f"{slave} ends at {seen['slave_end']} after the run and lacks {missing} messages that {broker} had "
-                f"acknowledged {caught_up_ns // NS_PER_S} s before or earlier, and no fault was in its way since"
+                f"acknowledged {SENT_NS // NS_PER_S} s before or earlier, and no fault was in its way for "
+                f"{caught_up_ns // NS_PER_S} s"
             )
 
 
@@ -81,11 +86,16 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
             continue
         node, end, at_ns = seen["node"], seen["end_offset"], seen["time_ns"]
         known_ns = _explained_until(context, node, end, at_ns)
+        failing = [
+            Span(began_ns(of), healed_ns(of)) for of in _faults_of(context, node, WRITES_FAIL)
+        ]
         durable = max(
             (
                 of["end_offset"]
                 for of in acked.get(masters[node], ())
                 if node in of["durable_on"] and known_ns < of["time_ns"] < at_ns
+                # What a disk whose writes fail has for a moment it may lose with the fsync that fails.
+                if not any(span.start_ns <= of["time_ns"] <= span.end_ns for span in failing)
             ),
             default=0,
         )
@@ -99,8 +109,8 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
 def _explained_until(context: Context, node: str, end: int, at_ns: int) -> int:
     """When a fault last took the disk of a node before this start, or changed the record at which its log ends."""
     times = [-1]
-    for fault in chain.from_iterable(map(by_target, context.facts.faults)):
-        if fault.bitten_ns is None or node not in fault.targets or began_ns(fault) > at_ns:
+    for fault in _faults_of(context, node, EMPTIES, ROTS):
+        if began_ns(fault) > at_ns:
             continue
         rotten = ROTS in fault.effects and any(
             record.start <= end <= record.end for record in fault.records
@@ -108,3 +118,14 @@ def _explained_until(context: Context, node: str, end: int, at_ns: int) -> int:
         if EMPTIES in fault.effects or rotten:
             times.append(at_ns if rotten else min(healed_ns(fault), at_ns))
     return max(times)
+
+
+def _faults_of(context: Context, node: str, *effects: str) -> Iterator[FaultFacts]:
+    """The faults that bit a node and have one of these effects."""
+    for fault in chain.from_iterable(map(by_target, context.facts.faults)):
+        if (
+            fault.bitten_ns is not None
+            and node in fault.targets
+            and not set(effects).isdisjoint(fault.effects)
+        ):
+            yield fault

@@ -15,6 +15,7 @@ KEYED = "Messages of one sharding key stay in one queue and are consumed in orde
 REPLIED = "A request is answered with its own reply, or not at all."
 FORWARDED = "What a member forwards is stored as a copy before the original is acknowledged."
 REFUSED = "An illegal send is refused with the code that says why."
+TAKEN = "A broker that can store a legal send takes it."
 CLOCK_STEPPED = "the clock of a broker was stepped"
 NO_CLEAR_ANSWER = "a send-back had no clear answer"
 
@@ -324,5 +325,13 @@ FEATURES: Final = (
             "(MESSAGE_ILLEGAL)"
         ),
         excuse="a fault of its broker was near",
+    ),
+    Anomaly(
+        name="needless_refusal",
+        title="needless refusal",
+        meaning="a broker refused a legal send, and nothing kept it from storing",
+        promise=TAKEN,
+        example="a send to a healthy broker, refused with 14 (SERVICE_NOT_AVAILABLE)",
+        excuse="it was too busy, or a fault of one of its replicas was near",
     ),
 )

@@ -1,12 +1,16 @@
-"""Response codes of refusals: a broker that refuses an illegal send says why, with the code that RocketMQ gives.
+"""Refusals: a broker takes every legal send that it can store, and says why it refuses an illegal one.
 
 **wrong_refusal**: a broker refused an illegal send with another code than `CODES` has for it. By the code a client
 decides whether it tries another broker, and whether nothing can have been stored. A broker that is too busy says so
 before it looks at the request (`BUSY`). One that cannot store, or does not know its topics yet, says that first, too
 (`UNABLE`); allowed only where a fault of a replica explains it.
 
+**needless_refusal**: a broker refused a legal send, and neither was it too busy nor does a fault of a replica explain
+that it could not store.
+
 Cannot see: illegal sends that the client refused by itself, which have no code; that a name server knows no route for a
-topic is such a refusal. Illegal sends that a client reports without a code are not judged.
+topic is such a refusal. Sends that a client reports without a code are not judged. Of several attempts only the last is
+known.
 
 Source: Apache RocketMQ 4.9.8: AbstractSendMessageProcessor.msgCheck, TopicValidator.validateTopic,
 DefaultMessageStore.checkMessage, SendMessageProcessor.handlePutMessageResult, PlainPermissionManager.validate.
@@ -48,9 +52,11 @@ UNABLE = frozenset({SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST})
 
 
 def check_refusals(_columns: Columns, context: Context) -> Verdict:
-    """Judge the codes with which brokers refused illegal sends."""
-    refused = [one for one in context.timeline.refused if one.illegal in CODES]
-    wrong = [one for one in refused if one.code not in (CODES[one.illegal], BUSY)]
+    """Judge the codes with which brokers refused sends."""
+    refused = [
+        one for one in context.timeline.refused if one.illegal is None or one.illegal in CODES
+    ]
+    wrong = [one for one in refused if one.code not in (_expected(one), BUSY)]
     tally = Tally.of((_finding(context, one) for one in wrong), refusals=len(refused))
     violated = any(finding.judgement is Judgement.VIOLATION for finding in tally.findings)
     return Verdict(
@@ -61,12 +67,21 @@ def check_refusals(_columns: Columns, context: Context) -> Verdict:
     )
 
 
+def _expected(one: Refused) -> int | None:
+    """The code that RocketMQ gives; None: it takes the message."""
+    return None if one.illegal is None else CODES[one.illegal]
+
+
 def _finding(context: Context, one: Refused) -> Finding:
-    detail = f"refused with code {one.code} because of its {one.illegal}; RocketMQ gives {CODES[one.illegal]}"
-    excuse = _excuse(context, one)
+    if one.illegal is None:
+        anomaly, detail = "needless_refusal", f"a legal send, refused with code {one.code}"
+    else:
+        anomaly = "wrong_refusal"
+        detail = f"refused with code {one.code} because of its {one.illegal}; RocketMQ gives {_expected(one)}"
+    excuse = _excuse(context, one, anomaly)
     return Finding(
-        anomaly="wrong_refusal",
-        judgement=Judgement.ALLOWED if excuse else judge(context.facts.mode, "wrong_refusal"),
+        anomaly=anomaly,
+        judgement=Judgement.ALLOWED if excuse else judge(context.facts.mode, anomaly),
         op_index=one.op_index,
         time_ns=one.time_ns,
         detail=f"{detail}; {excuse}" if excuse else detail,
@@ -76,21 +91,19 @@ def _finding(context: Context, one: Refused) -> Finding:
     )
 
 
-def _excuse(context: Context, one: Refused) -> str | None:
-    """Why its broker could not look at the message."""
+def _excuse(context: Context, one: Refused, anomaly: str) -> str | None:
+    """Why its broker could not store, or look at, the message."""
     if one.code not in UNABLE:
         return None
     since_ns = one.time_ns - round(context.facts.timings.request_s * NS_PER_S)
     brokers = context.facts.brokers if one.broker is None else (one.broker,)
-    found = (
-        context.excuses.find("wrong_refusal", since_ns, one.time_ns, broker) for broker in brokers
-    )
+    found = (context.excuses.find(anomaly, since_ns, one.time_ns, broker) for broker in brokers)
     return next((window.words for window in found if window is not None), None)
 
 
 REFUSALS = Checker(
     name="refusals",
-    anomalies=("wrong_refusal",),
+    anomalies=("wrong_refusal", "needless_refusal"),
     check=check_refusals,
     applies=lambda context: bool(context.timeline.refused),
     rows=no_rows,

@@ -502,6 +502,14 @@ _ROWS: tuple[Excuse, ...] = (
         after=lambda t: t.ha_silence_s,
         mechanism="the broker could not store anything, or had not yet its topics, and says so first",
     ),
+    Excuse(
+        anomaly="needless_refusal",
+        effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=lambda t: t.ha_silence_s,
+        mechanism="the broker could not store anything, or had not yet its topics",
+    ),
     # ordered_keys.py
     Excuse(
         anomaly="key_moved",

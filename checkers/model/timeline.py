@@ -248,13 +248,13 @@ class TriedRead(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A broker refused an illegal send."""
+    """A broker refused a send."""
 
     op_index: int
     time_ns: int
     topic: str
     key: str
-    illegal: str  # what is wrong with the send
+    illegal: str | None  # what is wrong with the send; None: nothing
     code: int  # of the response
     broker: str | None  # None: not known
 

@@ -579,6 +579,13 @@ def _histories() -> Iterator[Legal]:
         ops=Story().op(9.0, "ok", "refused", refused),
         faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
     )
+    unable = {"topic": "t", "key": "x", "size": 1, "code": 14, "refused_by": "b"}
+    yield Legal(
+        mechanism="the broker could not store anything, or had not yet its topics",
+        anomaly="needless_refusal",
+        ops=Story().op(8.9, "invoke", "send", unable).op(9.0, "fail", "send", unable),
+        faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
+    )
     # duplication.py
     half = {"key": "a", "topic": "t", "transaction": "commit", "queue_offset": -1, "stored_at": 0}
     moved_twice = Story().op(1.0, "invoke", "send", {**half, "attempts": 1})

@@ -186,6 +186,15 @@ def wrongly_refused(ops: Sequence[Op]) -> Found:
     )
 
 
+def needlessly_refused(ops: Sequence[Op]) -> Found:
+    """Legal sends that a broker refused, without any fault; 2 says that it is busy."""
+    return Counter(
+        ("needless_refusal", op.value["key"])
+        for op in ops
+        if op.f == "send" and op.type == "fail" and op.value.get("code", 2) != 2
+    )
+
+
 def not_answered(ops: Sequence[Op]) -> bool:
     return any(op.f == "look_up" and op.type != "ok" for op in ops)
 

@@ -57,6 +57,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_endings.died: "node_died",
     reference_endings.unreadable: "unreadable_topic",
     reference_endings.wrongly_refused: "wrong_refusal",
+    reference_endings.needlessly_refused: "needless_refusal",
     reference_endings.liveness: "not_serving not_drained",
     reference_endings.drained_offsets: "commit_beyond_end commit_behind",
     reference_forwarding.forwarded: "not_forwarded phantom_copy",

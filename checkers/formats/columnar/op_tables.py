@@ -47,7 +47,7 @@ class OpTables:
         """Take the next op."""
         self.builder.add(op)
         if self._paired is op or _touches_later(op):
-            if op.f == "probe":
+            if op.f == "probe" or (op.type == "fail" and "code" in op.value):
                 self._write_event(encode_op(op))
         else:
             self._event(op)

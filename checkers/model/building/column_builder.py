@@ -194,6 +194,8 @@ class ColumnBuilder:
 
     def _sent(self, op: Op, invoke: Op, outcome: Outcome) -> None:
         touches = 1
+        if outcome is Outcome.FAILED:
+            self.timeline.send(op)
         if op.stamp is not None or invoke.stamp is not None:
             self._stamps.add(op, invoke)
         if op.f == SEND_MANY:

@@ -37,6 +37,7 @@ from staticfire.checkers.model.timeline import (
     Txn,
 )
 from staticfire.checkers.op_kinds.message_fields import MANY_MAX
+from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 
 class TimelineBuilder:
@@ -109,6 +110,8 @@ class TimelineBuilder:
         """By f; they raise one of BAD_VALUE for a value that breaks the conventions."""
         return {
             "probe": self._probe,
+            "send": self.send,
+            SEND_MANY: self.send,
             "assign": self._assign,
             "begin": self._begin,
             "commit": self._commit,
@@ -266,6 +269,24 @@ class TimelineBuilder:
             group, topic, broker = (text(op.value[name]) for name in ("group", "topic", "broker"))
             tried = TriedRead(op.index, op.time_ns, group, topic, broker, op.type, op.error)
             self._tried_reads.append(tried)
+
+    def send(self, op: Op) -> None:
+        """Take what a broker said of a legal send that it refused; `_refuse` has the others."""
+        value = op.value
+        if op.type != "fail" or "code" not in value or "illegal" in value:
+            return
+        broker = value.get("refused_by")
+        self._refused.append(
+            Refused(
+                op.index,
+                op.time_ns,
+                text(value["topic"]),
+                text(value["key"]),
+                None,
+                integer(value["code"]),
+                None if broker is None else text(broker),
+            )
+        )
 
     def _refuse(self, op: Op) -> None:
         value = op.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from staticfire.checkers.features.refusals import CODES
+from staticfire.checkers.formats.columnar.op_reader import read_ops
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.recording import ColumnarRecorder
 from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import HistoryError, Op
@@ -136,3 +139,68 @@ def test_a_refusal_without_a_code_is_one_sentence() -> None:
 
     with pytest.raises(HistoryError, match=r"op 0 .*lacks 'code'"):
         build_columns([op])
+
+
+def turned_away(code: int, *, at_s: float = 15) -> list[Op]:
+    """A legal send to broker b that ends with a code."""
+    sent = {"topic": "t", "key": "p0-0", "size": 1}
+    ended = {**sent, "attempts": 1, "code": code, "refused_by": "b"}
+    return [
+        Op(index=0, time_ns=int((at_s - 1) * S), process=0, type="invoke", f="send", value=sent),
+        Op(index=1, time_ns=int(at_s * S), process=0, type="fail", f="send", value=ended),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "of", "found"),
+    [
+        (14, (), 1),
+        (1, (), 1),
+        (16, (), 1),
+        (2, (), 0),  # too busy
+        (14, (fault("kill", "n1", at_s=10, healed_s=14),), 0),
+        (16, (fault("kill", "n1", at_s=10, healed_s=14),), 1),  # no broker that comes up says so
+        (14, (fault("kill", "n2", at_s=10, healed_s=14),), 1),  # of another broker
+        (14, (fault("kill", "n1", at_s=15.5, healed_s=20),), 1),  # later
+    ],
+)
+def test_a_legal_send_is_refused_only_where_it_cannot_be_stored(
+    code: int, of: tuple[FaultFacts, ...], found: int
+) -> None:
+    verdict = verdict_of(turned_away(code), *of)
+
+    assert verdict is not None
+    violations = [one for one in verdict.findings if one.judgement is Judgement.VIOLATION]
+    assert [one.anomaly for one in violations] == ["needless_refusal"] * found
+
+
+def test_a_history_in_columns_knows_the_refusal_of_a_legal_send(tmp_path: Path) -> None:
+    ops = turned_away(14)
+    with ColumnarRecorder(tmp_path / "history.parquet", "run") as recorder:
+        for op in ops:
+            recorder.add(op)
+        recorder.finish()
+    history = ColumnarHistory(tmp_path / "history.parquet")
+
+    assert history.timeline().refused == build_columns(ops)[1].refused
+    assert list(read_ops(history)) == ops
+
+
+@pytest.mark.slow
+@given(st.lists(st.sampled_from([None, 1, 2, 13, 14, 17]), min_size=1, max_size=6))
+def test_it_finds_the_needless_refusals_of_the_reference(codes: list[int | None]) -> None:
+    ops: list[Op] = []
+    for number, code in enumerate(codes):
+        sent: dict[str, Any] = {"topic": "t", "key": f"p0-{number}", "size": 1}
+        told = {} if code is None else {"code": code, "refused_by": "b"}
+        for type_, value in (("invoke", sent), ("fail", {**sent, **told})):
+            at = len(ops)
+            ops.append(
+                Op(index=at, time_ns=15 * S + at, process=0, type=type_, f="send", value=value)  # type: ignore[arg-type]
+            )
+    expected = reference_endings.needlessly_refused(ops)
+
+    verdict = verdict_of(ops)
+    assert (verdict is not None) == any(code is not None for code in codes)
+    counts = {} if verdict is None else verdict.counts
+    assert counts.get("needless_refusal", 0) == expected.total()

@@ -39,6 +39,7 @@ def node_died(run: Run, rng: Random, site: Site) -> Run | None:
                     type="info",
                     f="node_exit",
                     value={"node": node},
+                    node=node,
                     error=error,
                 )
             )

@@ -69,6 +69,38 @@ def refused_as_forbidden(run: Run, rng: Random, site: Site) -> Run | None:
     return _refused(run, rng, site, 16)
 
 
+def _turned_away(run: Run, rng: Random, site: Site, code: int) -> Run | None:
+    """One more legal send, refused by a broker near which no fault was."""
+    refused = _refused(run, rng, site, code)
+    if refused is None:
+        return None
+    draft = Draft(refused)
+    for at, op in enumerate(refused.ops):
+        if op.process == PROCESS and op.f == "send":
+            value = {name: found for name, found in op.value.items() if name != "illegal"}
+            if op.type == "fail":
+                value |= {"code": code, "refused_by": str(op.error).split()[0]}
+            draft.replace(at, value=value)
+        elif op.process == PROCESS and op.f == "refused":
+            draft.drop(at)
+    return draft.finish()
+
+
+@KINDS.mutation("needless_refusal", "a healthy broker refuses a legal send as unavailable (14)")
+def turned_away_as_unavailable(run: Run, rng: Random, site: Site) -> Run | None:
+    return _turned_away(run, rng, site, 14)
+
+
+@KINDS.mutation("needless_refusal", "a healthy broker refuses a legal send for an error (1)")
+def turned_away_for_an_error(run: Run, rng: Random, site: Site) -> Run | None:
+    return _turned_away(run, rng, site, 1)
+
+
+@KINDS.oddity("a broker that is too busy refuses a legal send")
+def turned_away_as_busy(run: Run, rng: Random, site: Site) -> Run | None:
+    return _turned_away(run, rng, site, 2)
+
+
 @KINDS.oddity("a broker that is too busy says so before it looks at what is illegal")
 def refused_as_busy(run: Run, rng: Random, site: Site) -> Run | None:
     return _refused(run, rng, site, 2)
