@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.browser import Browser, browser
 from tests.support.needs import LACKS, REQUIRE, required
 
 TESTS = Path(__file__).parent
@@ -46,3 +48,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.fail(f"{reason}, and {REQUIRE} asks for {name}", pytrace=False)
             if reason:
                 pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of a process; each opens a page of its own."""
+    with browser(tmp_path_factory.mktemp("profile")) as process:
+        yield process

@@ -1,6 +1,7 @@
 """A headless Chromium for tests of pages, driven over two pipes: no port, no driver, no library.
 
 The messages are those of the DevTools protocol, each ended by a NUL byte.
+Screenshots are kept in `$STATICFIRE_REPORTS/screenshots` (default: reports/screenshots), for people to look at.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,13 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 READ_BYTES = 1 << 16
+ROOT = Path(__file__).parents[2]
+SCREENSHOTS = Path(os.environ.get("STATICFIRE_REPORTS", ROOT / "reports")) / "screenshots"
+PHONE_PX = 390
+SERIOUS = """axe.run().then(found => found.violations.filter(one => ["serious", "critical"].includes(one.impact))
+  .map(one => [one.id, one.nodes.slice(0, 3).map(node => node.html.slice(0, 200))]))"""
+CENTRE = """(() => { const one = document.querySelector(%s); one.scrollIntoView({block: "center"});
+  const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"""
 TO_BROWSER, FROM_BROWSER = 3, 4  # file descriptors that Chromium expects
 
 
@@ -68,6 +77,52 @@ class Page:
             raise BrowserError(str(found["exceptionDetails"]))
         return found["result"].get("value")
 
+    def click(self, selector: str) -> None:
+        """With the mouse, in the middle of the first element that fits. Raises BrowserError if there is none."""
+        x, y = self.evaluate(CENTRE % json.dumps(selector))
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def click_through(self, selector: str) -> None:
+        """Click on what leads to another page, and wait until that is loaded."""
+        self._browser.loaded.discard(self._session)
+        self.click(selector)
+        self._browser.wait_for_load(self._session)
+
+    def wait_for_renewal(self) -> None:
+        """Wait until the page is loaded again by itself."""
+        self._browser.loaded.discard(self._session)
+        self._browser.wait_for_load(self._session)
+
+    def choose(self, selector: str, value: str) -> None:
+        """Give a field or a list of choices a value, as a person would: with its events."""
+        self.evaluate(
+            f"(() => {{ const one = document.querySelector({json.dumps(selector)}); one.value = {json.dumps(value)};"
+            "for (const kind of ['input', 'change']) one.dispatchEvent(new Event(kind, {bubbles: true})); })()"
+        )
+
+    def text(self, selector: str) -> str:
+        """What a reader sees of the first element that fits."""
+        found: str = self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
+        return found
+
+    def open_details(self) -> None:
+        self.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+
+    def serious_findings(self) -> list[Any]:
+        """What axe-core finds serious or critical. The page must have been opened after `past_its_policy`."""
+        script = resources.files("axe_core_python") / "axe.min.js"
+        self.evaluate(script.read_text(encoding="utf-8"))
+        found: list[Any] = self.evaluate(SERIOUS)
+        return found
+
+    def past_its_policy(self) -> None:
+        """Let tests put scripts into pages that allow none."""
+        self.call("Page.setBypassCSP", enabled=True)
+
+    def close(self) -> None:
+        self._browser.close_page(self._session)
+
     def media(self, medium: str = "", **features: str) -> None:
         """Show the page as on paper (`print`), or with other preferences, such as prefers_color_scheme."""
         wanted = [
@@ -75,9 +130,11 @@ class Page:
         ]
         self.call("Emulation.setEmulatedMedia", media=medium, features=wanted)
 
-    def screenshot(self, path: Path, *, is_whole: bool = True) -> None:
+    def keep_screenshot(self, name: str, *, is_whole: bool = True) -> None:
+        """Keep a picture of the page as SCREENSHOTS/name.png."""
         found = self.call("Page.captureScreenshot", captureBeyondViewport=is_whole)
-        path.write_bytes(base64.b64decode(found["data"]))
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(found["data"]))
 
     def pdf(self) -> bytes:
         return base64.b64decode(self.call("Page.printToPDF")["data"])
@@ -113,22 +170,30 @@ class Browser:
             page.call(f"{domain}.enable")
         return page
 
+    def close_page(self, session: str) -> None:
+        self.call("Page.close", {}, session)
+        del self._pages[session]
+
     def call(
         self, method: str, parameters: dict[str, Any], session: str | None = None
     ) -> dict[str, Any]:
         """Raises BrowserError."""
+        number = self._send(method, parameters, session)
+        while True:
+            found = self._next()
+            if found.get("id") == number:
+                if "error" in found:
+                    raise BrowserError(f"{method}: {found['error']}")
+                result: dict[str, Any] = found["result"]
+                return result
+
+    def _send(self, method: str, parameters: dict[str, Any], session: str | None) -> int:
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if session is not None:
             message["sessionId"] = session
         _write(self._to, json.dumps(message).encode() + b"\0")
-        while True:
-            found = self._next()
-            if found.get("id") == self._number:
-                if "error" in found:
-                    raise BrowserError(f"{method}: {found['error']}")
-                result: dict[str, Any] = found["result"]
-                return result
+        return self._number
 
     def wait_for_load(self, session: str) -> None:
         while session not in self.loaded:
@@ -154,6 +219,9 @@ class Browser:
                 self.loaded.add(session)
             case "Runtime.exceptionThrown" if page is not None:
                 page.complaints.append(str(parameters["exceptionDetails"]))
+            case "Page.javascriptDialogOpening" if page is not None:
+                page.complaints.append(f"a dialog: {parameters['message']}")
+                self._send("Page.handleJavaScriptDialog", {"accept": False}, session)
             case "Log.entryAdded" if page is not None:
                 page.complaints.append(str(parameters["entry"]))
             case "Runtime.consoleAPICalled" if page is not None:

@@ -36,6 +36,7 @@ from staticfire.harness.conformance.expectations import (
     apply_expectations,
     read_expectations,
 )
+from staticfire.harness.conformance.outputs.about import About
 from staticfire.harness.conformance.outputs.contract_page import contract_page
 from staticfire.harness.conformance.outputs.files import write_outputs
 from staticfire.harness.conformance.outputs.json_input import ReportError, read_report
@@ -297,7 +298,7 @@ def _print_list(console: Console, clauses: tuple[Clause, ...]) -> None:
     )
 
 
-def _others(options: ConformOptions) -> list[SuiteResult]:
+def _others(options: ConformOptions) -> list[tuple[SuiteResult, About]]:
     """What other targets were found to keep. Raises BadInput."""
     if options.beside and options.out is None:
         raise BadInput("--beside needs --out DIR, where the matrix is written")
@@ -307,7 +308,9 @@ def _others(options: ConformOptions) -> list[SuiteResult]:
         raise BadInput(f"--beside: {error}") from error
 
 
-def _write(result: SuiteResult, out: Path, profile: str, others: Sequence[SuiteResult]) -> None:
+def _write(
+    result: SuiteResult, out: Path, profile: str, others: Sequence[tuple[SuiteResult, About]]
+) -> None:
     """Raises HarnessError."""
     try:
         write_outputs(result, out, profile=profile, command=_command(), others=others)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from staticfire.harness.conformance.outputs.about import About, about_now
 from staticfire.harness.conformance.outputs.badge import badge
 from staticfire.harness.conformance.outputs.html_matrix import html_matrix
 from staticfire.harness.conformance.outputs.json_output import to_json
@@ -19,14 +20,15 @@ def write_outputs(
     *,
     profile: str,
     command: str,
-    others: Sequence[SuiteResult] = (),
+    others: Sequence[tuple[SuiteResult, About]] = (),
 ) -> list[Path]:
     """Write every form of the result; `command` repeats the run, `others` stand in the matrix, too. Raises OSError."""
+    about = about_now(profile, command)
     texts = {
-        "conformance.json": to_json(result, profile=profile, command=command),
+        "conformance.json": to_json(result, about),
         "junit.xml": junit_xml(result, command=command),
         "summary.md": markdown(result, profile=profile, command=command).encode(),
-        "matrix.html": html_matrix([result, *others]).encode(),
+        "matrix.html": html_matrix([(result, about), *others]).encode(),
         "badge.json": badge(result, profile=profile),
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,22 @@
-"""A page with a column a target and a row a case; what failed opens with its wire log. It loads nothing."""
+"""A page with a column a target and a row a case, failures first, the others by area. It loads nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import resources
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from staticfire.harness.conformance.result import Outcome
+from staticfire.harness.conformance.clause import Clause, Level
+from staticfire.harness.conformance.outputs.about import SENTENCES, About, verdict_of
+from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.suite import SuiteResult
+from staticfire.harness.truncated_repr import printable
 
-_SIGNS = {
+SIGNS = {
     Outcome.PASSED: "✓",
     Outcome.FAILED: "✗",
     Outcome.QUIRK: "~",
@@ -17,11 +24,53 @@ _SIGNS = {
     Outcome.ERROR: "!",
     Outcome.NOT_RUN: "–",
 }
+VERDICT_SIGNS = dict(zip(SENTENCES, "✔✖?!", strict=True))
+BAD = (Outcome.FAILED, Outcome.ERROR)
+Cells = Sequence[CaseResult | None]
+Group = tuple[str, bool, Sequence[tuple[Clause, Cells]]]
 
 
-def html_matrix(results: Sequence[SuiteResult]) -> str:
-    """All targets side by side; a case that a target was not asked is empty there."""
-    clauses = {one.clause.id: one.clause for result in results for one in result.results}
+def html_matrix(reports: Sequence[tuple[SuiteResult, About]]) -> str:
+    """All targets side by side, the first one leading; a case that a target was not asked is empty there."""
+    clauses = {one.clause.id: one.clause for result, _ in reports for one in result.results}
+    by_id = [{one.clause.id: one for one in result.results} for result, _ in reports]
+    rows = [(clause, [of.get(clause.id) for of in by_id]) for clause in clauses.values()]
+    style, script = _file("matrix.css"), _file("matrix.js")
+    return _template().render(
+        targets=[(result, about, verdict_of(result), result.counts()) for result, about in reports],
+        groups=list(_groups(rows)),
+        outcomes=list(Outcome),
+        areas=list(dict.fromkeys(clause.area for clause, _ in rows)),
+        signs=SIGNS,
+        verdict_signs=VERDICT_SIGNS,
+        sentences=SENTENCES,
+        bad=BAD,
+        cases=len(rows),
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
+    )
+
+
+def _groups(rows: Sequence[tuple[Clause, Cells]]) -> Iterator[Group]:
+    """(title, whether it holds failures, rows): what failed, MUST before MAY, then the other cases by area."""
+    failed = [row for row in rows if _is_bad(row[1])]
+    if failed:
+        levels = list(Level)
+        yield "Failed", True, sorted(failed, key=lambda row: levels.index(row[0].level))
+    for area in dict.fromkeys(clause.area for clause, _ in rows):
+        found = [row for row in rows if row[0].area == area and not _is_bad(row[1])]
+        if found:
+            yield area, False, found
+
+
+def _is_bad(cells: Cells) -> bool:
+    return any(cell is not None and cell.outcome in BAD for cell in cells)
+
+
+@cache
+def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("staticfire.harness.conformance.outputs"),
         autoescape=True,
@@ -29,16 +78,16 @@ def html_matrix(results: Sequence[SuiteResult]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("matrix.html").render(
-        targets=[result.target for result in results],
-        counts=[result.counts() for result in results],
-        outcomes=list(Outcome),
-        signs=_SIGNS,
-        rows=[
-            (clause, [_of(result, clause.id) for result in results]) for clause in clauses.values()
-        ],
-    )
+    environment.filters["printable"] = lambda text: "\n".join(map(printable, text.split("\n")))
+    return environment.get_template("matrix.html")
 
 
-def _of(result: SuiteResult, clause_id: str) -> object:
-    return next((one for one in result.results if one.clause.id == clause_id), None)
+@cache
+def _file(name: str) -> str:
+    folder = resources.files("staticfire.harness.conformance.outputs") / "templates"
+    return (folder / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """For the policy of the page: no other style and no other script than its own is obeyed."""
+    return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()

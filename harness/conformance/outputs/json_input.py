@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from staticfire.harness.conformance.clause import contract
+from staticfire.harness.conformance.outputs.about import About
 from staticfire.harness.conformance.outputs.json_output import SCHEMA_VERSION
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.suite import SuiteResult
@@ -19,7 +20,7 @@ class ReportError(ValueError):
     """A report cannot be used: one sentence."""
 
 
-def read_report(folder: Path) -> SuiteResult:
+def read_report(folder: Path) -> tuple[SuiteResult, About]:
     """The report in a folder; cases of clauses that there are no more are left out. Raises ReportError."""
     path = folder / NAME
     try:
@@ -32,14 +33,21 @@ def read_report(folder: Path) -> SuiteResult:
     if version != SCHEMA_VERSION:
         raise ReportError(f"{path} has schema_version {version!r:.40}; allowed: {SCHEMA_VERSION}")
     try:
-        return SuiteResult(
+        result = SuiteResult(
             target=str(document["target"]),
             results=tuple(_case(one) for one in document["cases"] if one["id"] in contract()),
             floor=int(document["floor"]),
             stopped=str(document["stopped"]),
         )
+        about = About(
+            profile=str(document["profile"]),
+            command=str(document["command"]),
+            written=str(document.get("written", "")),
+            versions={str(name): str(of) for name, of in document.get("versions", {}).items()},
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReportError(f"{path} is no report of this suite: {error!r:.200}") from None
+    return result, about
 
 
 def _case(fields: dict[str, Any]) -> CaseResult:

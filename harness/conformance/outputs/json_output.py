@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import orjson
 
+from staticfire.harness.conformance.outputs.about import About, verdict_of
 from staticfire.harness.conformance.result import CaseResult
 from staticfire.harness.conformance.sites.suite import SuiteResult
 
 SCHEMA_VERSION = 1
 
 
-def to_json(result: SuiteResult, *, profile: str, command: str) -> bytes:
+def to_json(result: SuiteResult, about: About) -> bytes:
     """A document that `schema_version` describes: fields may be added, none is renamed without a new version."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "target": result.target,
-        "profile": profile,
-        "command": command,
+        "verdict": verdict_of(result),
+        "profile": about.profile,
+        "command": about.command,
+        "written": about.written,
+        "versions": dict(about.versions),
         "counts": {outcome.value: count for outcome, count in sorted(result.counts().items())},
         "floor": result.floor,
         "stopped": result.stopped,
-        "cases": [_case(one, command) for one in result.results],
+        "cases": [_case(one, about.command) for one in result.results],
     }
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 

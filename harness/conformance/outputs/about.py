@@ -1,0 +1,48 @@
+"""What a report says about itself: its verdict in words, what it was asked, and what wrote it when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from staticfire.harness.conformance.sites.suite import SuiteResult
+from staticfire.harness.version import versions
+
+CONFORMS, BREAKS, UNPROVEN, BROKEN_SUITE = "conforms", "does not conform", "unproven", "error"
+SENTENCES = {
+    CONFORMS: "Every MUST and SHOULD that ran is kept.",
+    BREAKS: "A MUST or a SHOULD is not kept.",
+    UNPROVEN: "Too few cases ran to prove anything.",
+    BROKEN_SUITE: "The suite failed by itself, so nothing is proven.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """Empty text and an empty table: not recorded, as in reports of earlier versions."""
+
+    profile: str = ""
+    command: str = ""  # repeats the run
+    written: str = ""  # such as "2026-11-20 10:15 UTC"
+    versions: Mapping[str, str] = field(default_factory=dict)  # of Staticfire and Python
+
+    @property
+    def version_text(self) -> str:
+        """The versions in one line; empty where none was recorded."""
+        return ", ".join(f"{name} {value}" for name, value in self.versions.items())
+
+
+def about_now(profile: str, command: str) -> About:
+    """What a report that is written now says of itself."""
+    written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return About(profile=profile, command=command, written=written, versions=versions())
+
+
+def verdict_of(result: SuiteResult) -> str:
+    """One of the keys of SENTENCES. The exit status of `staticfire conform` follows the same order."""
+    if result.errors:
+        return BROKEN_SUITE
+    if result.broken:
+        return BREAKS
+    return UNPROVEN if result.stopped or result.is_below_floor else CONFORMS
