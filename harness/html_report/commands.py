@@ -9,6 +9,7 @@ from pathlib import Path
 from staticfire.checkers.guarantees.verdict import Validity
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE
+from staticfire.harness.run_folder.shrunk import SHRUNK_CAMPAIGN, SHRUNK_FOLDER
 
 
 def commands_of(run: Path, campaign: Campaign | None, valid: Validity) -> list[tuple[str, str]]:
@@ -26,6 +27,9 @@ def _commands(run: Path, campaign: Campaign | None, valid: Validity) -> Iterator
         yield "say why it failed", _line("explain", str(run), *more)
         if is_simulated:
             yield "make it small", _line("shrink", str(run), *more)
+            small = run / SHRUNK_FOLDER / SHRUNK_CAMPAIGN
+            if small.exists():
+                yield "run what was shrunk", _line("run", "--campaign", str(small), *more)
     if is_simulated:
         yield "repeat it exactly", _line("replay", str(run), *more)
     else:

@@ -66,7 +66,9 @@ def render(panels: Panels) -> str:
         confidence=list(_confidence(run)),
         notes=list(_notes(run)),
         versions=list(_versions(run)),
-        campaign_text=_campaign_text(run),
+        campaign_text=_cut(run.campaign_text),
+        shrunk=run.shrunk,
+        shrunk_campaign="" if run.shrunk is None else _cut(run.shrunk.campaign_text),
         values=_json(panels),
         style=style,
         style_hash=_hash(style),
@@ -232,8 +234,8 @@ def _extras(run: RecordedRun) -> Iterator[tuple[str, str]]:
         yield str(name).replace("_", " ").capitalize()[:80], text
 
 
-def _campaign_text(run: RecordedRun) -> str:
-    text = run.campaign_text
+def _cut(text: str) -> str:
+    """A campaign file as far as the page shows it."""
     if len(text) <= CAMPAIGN_CHARACTERS_MAX:
         return text
-    return text[:CAMPAIGN_CHARACTERS_MAX] + "\n# ... the rest is in campaign.toml"
+    return text[:CAMPAIGN_CHARACTERS_MAX] + "\n# ... the rest is in the file"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
@@ -28,6 +29,7 @@ from staticfire.harness.html_report.commands import commands_of
 from staticfire.harness.html_report.copies import Copies, copies_of
 from staticfire.harness.html_report.issue import issue_text
 from staticfire.harness.html_report.lanes import Lanes, lanes_of
+from staticfire.harness.html_report.log_bytes import Acknowledged, LogBytes, log_bytes, place_of
 from staticfire.harness.html_report.order_view import order_view
 from staticfire.harness.html_report.recorded_run import RecordedRun
 from staticfire.harness.html_report.svg import Band, TimeScale
@@ -55,6 +57,7 @@ class Life:
     lanes: Lanes
     copies: Copies | None
     copies_svg: str
+    log: LogBytes | None
     order_svg: str
     order_is_cut: bool  # the drawing shows only the nearest rows
     same_place: int | None
@@ -104,7 +107,11 @@ def panels_of(run: RecordedRun) -> Panels:
     brokers = run.facts.brokers
     cuts = cuts_of(run.observations.records, brokers)
     witnesses = choose_witnesses(run.verdict, names)
+    logs = [place_of(witness.finding) for witness in witnesses]
     for events in run.history.queues():
+        for log in logs:
+            if log is not None:
+                log.take(events, names)
         activity.add(events)
         count_cut_messages(cuts, names, events)
         for witness in witnesses:
@@ -115,8 +122,8 @@ def panels_of(run: RecordedRun) -> Panels:
     bands = [band for life in faults if (band := life.band(end_s)) is not None]
     try:
         find_lives(witnesses, run.history, run.observations.records, run.faults, brokers)
-        lives = _lives(run, witnesses, names, bands)
-    except (KeyError, TypeError, AttributeError) as error:
+        lives = _lives(run, witnesses, logs, bands)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise HistoryError(
             f"the observations of {run.path} are not those of a run: {error!r:.100}"
         ) from error
@@ -216,18 +223,19 @@ def _fault_records(run: RecordedRun) -> list[Mapping[str, Any]]:
 def _lives(
     run: RecordedRun,
     witnesses: Sequence[Witness],
-    names: Names,
+    logs: Sequence[Acknowledged | None],
     bands: Sequence[Band],
 ) -> list[Life]:
-    roles = _roles(run)
+    roles, names = _roles(run), run.history.names
+    observed = run.observations.records
     places: dict[tuple[Any, ...], int] = {}
     lives = []
-    for number, witness in enumerate(witnesses):
+    for number, (witness, log) in enumerate(zip_longest(witnesses, logs)):
         finding = witness.finding
         place = (finding.topic, finding.broker, finding.queue, finding.queue_offset)
         order = "" if place in places else order_view(witness, names, bands) or ""
         nodes = run.facts.brokers.get(finding.broker or "", ())
-        copies = copies_of(finding, run.observations.records, run.faults, nodes)
+        copies = copies_of(finding, observed, run.faults, nodes)
         lives.append(
             Life(
                 number=number,
@@ -235,6 +243,7 @@ def _lives(
                 lanes=lanes_of(witness.events, roles),
                 copies=copies,
                 copies_svg="" if copies is None else copies_chart(copies),
+                log=log_bytes(run.path, finding, log, names, nodes, observed, run.faults),
                 order_svg=order,
                 order_is_cut=witness.order_is_cut,
                 same_place=places.get(place),

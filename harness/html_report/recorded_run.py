@@ -25,13 +25,30 @@ from staticfire.harness.run_folder.run_folder import (
     RunFolder,
     RunFolderError,
 )
+from staticfire.harness.run_folder.shrunk import (
+    SHRUNK_CAMPAIGN,
+    SHRUNK_FOLDER,
+    STORY_FILE,
+    TEXT_FILE,
+)
 from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, read_facts
 
 EXPLANATION_FILE = "explanation.json"
 EXPLANATION_BYTES_MAX = 16 << 20
+SHRUNK_BYTES_MAX = 4 << 20  # of a file of what was shrunk
 Record = Mapping[str, Any]
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrunk:
+    """What `staticfire shrink` made of the run, in the folder below it."""
+
+    folder: Path
+    campaign_text: str  # of shrunk.toml
+    text: str  # of shrunk.txt: from what to what
+    story: str  # of story.txt; "" while it is still at work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +66,7 @@ class RecordedRun:
     history: HistoryRows
     is_checked: bool  # every file was compared with its checksum
     explanation: Mapping[str, Any] = field(default_factory=dict)  # explanation.json, if it is there
+    shrunk: Shrunk | None = None
 
     @property
     def run_s(self) -> float:
@@ -88,6 +106,25 @@ def _read_run(folder: RunFolder) -> RecordedRun:
         history=open_history(folder.path, folder.columns, folder.history),
         is_checked=is_checked,
         explanation=_explanation(folder.path / EXPLANATION_FILE),
+        shrunk=_shrunk(folder.path / SHRUNK_FOLDER),
+    )
+
+
+def _shrunk(folder: Path) -> Shrunk | None:
+    """None if there is none. Raises HistoryError, OSError."""
+    if not (folder / SHRUNK_CAMPAIGN).exists():
+        return None
+    texts = {
+        name: read_plain(folder / name, SHRUNK_BYTES_MAX).decode(errors="backslashreplace")
+        if (folder / name).exists()
+        else ""
+        for name in (SHRUNK_CAMPAIGN, TEXT_FILE, STORY_FILE)
+    }
+    return Shrunk(
+        folder=folder,
+        campaign_text=texts[SHRUNK_CAMPAIGN],
+        text=texts[TEXT_FILE],
+        story=texts[STORY_FILE],
     )
 
 

@@ -6,12 +6,9 @@ from pathlib import Path
 
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.results.fingerprint import Fingerprint
+from staticfire.harness.run_folder.shrunk import SHRUNK_CAMPAIGN, TEST_FILE, TEXT_FILE
 from staticfire.harness.shrink.trials import Trial
 
-CAMPAIGN_FILE = "shrunk.toml"
-TEST_FILE = "test_shrunk.py"
-TEXT_FILE = "shrunk.txt"
-STORY_FILE = "story.txt"
 _TEST = '''"""Fails with: {what}. It passes once the run is valid."""
 
 from pathlib import Path
@@ -28,9 +25,9 @@ def test_shrunk(campaign_result):
 def write_outputs(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> None:
     """Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / CAMPAIGN_FILE, best.campaign.to_toml())
+    write_whole(folder / SHRUNK_CAMPAIGN, best.campaign.to_toml())
     seed = best.campaign.seed
-    write_whole(folder / TEST_FILE, _TEST.format(what=wanted, file=CAMPAIGN_FILE, seed=seed))
+    write_whole(folder / TEST_FILE, _TEST.format(what=wanted, file=SHRUNK_CAMPAIGN, seed=seed))
     write_whole(folder / TEXT_FILE, "\n".join(lines(folder, first, best, wanted)) + "\n")
 
 
@@ -57,7 +54,7 @@ def lines(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> list[
             for one in new.plan
         ),
         f"digest        {best.digest}",
-        f"run it        staticfire run --campaign {folder / CAMPAIGN_FILE}",
+        f"run it        staticfire run --campaign {folder / SHRUNK_CAMPAIGN}",
     ]
 
 

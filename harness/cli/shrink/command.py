@@ -23,6 +23,7 @@ from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, on
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
+from staticfire.harness.run_folder.shrunk import SHRUNK_CAMPAIGN, SHRUNK_FOLDER, STORY_FILE
 from staticfire.harness.version import version_line
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from staticfire.harness.shrink.trials import Trial
 
 BUDGET_S = 60.0
-OUT = "shrunk"  # below the folder of the run
 
 
 @click.command(short_help="Make a failing run small.")
@@ -73,14 +73,14 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
     folder = RunFolder(run)
     campaign, document = failed_run(folder)
     if campaign.environment != "simulation":
-        _print_recipe(folder, campaign, document["verdict"], out or run / OUT)
+        _print_recipe(folder, campaign, document["verdict"], out or run / SHRUNK_FOLDER)
         return EXIT_VALID
     try:
         use_defect(campaign.defect)
     except DefectError as error:
         raise BadInput(str(error)) from error
     first, wanted = _repeated(folder, campaign, str(document["digest"]))
-    _shrink(out or run / OUT, first, wanted, jobs, time.monotonic() + budget)
+    _shrink(out or run / SHRUNK_FOLDER, first, wanted, jobs, time.monotonic() + budget)
     return EXIT_VALID
 
 
@@ -167,12 +167,12 @@ def _shrink(out: Path, first: Trial, wanted: Fingerprint, jobs: int, until: floa
 
 def _tell(out: Path, best: Trial) -> None:
     """Run the shrunk campaign once more and explain it. Raises HarnessError if it does not repeat."""
-    from staticfire.harness.shrink.outputs import CAMPAIGN_FILE, STORY_FILE, write_whole
+    from staticfire.harness.shrink.outputs import write_whole
 
     folder = make_folder(best.campaign, out / "runs")
     result = run_in(folder, best.campaign, MachineOptions())
     if result.digest != best.digest:
-        raise HarnessError(f"{out / CAMPAIGN_FILE} does not repeat")
+        raise HarnessError(f"{out / SHRUNK_CAMPAIGN} does not repeat")
     story = io.StringIO()
     with redirect_stdout(story):
         explain_run(folder.path)

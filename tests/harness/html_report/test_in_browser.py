@@ -1,16 +1,10 @@
-"""The report in a headless Chromium: panels have content, clicks work, nothing is said on the console.
-
-Screenshots are kept in `$STATICFIRE_REPORTS/report-screenshots` (default: reports/), for people to look at.
-"""
+"""The report in a headless Chromium: panels have content, clicks work, nothing is said on the console."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -20,7 +14,7 @@ from staticfire.harness.html_report.panels import panels_of
 from staticfire.harness.html_report.recorded_run import read_recorded
 from staticfire.harness.html_report.report import html_report, write_report
 from tests.harness.html_report.recorded import CLEAN, fault_record, recorded
-from tests.support.browser import Browser, Page, browser
+from tests.support.browser import PHONE_PX, Browser, Page
 from tests.support.history_language import history
 
 pytestmark = [pytest.mark.needs_chromium, pytest.mark.real, pytest.mark.slow]
@@ -28,8 +22,20 @@ pytestmark = [pytest.mark.needs_chromium, pytest.mark.real, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
 APACHE_RUNS = ROOT / "tests" / "data" / "apache-runs"
 RECORDED = sorted(path.name for path in APACHE_RUNS.iterdir() if path.is_dir())
-TIER_S = ("ack-before-replica", "failed-flush-counts", "reads-before-flush")
-SCREENSHOTS = Path(os.environ.get("STATICFIRE_REPORTS", ROOT / "reports")) / "report-screenshots"
+# Planted bugs of tier S that a campaign shows, with a seed of their recipes that does. Any change of the system may
+# deal the seeds anew; then another one is looked for.
+TIER_S = {
+    "ack-before-fsync": 0,
+    "ack-before-replica": 0,
+    "failed-delayed-delivery-is-skipped": 0,
+    "failed-flush-counts": 0,
+    "new-slave-gets-the-last-file": 0,
+    "offset-error-means-zero": 2,
+    "reads-before-flush": 0,
+    "short-file-ends-the-start": 0,
+    "slave-ahead-is-believed": 0,
+}
+SEEDS = range(6)
 OPENS_S = 2.0  # of the browser's own clock, with room for a machine that does other things
 SIZE_MAX = 3 << 20
 MILLION = ("--ops", "1000000", "--queues", "24")
@@ -44,12 +50,6 @@ HEADINGS = (
     "Confidence",
     "Go on",
 )
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as process:
-        yield process
 
 
 @pytest.fixture(scope="module")
@@ -100,41 +100,63 @@ def test_the_report_of_a_lost_message(chromium: Browser, lost: Path) -> None:
 
 
 def test_the_life_of_a_message_can_be_followed_by_clicks(chromium: Browser, lost: Path) -> None:
+    """From the verdict to its witness, and from event to event; the charts show the time of each."""
     page = opened(chromium, lost)
-    page.evaluate("document.querySelector('#witness-0 .next').click()")
-    first = page.evaluate("document.querySelector('#witness-0 tr.picked').innerText")
-    assert "sends it" in first
-    assert "sends acknowledged" in page.evaluate("document.getElementById('readout').textContent")
-    for _ in range(30):
-        page.evaluate("document.querySelector('#witness-0 .next').click()")
-    last = page.evaluate("document.querySelector('#witness-0 tr.picked').innerText")
-    assert "has had its time to read what is left" in last
-    page.evaluate("document.querySelector('#witness-0 .previous').click()")
+    page.click(".cause a")
+    assert page.evaluate("location.hash") == "#witness-0"
+    seen = []
+    for _ in range(page.evaluate("document.querySelectorAll('#witness-0 tr[data-time]').length")):
+        page.click("#witness-0 .next")
+        seen.append(page.text("#witness-0 tr.picked"))
+        at_s = float(page.evaluate("document.querySelector('tr.picked').dataset.time"))
+        assert page.text("#readout").startswith(f"{int(at_s)} to {int(at_s) + 1} s: sends")
+    assert "sends it" in seen[0]
+    assert any("is answered SEND_OK" in words for words in seen)
+    assert any("the message is gone" in words for words in seen)
+    assert "has had its time to read what is left" in seen[-1]
+    page.click("#witness-0 .next")  # there is no further one
+    assert page.text("#witness-0 tr.picked") == seen[-1]
+    page.click("#witness-0 .previous")
+    assert page.text("#witness-0 tr.picked") == seen[-2]
+    page.click("#witness-0 tr.gone button")
+    assert "the message is gone" in page.text("tr.picked")
     assert page.evaluate("document.querySelectorAll('tr.picked').length") == 1
-    page.evaluate(
-        "[...document.querySelectorAll('#witness-0 tr')].find(r => r.innerText.includes('is gone')).click()"
-    )
-    assert "is gone" in page.evaluate("document.querySelector('tr.picked').innerText")
+    assert page.evaluate("document.querySelectorAll('.cross[visibility=visible]').length") == 6
     assert page.complaints == []
+    page.keep_screenshot("report-life", is_whole=False)
+
+
+def test_the_bytes_around_the_cut_are_decoded(chromium: Browser, lost: Path) -> None:
+    page = opened(chromium, lost)
+    rows = page.evaluate(
+        "[...document.querySelectorAll('#witness-0 .log tbody tr')].map(one => [one.className, one.innerText])"
+    )
+    [here] = [text for kind, text in rows if kind == "here"]
+    cuts = [text for kind, text in rows if kind == "cut"]
+    assert "p1-100 at 7.600 s" in here
+    assert "◇ p" in here  # another message lies there now
+    assert any("recovers" in text and "bytes cut" in text for text in cuts)
+    assert any("loses its power" in text for text in cuts)
+    assert sum("✔" in text for _, text in rows) >= 8
+    page.click("#witness-0 .log ~ details summary, #witness-0 .box + details summary")
+    dump = page.text("#witness-0 .box + details pre")
+    [line] = [one for one in dump.splitlines() if one.startswith(">")]
+    assert "da a3 20 a7" in line  # the magic number of a record
 
 
 def test_a_link_opens_its_witness(chromium: Browser, lost: Path) -> None:
     page = opened(chromium, lost)
     assert page.evaluate("document.getElementById('witness-2').open") is False
-    page.evaluate("document.querySelector('a[href=\"#witness-2\"]').click()")
+    page.click('a[href="#witness-2"]')
     page.evaluate("new Promise(done => setTimeout(done, 50))")
     assert page.evaluate("document.getElementById('witness-2').open") is True
 
 
 def test_the_findings_can_be_filtered(chromium: Browser, lost: Path) -> None:
     page = opened(chromium, lost)
-    shown = (
-        "[...document.querySelectorAll('#findings-table tbody tr')].filter(r => !r.hidden).length"
-    )
+    shown = "[...document.querySelectorAll('#findings-table tbody tr')].filter(one => one.offsetParent).length"
     everything = page.evaluate(shown)
-    page.evaluate(
-        "{const f = document.getElementById('filter'); f.value = 'lost'; f.dispatchEvent(new Event('change'))}"
-    )
+    page.choose("#filter", "lost")
     assert 0 < page.evaluate(shown) < everything
 
 
@@ -143,19 +165,18 @@ def test_the_issue_can_be_copied(chromium: Browser, lost: Path) -> None:
     text = page.evaluate("document.getElementById('issue').textContent")
     assert "### Steps to Reproduce" in text
     assert "staticfire explain" in text
-    page.evaluate("document.querySelector('[data-copies=issue]').click()")
+    page.click("[data-copies=issue]")
     page.evaluate("new Promise(done => setTimeout(done, 200))")
     words = page.evaluate("document.querySelector('[data-copies=issue]').textContent")
     assert words in ("Copied", "Selected: copy it with the keyboard")
 
 
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("width", [PHONE_PX, 1200])
 def test_the_page_is_no_wider_than_its_window(chromium: Browser, lost: Path, width: int) -> None:
     page = opened(chromium, lost, width, is_phone=width < 600)
-    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    page.open_details()
     assert page.overflow_px() == 0
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(SCREENSHOTS / f"lost-{width}.png")
+    page.keep_screenshot(f"report-lost-{width}")
 
 
 def test_the_verdict_can_be_read_without_scripts(chromium: Browser, lost: Path) -> None:
@@ -184,24 +205,18 @@ def test_dark_pages_have_other_colours(chromium: Browser, lost: Path) -> None:
     light = page.evaluate(colour)
     page.media(prefers_color_scheme="dark")
     assert page.evaluate(colour) != light
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(SCREENSHOTS / "lost-dark.png")
+    page.keep_screenshot("report-lost-dark")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(chromium: Browser, lost: Path, scheme: str) -> None:
+def test_axe_finds_nothing_serious(chromium: Browser, lost: Path) -> None:
     page = chromium.page()
-    page.call("Page.setBypassCSP", enabled=True)
+    page.past_its_policy()
     page.size(1200, 900)
-    page.media(prefers_color_scheme=scheme)
     page.open(lost.as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
-    page.evaluate((resources.files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
-    found = page.evaluate(
-        "axe.run().then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
-        ".map(v => [v.id, v.nodes.slice(0, 3).map(n => n.html.slice(0, 200))]))"
-    )
-    assert found == []
+    page.open_details()
+    for scheme in ("light", "dark"):
+        page.media(prefers_color_scheme=scheme)
+        assert page.serious_findings() == [], scheme
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -213,17 +228,27 @@ def test_the_recorded_runs_of_apache(chromium: Browser, name: str, tmp_path: Pat
     assert report.stat().st_size < SIZE_MAX
 
 
+def planted(name: str, runs: Path) -> Path:
+    """The folder of a run that shows the bug."""
+    for seed in dict.fromkeys((TIER_S[name], *SEEDS)):
+        folder = runs / str(seed)
+        command = [sys.executable, "-m", "staticfire", "run", "--runs", str(folder)]
+        planting = ("--defect", name, "--seed", str(seed))
+        done = subprocess.run([*command, *planting], capture_output=True, timeout=600, check=False)
+        if done.returncode == 1:
+            return next(folder.iterdir())
+    raise AssertionError(f"{name} shows in none of the seeds {SEEDS}")
+
+
 @pytest.mark.parametrize("name", TIER_S)
 def test_planted_bugs(chromium: Browser, name: str, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    command = [sys.executable, "-m", "staticfire", "reproduce", name, "--runs", str(runs)]
-    subprocess.run([*command, "--budget", "240"], capture_output=True, timeout=600, check=True)
-    [folder] = runs.iterdir()
-    page = opened(chromium, made_of(folder, tmp_path / "report.html"))
+    report = planted(name, tmp_path) / "report.html"
+    page = opened(chromium, report)
     check_panels(page)
-    assert "INVALID" in page.evaluate("document.querySelector('.verdict').innerText")
+    assert "INVALID" in page.text(".verdict")
     assert page.evaluate("document.querySelectorAll('#witness-0 tr[data-time]').length") >= 3
-    page.size(390, 844, is_phone=True)
+    assert report.stat().st_size < SIZE_MAX
+    page.size(PHONE_PX, 844, is_phone=True)
     assert page.overflow_px() == 0
 
 

@@ -17,7 +17,7 @@ from staticfire.harness.html_report import page as page_module
 from staticfire.harness.html_report import panels as panels_module
 from staticfire.harness.html_report.page import render
 from staticfire.harness.html_report.panels import FINDINGS_MAX, panels_of
-from staticfire.harness.html_report.recorded_run import RecordedRun
+from staticfire.harness.html_report.recorded_run import RecordedRun, Shrunk
 from staticfire.harness.html_report.report import write_report
 from staticfire.harness.html_report.witnesses import WITNESSES_MAX as LIVES_MAX
 from tests.harness.html_report.recorded import CLEAN, LOSS, fault_record, recorded
@@ -154,6 +154,23 @@ def test_parts_of_an_explanation_are_shown() -> None:
 def test_a_long_part_of_an_explanation_is_cut() -> None:
     run = replace(recorded(LOSS), explanation={"bytes": ["x" * 100] * 10_000})
     assert len(page_of(run)) < len(page_of(recorded(LOSS))) + 2 * page_module.EXTRA_CHARACTERS_MAX
+
+
+def test_what_was_shrunk_is_shown_with_its_story() -> None:
+    run = recorded(LOSS)
+    assert "Shrunk" not in page_of(run)
+    shrunk = Shrunk(
+        folder=Path("runs/a-run/shrunk"),
+        campaign_text=f"# {NASTY}",
+        text="faults 9 -> 1",
+        story="p1-7 is gone",
+    )
+    text = page_of(replace(run, shrunk=shrunk))
+    for part in ("faults 9 -&gt; 1", "p1-7 is gone", "# &lt;script&gt;", 'data-copies="shrunk"'):
+        assert part in text
+    assert "<h3>Shrunk</h3>" in text
+    still_at_work = page_of(replace(run, shrunk=replace(shrunk, story="")))
+    assert "Story of the shrunk run" not in still_at_work
 
 
 def test_the_issue_has_the_sections_of_the_form() -> None:

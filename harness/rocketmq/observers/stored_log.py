@@ -1,0 +1,115 @@
+"""Reads a stretch of a commit log out of the files that a run kept of a node, whatever they hold."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from staticfire.system_under_test.protocol.message import (
+    Message,
+    RecordError,
+    body_checksum,
+    decode_record,
+)
+
+FILES_MAX = 10_000  # of one log
+NAME_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogStretch:
+    """Bytes of a log; `begin` is the physical offset of the first one."""
+
+    begin: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self.data)
+
+    def slice(self, begin: int, end: int) -> bytes:
+        """The bytes of these physical offsets, as far as they are there."""
+        return self.data[max(begin - self.begin, 0) : max(end - self.begin, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """What lies at a place in a log. `size` is 0 where no record begins."""
+
+    size: int
+    key: str | None
+    text: str
+
+
+def read_stretch(store: Path, begin: int, end: int) -> LogStretch | None:
+    """The bytes of a log below a node's store; None if no file has the first one. Raises OSError.
+
+    A link is not followed, and a device is not read.
+    """
+    files = _log_files(store)
+    data = b""
+    for base in sorted(files):
+        at = begin + len(data)
+        if base <= at < end:
+            data += _read(files[base], at - base, end - at)
+    return LogStretch(begin, data) if data else None
+
+
+def records_of(stretch: LogStretch, starts: Iterable[int]) -> dict[int, StoredRecord]:
+    """Records by physical offset. From each start on, they follow one another until there is none."""
+    found: dict[int, StoredRecord] = {}
+    for start in sorted(starts):
+        at = start
+        while stretch.begin <= at < stretch.end and at not in found:
+            found[at] = _record(stretch.data, at - stretch.begin)
+            if not found[at].size:
+                break
+            at += found[at].size
+    return found
+
+
+def _record(data: bytes, position: int) -> StoredRecord:
+    if not any(data[position : position + 8]):
+        return StoredRecord(0, None, "zeros: no record begins here")
+    try:
+        message = decode_record(data, position)
+    except RecordError as error:
+        return StoredRecord(0, None, f"no record: {error}")
+    key = message.properties.get("KEYS")
+    return StoredRecord(message.size_bytes, key, _text(message, key))
+
+
+def _text(message: Message, key: str | None) -> str:
+    whole = message.body_crc == body_checksum(message.body)
+    checksum = "" if whole else ", its body does not fit its checksum"
+    place = f"{message.topic} queue {message.queue_id} offset {message.queue_offset}"
+    return f"{key or 'no key'}, {message.size_bytes} bytes, {place}{checksum}"
+
+
+def _log_files(store: Path) -> Mapping[int, Path]:
+    """Files of the log by the physical offset of their first byte."""
+    files: dict[int, Path] = {}
+    for folder in sorted(store.glob("commitlog*")):
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        for entry in os.scandir(folder):
+            if len(entry.name) == NAME_DIGITS and entry.name.isdecimal() and len(files) < FILES_MAX:
+                files.setdefault(int(entry.name), Path(entry.path))
+    return files
+
+
+def _read(path: Path, offset: int, size: int) -> bytes:
+    """At most `size` bytes; none of what is no plain file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return b""
+        return os.pread(descriptor, size, offset)
+    finally:
+        os.close(descriptor)
