@@ -17,16 +17,22 @@ from starlette.types import ASGIApp
 from staticfire.faults.defects import DEFECTS
 from staticfire.harness.serve.charts import Band, Series, line_chart
 from staticfire.harness.serve.comparing import compare
-from staticfire.harness.serve.conformance import report_at, reports
+from staticfire.harness.serve.conformance import (
+    contract_areas,
+    contract_parts,
+    report_at,
+    reports,
+)
 from staticfire.harness.serve.downloads import as_page, as_text, download, is_text, sandboxed
 from staticfire.harness.serve.folder import NotServed, ServedFolder
-from staticfire.harness.serve.hunts import hunt_files, read_hunt
+from staticfire.harness.serve.hunts import Hunt, hunt_files, read_hunt
 from staticfire.harness.serve.live import ACKED, DELIVERED, REFUSED, UNCLEAR, LiveRun, LiveRuns
 from staticfire.harness.serve.made_reports import ReportMaker, ReportRefused
 from staticfire.harness.serve.rendering import page
 from staticfire.harness.serve.run_details import REPORT, details_of
-from staticfire.harness.serve.security import LOGIN, Guard, TokenCheck
+from staticfire.harness.serve.security import ICON, LOGIN, Guard, TokenCheck
 from staticfire.harness.serve.summaries import (
+    INVALID,
     SORTS,
     STATES,
     UNFINISHED,
@@ -34,12 +40,13 @@ from staticfire.harness.serve.summaries import (
     RunSummary,
     Summaries,
 )
-from staticfire.harness.serve.trends import trend_of
+from staticfire.harness.serve.trends import VersionTrend, trend_of
 from staticfire.harness.truncated_repr import printable
 
 ROWS_MAX = 200  # of the table of runs, on one page
 REFRESH_S = 2
 LOGIN_BYTES_MAX = 4096
+TIME_STEPS = 200  # of a chart over the time of a hunt
 QUERY_MAX = 200  # characters of a search
 PAGE_BYTES_MAX = 256 << 20  # of a report
 MATRIX = "matrix.html"
@@ -63,9 +70,11 @@ def application(folder: ServedFolder, token: TokenCheck | None) -> ASGIApp:
         ("/conformance", pages.conformance),
         ("/conformance/{path:path}", pages.conformance_report),
         ("/matrix/{path:path}", pages.matrix),
+        ("/contract", pages.contract),
         ("/files/{path:path}", pages.file),
         ("/text/{path:path}", pages.text),
         ("/style.css", pages.style),
+        (ICON, pages.icon),
     ]
     starlette = Starlette(
         routes=[
@@ -156,12 +165,15 @@ class _Pages:
         try:
             live = self._live.look(summary.name)
         except NotServed:
-            return page("waiting.html", run=summary, refresh_s=REFRESH_S)
+            refresh_s = REFRESH_S if _renews(request) else None
+            return page("waiting.html", run=summary, goes_on=True, refresh_s=refresh_s)
         goes_on = summary.state == UNFINISHED or live.position < live.size
         charts = [("Messages a second", _throughput(live))]
         if live.counts_unseen:
             charts.append(("Messages that no consumer has seen", _unseen(live)))
-        refresh_s = REFRESH_S if goes_on else None
+            charts.append(
+                ("Lag: from acknowledgement to the first delivery, in seconds", _lag(live))
+            )
         totals = {
             name: live.throughput.total(kind)
             for name, kind in (
@@ -172,7 +184,13 @@ class _Pages:
             )
         }
         return page(
-            "live.html", run=summary, live=live, charts=charts, totals=totals, refresh_s=refresh_s
+            "live.html",
+            run=summary,
+            live=live,
+            charts=charts,
+            totals=totals,
+            goes_on=goes_on,
+            refresh_s=REFRESH_S if goes_on and _renews(request) else None,
         )
 
     def report(self, request: Request) -> Response:
@@ -201,7 +219,12 @@ class _Pages:
         workload = request.query_params.get("workload", workloads[0] if workloads else "")
         trend = trend_of([run for run in every if run.workload == workload])
         return page(
-            "trends.html", workloads=workloads, workload=workload, trend=trend, states=STATES
+            "trends.html",
+            workloads=workloads,
+            workload=workload,
+            trend=trend,
+            states=STATES,
+            charts=_trend_charts([one for one in trend if one.is_known]),
         )
 
     def hunts(self, _request: Request) -> Response:
@@ -213,18 +236,15 @@ class _Pages:
         """One hunt."""
         path = _path(request)
         hunt = read_hunt(self._folder, path)
-        series = Series(name="behaviours that some seed has reached", values=_thinned(hunt.reached))
-        step = max(1.0, len(hunt.reached) / max(1, len(series.values)))
-        chart = line_chart(
-            [series], begin=1, step=step, unit="row", label="Behaviours reached over the seeds"
-        )
+        charts = _hunt_charts(hunt)
         goes_on = path[-1].endswith(".part")
         return page(
             "hunt.html",
             path=path,
             hunt=hunt,
-            chart=chart,
-            refresh_s=REFRESH_S * 5 if goes_on else None,
+            charts=charts,
+            goes_on=goes_on,
+            refresh_s=REFRESH_S * 5 if goes_on and _renews(request) else None,
         )
 
     def bugs(self, request: Request) -> Response:
@@ -254,10 +274,36 @@ class _Pages:
         """One report."""
         report = report_at(self._folder, _path(request, can_be_empty=True))
         has_matrix = self._folder.has((*report.path, MATRIX))
-        outcome = request.query_params.get("outcome", "")
-        cases = [case for case in report.cases if outcome in ("", case["outcome"])]
+        query = request.query_params
+        outcome, area = query.get("outcome", ""), query.get("area", "")
+        words = query.get("q", "")[:QUERY_MAX].casefold().split()
+        cases = [
+            case
+            for case in report.cases
+            if outcome in ("", case["outcome"])
+            and area in ("", case["area"])
+            and all(word in f"{case['id']}\n{case['title']}".casefold() for word in words)
+        ]
         return page(
-            "report.html", report=report, cases=cases, outcome=outcome, has_matrix=has_matrix
+            "report.html",
+            report=report,
+            cases=cases,
+            outcome=outcome,
+            area=area,
+            query=" ".join(words),
+            has_matrix=has_matrix,
+        )
+
+    def contract(self, request: Request) -> Response:
+        """What a RocketMQ must do, clause by clause."""
+        area = request.query_params.get("area", "")
+        words = request.query_params.get("q", "")[:QUERY_MAX].casefold().split()
+        return page(
+            "contract.html",
+            parts=contract_parts(area, words),
+            areas=contract_areas(),
+            area=area,
+            query=" ".join(words),
         )
 
     def matrix(self, request: Request) -> Response:
@@ -279,6 +325,10 @@ class _Pages:
 
         css = files("staticfire.harness.serve").joinpath("static/style.css").read_bytes()
         return Response(css, media_type="text/css", headers={"cache-control": "max-age=3600"})
+
+    def icon(self, _request: Request) -> Response:
+        """None. Browsers ask for it by themselves for reports, and would call its lack an error."""
+        return Response(status_code=204, headers={"cache-control": "max-age=86400"})
 
     async def login(self, request: Request) -> Response:
         """A form for the token, and the cookie that stands for it."""
@@ -302,6 +352,11 @@ class _Pages:
         if summary is None:
             raise NotServed("no such run")
         return summary
+
+
+def _renews(request: Request) -> bool:
+    """A reader can stop a page that renews itself."""
+    return request.query_params.get("renew") != "no"
 
 
 def _is_plain(name: str) -> bool:
@@ -352,6 +407,52 @@ def _throughput(live: LiveRun) -> Any:
 def _unseen(live: LiveRun) -> Any:
     series = Series(name="acknowledged, and no consumer has seen it", values=live.throughput.unseen)
     return _over_time(live, [series], "Messages that no consumer has seen; bands are faults")
+
+
+def _lag(live: LiveRun) -> Any:
+    series = [
+        Series(name=name, values=live.throughput.lag_s(percent))
+        for name, percent in (("median", 50), ("99th percentile", 99), ("longest", 100))
+    ]
+    return _over_time(live, series, "Lag in seconds, by the time of the delivery; bands are faults")
+
+
+def _trend_charts(trend: Sequence[VersionTrend]) -> list[tuple[str, Any]]:
+    """(title, chart) over the versions, the oldest first; none of a single version."""
+    if len(trend) < 2:
+        return []
+    bad = Series(
+        name="invalid",
+        values=[one.share(INVALID) for one in trend],
+        marks=[one.version for one in trend],
+    )
+    acked = Series(
+        name="median of a run",
+        values=[one.acked for one in trend],
+        marks=[one.version for one in trend],
+    )
+    found = []
+    for title, series in (("Percent of runs that are invalid", bad), ("Acknowledged sends", acked)):
+        label = f"{title}, by version"
+        found.append((title, line_chart([series], begin=1, step=1, unit="version", label=label)))
+    return found
+
+
+def _hunt_charts(hunt: Hunt) -> list[tuple[str, Any]]:
+    """(title, chart): behaviours over the seeds, and over the time that the runs took."""
+    name = "behaviours that some seed has reached"
+    by_row = Series(name=name, values=_thinned(hunt.reached))
+    step = max(1.0, len(hunt.reached) / max(1, len(by_row.values)))
+    title = "Behaviours reached over the seeds"
+    charts = [(title, line_chart([by_row], begin=1, step=step, unit="row", label=title))]
+    if hunt.seconds:
+        over_time = hunt.over_time(TIME_STEPS)
+        step = hunt.seconds / TIME_STEPS
+        title = "Behaviours reached over time"
+        by_time = Series(name=name, values=over_time)
+        drawn = line_chart([by_time], begin=0, step=step, unit="second", label=title)
+        charts.append((title, drawn))
+    return charts
 
 
 def _over_time(live: LiveRun, series: Sequence[Series], label: str) -> Any:

@@ -1,4 +1,4 @@
-"""Reports of `staticfire conform --out` in the folder: verdict on top, failures first, by area."""
+"""Reports of `staticfire conform --out` in the folder, and the contract that they are about."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from staticfire.harness.conformance.case import cases
+from staticfire.harness.conformance.clause import Clause, contract
+from staticfire.harness.conformance.outputs.about import BREAKS, BROKEN_SUITE, CONFORMS, UNPROVEN
 from staticfire.harness.serve.documents import json_object
 from staticfire.harness.serve.folder import NotServed, ServedFolder
-from staticfire.harness.serve.loose import counts, table, tables, text
+from staticfire.harness.serve.loose import counts, number, table, tables, text
 
 REPORT = "conformance.json"
 BYTES_MAX = 32 << 20
 FOLDERS_MAX = 2000
 # Outcomes in the order in which a page lists them.
 ORDER = ("failed", "error", "expected failure", "quirk", "not run", "passed")
-BAD = ("failed", "error")
+STATES = {CONFORMS: "valid", BREAKS: "invalid", UNPROVEN: "unknown", BROKEN_SUITE: "damaged"}
+BINDING = ("must", "should")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +31,32 @@ class Report:
     profile: str
     command: str
     stopped: str
+    written: str  # "" in reports of earlier versions: then the time of the file counts
+    versions: str
+    floor: int  # cases that must have run
     changed_ns: int
     counts: Mapping[str, int]
     cases: Sequence[Mapping[str, Any]]
 
     @property
-    def is_conforming(self) -> bool:
-        """Whether no case failed, and the suite was not stopped."""
-        return not self.stopped and not any(self.counts.get(outcome) for outcome in BAD)
+    def verdict(self) -> str:
+        """As `staticfire conform` says it: a MAY that is not kept fails no target."""
+        if any(case["outcome"] == "error" for case in self.cases):
+            return BROKEN_SUITE
+        if any(case["outcome"] == "failed" and case["level"] in BINDING for case in self.cases):
+            return BREAKS
+        ran = sum(case["outcome"] != "not run" for case in self.cases)
+        return UNPROVEN if self.stopped or ran < self.floor else CONFORMS
+
+    @property
+    def state(self) -> str:
+        """The verdict as the word by which pages colour it."""
+        return STATES[self.verdict]
+
+    @property
+    def areas(self) -> list[str]:
+        """The areas of the cases, by name."""
+        return sorted({case["area"] for case in self.cases} - {""})
 
 
 def reports(folder: ServedFolder) -> list[Report]:
@@ -71,6 +93,11 @@ def _read(folder: ServedFolder, path: tuple[str, ...]) -> Report | None:
         profile=text(document.get("profile")),
         command=text(document.get("command")),
         stopped=text(document.get("stopped")),
+        written=text(document.get("written")),
+        versions=", ".join(
+            f"{name} {text(of)}" for name, of in table(document.get("versions")).items()
+        ),
+        floor=max(1, int(number(document.get("floor")) or 1)),
         changed_ns=changed_ns,
         counts=counts(table(document.get("counts"))),
         cases=cases,
@@ -86,3 +113,26 @@ def _case(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rank(outcome: str) -> int:
     return ORDER.index(outcome) if outcome in ORDER else len(ORDER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractPart:
+    """Clauses of one area, each with whether a case tries it."""
+
+    area: str
+    clauses: Sequence[tuple[Clause, bool]]
+
+
+def contract_parts(area: str, words: Sequence[str]) -> list[ContractPart]:
+    """The clauses of an area ("" for all) that have all the words, by area."""
+    found: dict[str, list[tuple[Clause, bool]]] = {}
+    for clause in contract().values():
+        haystack = f"{clause.id}\n{clause.title}\n{clause.text}".casefold()
+        if area in ("", clause.area) and all(word in haystack for word in words):
+            found.setdefault(clause.area, []).append((clause, clause.id in cases()))
+    return [ContractPart(area=name, clauses=clauses) for name, clauses in found.items()]
+
+
+def contract_areas() -> list[str]:
+    """All areas, in the order of the contract."""
+    return list(dict.fromkeys(clause.area for clause in contract().values()))

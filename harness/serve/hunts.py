@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,10 +41,26 @@ class Hunt:
     states: Mapping[str, int]
     clusters: Sequence[Cluster]
     reached: Sequence[int]
+    spent_s: Sequence[float]  # that the runs had taken together, after each row; 0: not recorded
     latest_new: int  # the row that last reached something new, from 1; 0: none
     behaviours: Sequence[tuple[str, int]]  # (mark, seeds that reached it)
     failures: Sequence[Mapping[str, Any]]
     is_cut: bool  # the file has more than is read
+
+    @property
+    def seconds(self) -> float:
+        """What all runs took together."""
+        return self.spent_s[-1] if self.spent_s else 0.0
+
+    @property
+    def idle_s(self) -> float:
+        """What the runs took since the last new behaviour."""
+        return self.seconds - (self.spent_s[self.latest_new - 1] if self.latest_new else 0.0)
+
+    def over_time(self, steps: int) -> list[float]:
+        """Behaviours reached at `steps` + 1 equal moments from the beginning to the end."""
+        rows = (bisect_right(self.spent_s, self.seconds * at / steps) for at in range(steps + 1))
+        return [float(self.reached[row - 1]) if row else 0.0 for row in rows]
 
 
 def hunt_files(folder: ServedFolder) -> list[tuple[str, ...]]:
@@ -85,6 +102,7 @@ def read_hunt(folder: ServedFolder, path: Sequence[str]) -> Hunt:
     states = dict.fromkeys((VALID, INVALID, UNKNOWN), 0)
     seeds_of: dict[str, int] = {}
     reached: list[int] = []
+    spent_s: list[float] = []
     failures: list[Mapping[str, Any]] = []
     clusters: dict[str, list[Mapping[str, Any]]] = {}
     latest_new = 0
@@ -96,6 +114,8 @@ def read_hunt(folder: ServedFolder, path: Sequence[str]) -> Hunt:
             if count:
                 seeds_of[mark] = seeds_of.get(mark, 0) + 1
         reached.append(len(seeds_of))
+        took_s = max(0.0, number(row.get("wall_s")) or 0.0)
+        spent_s.append(took_s + (spent_s[-1] if spent_s else 0.0))
         if len(seeds_of) > before:
             latest_new = len(reached)
         if state == INVALID:
@@ -108,6 +128,7 @@ def read_hunt(folder: ServedFolder, path: Sequence[str]) -> Hunt:
         states=states,
         clusters=sorted(found, key=lambda one: (-one.runs, one.cause)),
         reached=reached,
+        spent_s=spent_s,
         latest_new=latest_new,
         behaviours=sorted(seeds_of.items(), key=lambda item: (item[1], item[0])),
         failures=failures,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import ceil, log2
 from typing import Any, BinaryIO
 
 from staticfire.checkers.model.history import NEMESIS
@@ -20,6 +22,8 @@ LATEST_MAX = 20
 RUNS_MAX = 16  # whose state is kept
 SENDS, DELIVERIES = ("send", "send_many"), ("consume", "consume_many")
 ACKED, REFUSED, UNCLEAR, DELIVERED = range(4)
+WAITING_MAX = 1_000_000  # messages whose lag is measured at one time
+STEPS = 8  # of lags between a value and its double: a percentile is at most 9 % too high
 
 
 class Throughput:
@@ -29,6 +33,7 @@ class Throughput:
         self.step_s = 1
         self.buckets: list[list[int]] = []
         self.unseen: list[int] = []  # at the end of each step
+        self.lags: list[Counter[int]] = []  # of first deliveries in each step, by their rank
 
     def add(self, time_ns: int, kind: int, count: int, unseen: int) -> None:
         """Count at a time of the run; `unseen` is how many messages no consumer has seen then."""
@@ -39,13 +44,26 @@ class Throughput:
                 for at in range(0, len(self.buckets), 2)
             ]
             self.unseen = [self.unseen[at : at + 2][-1] for at in range(0, len(self.unseen), 2)]
+            self.lags = [
+                sum(self.lags[at : at + 2], Counter()) for at in range(0, len(self.lags), 2)
+            ]
             self.step_s *= 2
             place //= 2
         while len(self.buckets) <= place:
             self.buckets.append([0, 0, 0, 0])
             self.unseen.append(self.unseen[-1] if self.unseen else 0)
+            self.lags.append(Counter())
         self.buckets[place][kind] += count
         self.unseen[place] = unseen
+
+    def add_lags(self, time_ns: int, lags_ns: Sequence[int]) -> None:
+        """Count lags of messages that were just delivered; `add` was called for that time before."""
+        place = time_ns // (self.step_s * 10**9)
+        self.lags[place].update(map(_rank, lags_ns))
+
+    def lag_s(self, percent: float) -> list[float | None]:
+        """A percentile of the lags in each step, in seconds; None where nothing was delivered for the first time."""
+        return [_percentile_s(lags, percent) for lags in self.lags]
 
     def rate(self, kind: int) -> list[float]:
         """Messages a second in each step."""
@@ -54,6 +72,21 @@ class Throughput:
     def total(self, kind: int) -> int:
         """Messages so far."""
         return sum(bucket[kind] for bucket in self.buckets)
+
+
+def _rank(lag_ns: int) -> int:
+    """Lags that a chart need not tell apart have the same rank."""
+    return ceil(STEPS * log2(max(lag_ns, 1)))
+
+
+def _percentile_s(lags: Counter[int], percent: float) -> float | None:
+    if not lags:
+        return None
+    ranks = sorted(lags)
+    wanted = lags.total() * percent / 100
+    reached = accumulate(lags[rank] for rank in ranks)
+    rank = next(rank for rank, count in zip(ranks, reached, strict=True) if count >= wanted)
+    return float(2 ** (rank / STEPS) / 1e9)
 
 
 class LiveRun:
@@ -78,6 +111,12 @@ class LiveRun:
         """Faults that strike now."""
         return [fault for fault in self.faults.values() if fault["end_ns"] is None]
 
+    @property
+    def oldest_unseen_ns(self) -> int | None:
+        """How long the oldest message that no consumer has seen waits; None if none waits."""
+        first_ns = next(iter(self._waiting.values()), None)
+        return None if first_ns is None else max(self.last_ns - first_ns, 0)
+
     def look(self, folder: ServedFolder, path: Sequence[str]) -> None:
         """Read what was written since the last look, LOOK_BYTES_MAX at most. Raises NotServed."""
         with self._lock, folder.open((*path, "history.jsonl")) as file:
@@ -88,6 +127,7 @@ class LiveRun:
 
     def _begin(self) -> None:
         self._acked, self._seen, self.unseen = MessageSet(), MessageSet(), 0
+        self._waiting: dict[str, int] = {}  # key -> when it was acknowledged, the oldest first
 
     def _begin_again(self) -> None:
         """Another run has taken the name."""
@@ -120,27 +160,35 @@ class LiveRun:
         elif f in SENDS and kind != "invoke":
             outcome = {"ok": ACKED, "fail": REFUSED}.get(kind, UNCLEAR)
             if outcome == ACKED:
-                self._add_acked(value)
+                self._add_acked(time_ns, value)
             count = int(number(value.get("count")) or 1)
             self.throughput.add(time_ns, outcome, count, self.unseen)
         elif f in DELIVERIES and kind == "invoke":
             messages = rows(value.get("messages"))
-            self._add_seen(messages)
+            lags_ns = self._add_seen(time_ns, messages)
             self.throughput.add(time_ns, DELIVERED, len(messages) or 1, self.unseen)
+            self.throughput.add_lags(time_ns, lags_ns)
         elif f in ("drain", "probe"):
             self.events.append((time_ns, f"{f} {kind}"))
 
-    def _add_acked(self, value: Mapping[str, Any]) -> None:
+    def _add_acked(self, time_ns: int, value: Mapping[str, Any]) -> None:
         self.counts_unseen = self.counts_unseen and "count" not in value
         key = text(value.get("key"))
-        if key and self._acked.add(key):
-            self.unseen += key not in self._seen
+        if key and self._acked.add(key) and key not in self._seen:
+            self.unseen += 1
+            if len(self._waiting) < WAITING_MAX:
+                self._waiting[key] = time_ns
 
-    def _add_seen(self, messages: Sequence[Any]) -> None:
+    def _add_seen(self, time_ns: int, messages: Sequence[Any]) -> list[int]:
+        """The lags of messages that are delivered for the first time, after their acknowledgement."""
+        lags_ns = []
         for message in messages:
             key = text(message[0]) if isinstance(message, list) and message else ""
             if key and self._seen.add(key):
                 self.unseen -= key in self._acked
+                if (acked_ns := self._waiting.pop(key, None)) is not None:
+                    lags_ns.append(max(time_ns - acked_ns, 0))
+        return lags_ns
 
     def _add_nemesis(self, time_ns: int, f: str, value: Mapping[str, Any]) -> None:
         name, number_ = text(value.get("kind")) or f, str(value.get("fault_id", f))

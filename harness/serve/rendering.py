@@ -77,7 +77,10 @@ _ENVIRONMENT.globals.update(href=href, signs=SIGNS)
 _ENVIRONMENT.filters.update(seconds=seconds, size=size, moment=moment, lines=lines, compact=compact)
 
 
-def page(template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
-    """A page made of a template."""
-    values.setdefault("refresh_s", None)
-    return HTMLResponse(_ENVIRONMENT.get_template(template).render(values), status)
+def page(
+    template: str, status: int = 200, /, *, refresh_s: int | None = None, **values: Any
+) -> HTMLResponse:
+    """A page made of a template; the browser asks for it again after `refresh_s` seconds, unless None."""
+    headers = {} if refresh_s is None else {"refresh": str(refresh_s)}
+    text = _ENVIRONMENT.get_template(template).render(refresh_s=refresh_s, **values)
+    return HTMLResponse(text, status, headers)

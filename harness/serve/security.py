@@ -14,7 +14,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOGIN = "/login"
-OPEN_PATHS = (LOGIN, "/style.css")  # without a token
+ICON = "/favicon.ico"
+OPEN_PATHS = (LOGIN, "/style.css", ICON)  # without a token
 URL_BYTES_MAX = 8192
 METHODS = ("GET", "HEAD")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

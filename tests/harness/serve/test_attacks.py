@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 import socket
+import struct
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
-from tests.harness.serve.conftest import SECRET, Server, start, stop
+from tests.harness.serve.conftest import NASTY, SECRET, Server, start, stop
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 TOKEN = "a token of the test that is long enough"
+DESCRIPTORS_MAX = 60  # of the server at rest
 UPS = [
     "..",
     "%2e%2e",
@@ -189,6 +191,66 @@ def test_clients_that_never_finish_do_not_hold_up_others(server: Server) -> None
     finally:
         for connection in slow:
             connection.close()
+
+
+def test_hostile_words_of_an_address_are_shown_and_not_obeyed(server: Server) -> None:
+    fields = (
+        "q",
+        "workload",
+        "verdict",
+        "version",
+        "sort",
+        "order",
+        "first",
+        "outcome",
+        "area",
+        "run",
+    )
+    query = urlencode({**dict.fromkeys(fields, NASTY), "renew": NASTY})
+    pages = [
+        *("/", "/compare", "/trends", "/hunts", "/bugs", "/conformance", "/contract", "/login"),
+        *(
+            "/run/lost",
+            "/run/lost/live",
+            "/run/going-on",
+            "/hunt/hunt.jsonl",
+            "/conformance/report",
+        ),
+        f"/run/{quote(NASTY)}",
+        f"/bug/{quote(NASTY)}",
+        f"/hunt/{quote(NASTY)}",
+        f"/{quote(NASTY)}",
+    ]
+    for path in pages:
+        answer = server.get(f"{path}?{query}")
+        assert answer.status in (200, 303, 400, 404), path
+        assert "<script" not in answer.text, path
+        assert "<img" not in answer.text, path
+        assert not set(answer.text) & {"\x1b", "\u202e"}, path
+        assert NASTY not in str(answer.headers), path
+
+
+def test_numbers_of_an_address_may_be_anything(server: Server) -> None:
+    for first in ("-1", "9" * 400, "1e9", "\u0663", "0x10", " 5", "\x00"):
+        assert server.get(f"/?{urlencode({'first': first})}").status == 200, first
+    assert server.get("/?" + "&".join(["verdict=invalid"] * 500)).status == 200
+    assert server.get("/?q=%ff%fe&verdict=%c0%80").status == 200
+
+
+def test_two_hundred_clients_that_break_off_leave_the_server_whole(server: Server) -> None:
+    """Each asks for a whole history and closes at once, with a reset."""
+    request = b"GET /files/lost/history.jsonl HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for _ in range(200):
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(request)
+    assert server.get("/").status == 200
+    descriptors = Path(f"/proc/{server.process.pid}/fd")
+    if descriptors.exists():
+        end_s = time.monotonic() + 20
+        while len(list(descriptors.iterdir())) > DESCRIPTORS_MAX and time.monotonic() < end_s:
+            server.get("/bugs?q=none")
+        assert len(list(descriptors.iterdir())) <= DESCRIPTORS_MAX
 
 
 def test_a_token_is_asked_for(runs_folder: Path) -> None:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from staticfire.harness.serve.charts import Band, Series, line_chart
 from staticfire.harness.serve.folder import ServedFolder
 from staticfire.harness.serve.live import (
@@ -71,6 +73,41 @@ def test_unseen_messages_are_those_that_no_consumer_was_given(tmp_path: Path) ->
     assert run.throughput.total(DELIVERED) == 3
 
 
+def test_lag_is_from_the_acknowledgement_to_the_first_delivery(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    run = written.write(line("send", "ok", 0, key="p1-0") + line("send", "ok", 1, key="p1-1"))
+    assert run.throughput.lag_s(50) == [None, None]
+    assert run.oldest_unseen_ns == S
+    run = written.write(delivery("p1-0", 4) + delivery("p1-0", 9) + delivery("p1-1", 4.5))
+    lags = run.throughput.lag_s(100)
+    assert lags[:4] == [None] * 4
+    assert lags[4] == pytest.approx(4, rel=0.1)  # the second delivery of p1-0 is no lag
+    assert run.throughput.lag_s(50)[4] == pytest.approx(3.5, rel=0.1)
+    assert set(lags[5:]) == {None}
+    assert run.oldest_unseen_ns is None
+
+
+def test_a_percentile_is_never_too_low_and_hardly_too_high(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    for number in range(1, 101):
+        written.write(line("send", "ok", 0, key=f"p1-{number}"))
+    run = written.write("".join(delivery(f"p1-{n}", n / 1000) for n in range(1, 101)))
+    for percent, exact_s in ((50, 0.050), (99, 0.099), (100, 0.100)):
+        [found] = run.throughput.lag_s(percent)
+        assert found is not None
+        assert exact_s <= found * (1 + 1e-9) <= exact_s * 1.1
+
+
+def test_lags_of_neighbours_are_joined_when_steps_double() -> None:
+    throughput = Throughput()
+    for second in range(BUCKETS_MAX + 1):
+        throughput.add(second * S, DELIVERED, 1, unseen=0)
+        throughput.add_lags(second * S, [S if second % 2 else 2 * S])
+    assert throughput.step_s == 2
+    assert throughput.lag_s(100)[:3] == pytest.approx([2.0] * 3, rel=0.1)
+    assert throughput.lag_s(50)[:3] == pytest.approx([1.0] * 3, rel=0.1)
+
+
 def test_faults_are_on_until_they_stop(tmp_path: Path) -> None:
     written = Written(tmp_path)
     fault = {"fault_id": 3, "kind": "kill", "targets": ["broker-a-0"]}
@@ -124,4 +161,8 @@ def test_a_chart_escapes_its_names_and_holds_odd_values() -> None:
     assert "<i>" not in drawn
     assert "\x1b" not in drawn
     assert 'points="46.0,176.0 403.0,8.0 760.0,92.0"' in drawn
+    gaps = Series(name="gaps", values=[1, None, 1, 1])
+    apart = line_chart([gaps], begin=0, step=1, unit="s", label="gaps")
+    assert apart.count('<polyline class="line solid" points="5') == 1  # the last two values
+    assert 'points="44.0,8.0 48.0,8.0"' in apart  # a value alone
     assert line_chart([], begin=0, step=1, unit="s", label="empty")

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from staticfire.faults.defects import DEFECTS
+from staticfire.harness.conformance.clause import contract
 from tests.harness.serve.conftest import NASTY_NAME, SECRET, Server
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -105,6 +106,8 @@ def test_a_file_is_a_download_and_text_is_plain(server: Server) -> None:
 def test_a_run_that_goes_on_is_read_further(server: Server, one_run: Path) -> None:
     lines = (one_run / "history.jsonl").read_bytes()
     path = server.folder / "going-on" / "history.jsonl"
+    assert server.get("/run/going-on").headers["refresh"] == "2"
+    assert "refresh" not in server.get("/run/going-on?renew=no").headers  # a reader stopped it
     before = page(server, "/run/going-on")
     with path.open("ab") as file:
         file.write(lines[60_000:90_000])
@@ -117,10 +120,10 @@ def test_a_run_that_goes_on_is_read_further(server: Server, one_run: Path) -> No
 
     assert ops(before.text) == lines[:60_000].count(b"\n")
     assert ops(after.text) == lines[:90_000].count(b"\n")
-    assert ("meta", {"http-equiv": "refresh", "content": "2"}) in after.tags
+    assert "?renew=no" in after.links
     assert "svg" in [tag for tag, _ in after.tags]
     finished = page(server, "/run/lost/live")
-    assert "refresh" not in str(finished.tags)
+    assert "refresh" not in server.get("/run/lost/live").headers
     assert ops(finished.text) == lines.count(b"\n")
 
 
@@ -140,7 +143,7 @@ def test_two_runs_are_compared(server: Server) -> None:
 def test_trends_show_versions(server: Server) -> None:
     found = page(server, "/trends?workload=queue")
     assert "0.0.9 abc" in found.text
-    labels = [one["aria-label"] for tag, one in found.tags if tag == "svg"]
+    labels = [one["aria-label"] for tag, one in found.tags if tag == "svg" and "aria-label" in one]
     assert "1 invalid" in labels
     assert page(server, "/trends?workload=none").text
 
@@ -152,6 +155,9 @@ def test_a_hunt_shows_causes_and_behaviours(server: Server) -> None:
     assert "✗ invalid 6" in found.text.replace("  ", " ")
     assert "loss (lost) 3 queue 0, 10, 20" in found.text
     assert "32 behaviours were reached. The latest new one came with row 30 of 30" in found.text
+    assert "the runs after it took 0.0 of 58.5 s" in found.text
+    labels = [one["aria-label"] for tag, one in found.tags if tag == "svg" and "aria-label" in one]
+    assert labels == ["Behaviours reached over the seeds", "Behaviours reached over time"]
     assert server.get("/hunt/lost/history.jsonl").status == 404
 
 
@@ -174,12 +180,25 @@ def test_conformance_lists_failures_first(server: Server) -> None:
     assert outcomes[-1] == "outcome-passed"
     filtered = page(server, "/conformance/report?outcome=quirk")
     assert str(filtered.tags).count("outcome-") == 1
+    assert "1 of 5 cases" in filtered.text
+    area = page(server, "/conformance/report?area=none+of+them")
+    assert "0 of 5 cases" in area.text
     assert "sandbox" in server.get("/matrix/report").headers["content-security-policy"]
+
+
+def test_the_contract_is_read_by_area_and_words(server: Server) -> None:
+    every = contract()
+    assert len(re.findall("RMQ-[A-Z]+-[0-9]+ ", page(server, "/contract").text)) >= len(every)
+    area = every["RMQ-TXN-09"].area
+    found = page(server, f"/contract?{urlencode({'area': area, 'q': 'killed'})}")
+    assert "RMQ-TXN-09" in found.text
+    assert "RMQ-SND-01" not in found.text
+    assert "No clause fits" in page(server, "/contract?q=nothing+has+this").text
 
 
 def every_page(server: Server) -> list[str]:
     """Addresses of all pages, found by following links from the first one."""
-    found = {"/", "/trends", "/hunts", "/bugs", "/conformance"}
+    found = {"/", "/trends", "/hunts", "/bugs", "/conformance", "/contract"}
     open_pages = sorted(found)
     while open_pages:
         answer = server.get(open_pages.pop())
