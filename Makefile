@@ -47,7 +47,7 @@ test: $(DEV)  ## the tests of a contributor's minute and a half
 test-slow: $(DEV)  ## the other tests: whole clusters, real machines, Spark, a browser
 	$(BIN)/pytest --numprocesses auto --dist worksteal -rs -m 'slow and not spark_cluster' $(PYTEST_ARGS)
 
-test-all: $(DEV)  ## everything that CI runs, in named steps; JUnit files in reports/
+test-all: $(DEV)  ## everything that CI runs, in named steps; JUnit files and screenshots in reports/
 	.ci/steps
 
 lint: $(DEV)

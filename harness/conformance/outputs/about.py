@@ -1,4 +1,4 @@
-"""What a report says about itself: its verdict in words, what it was asked, and what wrote it when."""
+"""The head of a report: its verdict in words, the choice of cases, versions and date."""
 
 from __future__ import annotations
 
