@@ -15,6 +15,7 @@ from staticfire.checkers.model.message_ranges import (
 )
 
 BEFORE_NS = 30_000_000_000  # how long before a finding without a message faults are shown
+LAST_EVENTS = 6  # of faults that were over before
 Record = Mapping[str, Any]  # a line of observations.jsonl or faults.jsonl
 
 
@@ -37,7 +38,8 @@ def life_of(
     """Everything known of the message of a finding, oldest first.
 
     Args:
-        witness: a finding; without a key the events are those of its queue: who had it, and the faults until then.
+        witness: a finding; without a key the events are those of its queue: who had it, nodes that ended
+            by themselves if it names no queue, and the faults until then.
         ops: of the whole run.
         observations: of the whole run.
         faults: records of the plan, as in faults.jsonl.
@@ -48,7 +50,9 @@ def life_of(
     Raises HistoryError for an op without the fields of its kind.
     """
     if witness.key is None:
-        return sorted(_of_queue(witness, ops, faults))
+        every = list(ops)
+        exits = _of_exits(witness, every) if witness.queue is None else ()
+        return sorted([*_of_queue(witness, every, faults), *exits])
     events = [event for op in ops for event in _checked(op, witness)]
     begin_ns = min((event.time_ns for event in events), default=witness.time_ns)
     observed = list(_observed(witness, observations, nodes, begin_ns))
@@ -75,7 +79,23 @@ def _of_queue(witness: Finding, ops: Iterable[Op], faults: Sequence[Record]) -> 
             yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
         owners = owners | {op.process} if has else owners - {op.process}
     nodes = {node for fault in faults for node in fault["targets"]}
-    yield from _of_faults(faults, nodes, witness.time_ns - BEFORE_NS, witness.time_ns)
+    found = list(_of_faults(faults, nodes, witness.time_ns - BEFORE_NS, witness.time_ns))
+    # Long after the last fault, as when a group has not read everything in time, the last ones are what there is.
+    yield from found or sorted(_of_faults(faults, nodes, 0, witness.time_ns))[-LAST_EVENTS:]
+
+
+def _of_exits(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
+    """Nodes that ended by themselves until the finding: of each the first time with its reason, and the last one."""
+    exits: dict[str, list[Op]] = {}
+    for op in ops:
+        if op.f == "node_exit" and op.time_ns <= witness.time_ns:
+            exits.setdefault(op.node or "", []).append(op)
+    for node, found in exits.items():
+        reason = f": {found[0].error}" if found[0].error else ""
+        yield Event(time_ns=found[0].time_ns, where=node, text=f"ends by itself{reason}")
+        if len(found) > 1:
+            text = f"ends by itself, {len(found)} times until now"
+            yield Event(time_ns=found[-1].time_ns, where=node, text=text)
 
 
 def _checked(op: Op, witness: Finding) -> list[Event]:

@@ -233,7 +233,7 @@ class MemoryRows:
             )
 
     def events(self) -> Sequence[Op]:
-        return [op for op in self._ops if op.f in ("assign", "drain")]
+        return [op for op in self._ops if op.f in ("assign", "drain", "node_exit")]
 
     def ops(self, rows: Collection[tuple[int, Rows, bool]]) -> list[Op]:
         wanted = {

@@ -16,6 +16,7 @@ CLUSTER = "cluster"  # the lane of events of no single node
 KINDS = (
     ("the message is gone", "gone"),
     (" strikes", "fault"),
+    ("ends by itself", "fault"),
     (" is over", "heal"),
     ("is answered SEND_OK", "ack"),
     ("is acknowledged at the same offset", "other"),
@@ -27,7 +28,7 @@ KINDS = (
 )
 MARKS = {
     "gone": ("✕", "the message is gone"),
-    "fault": ("▼", "a fault strikes"),
+    "fault": ("▼", "a fault strikes, or a node ends by itself"),
     "heal": ("△", "a fault is over"),
     "ack": ("✓", "acknowledged"),
     "refused": ("–", "no or no certain answer"),

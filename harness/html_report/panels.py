@@ -356,7 +356,8 @@ def _chart(
     bands: Sequence[Band],
     note: str = "",
 ) -> Chart:
-    series = [one for one in series if any(value > 0 for value in one.values)]
+    if draw is not count_chart:  # that nothing was unseen is worth a line
+        series = [one for one in series if any(value > 0 for value in one.values)]
     if not series:
         return Chart(title=title, svg="", legend=(), note="Nothing of this was recorded.")
     label = f"{title}: {', '.join(one.name for one in series)}"

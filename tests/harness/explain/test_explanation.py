@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -155,6 +156,21 @@ def verdict(*findings: Finding) -> RunVerdict:
             **{name: [] for name in ("faults_bitten", "faults_not_bitten")},
         }
     )
+
+
+def test_a_finding_without_a_queue_shows_nodes_that_ended_and_the_last_faults() -> None:
+    exits = [op(time_s, "info", "node_exit", {"targets": ["b-0"]}, "b-0") for time_s in (2, 3, 5)]
+    witness = finding("not_drained", key=None, group="g", queue=None, queue_offset=None)
+    late = replace(witness, time_ns=100 * S)
+    found = life_of(late, exits, [], [fault(1, 2, "b-0"), fault(200, 201, "b-0")], ["b-0"])
+    assert [(event.time_ns // S, event.where, event.text) for event in found] == [
+        (1, "b-0", "power-cut strikes: 99 bytes that were not on disk are gone"),
+        (2, "b-0", "ends by itself: no answer"),
+        (2, "b-0", "power-cut is over"),
+        (5, "b-0", "ends by itself, 3 times until now"),
+    ]
+    early = life_of(replace(witness, time_ns=2 * S), exits, [], [], ["b-0"])
+    assert [event.text for event in early] == ["ends by itself: no answer"]
 
 
 def test_the_consequences_of_a_loss_are_told_with_it() -> None:
