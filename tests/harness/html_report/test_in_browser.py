@@ -36,6 +36,7 @@ TIER_S = {
     "slave-ahead-is-believed": 0,
 }
 SEEDS = range(6)
+A4_PX = 794
 OPENS_S = 2.0  # of the browser's own clock, with room for a machine that does other things
 SIZE_MAX = 3 << 20
 MILLION = ("--ops", "1000000", "--queues", "24")
@@ -193,7 +194,16 @@ def test_the_verdict_can_be_read_without_scripts(chromium: Browser, lost: Path) 
 
 def test_on_paper_nothing_is_hidden_in_a_box(chromium: Browser, lost: Path) -> None:
     page = opened(chromium, lost)
+    page.size(A4_PX, 1100)
     page.media("print")
+    page.open_details()
+    assert page.overflow_px() == 0
+    assert page.text("#witness-0 tr[data-time] td") == "7.596 s"
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('#witness-0 .tools')).display")
+        == "none"
+    )
+    page.keep_screenshot("report-print")
     assert page.evaluate("getComputedStyle(document.querySelector('.box')).overflowX") == "visible"
     assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
     assert page.pdf().startswith(b"%PDF-")
@@ -224,6 +234,7 @@ def test_the_recorded_runs_of_apache(chromium: Browser, name: str, tmp_path: Pat
     report = made_of(APACHE_RUNS / name, tmp_path / f"{name}.html")
     page = opened(chromium, report)
     check_panels(page)
+    page.keep_screenshot(f"report-apache-{name}", is_whole=False)
     assert page.overflow_px() == 0
     assert report.stat().st_size < SIZE_MAX
 
@@ -248,6 +259,7 @@ def test_planted_bugs(chromium: Browser, name: str, tmp_path: Path) -> None:
     assert "INVALID" in page.text(".verdict")
     assert page.evaluate("document.querySelectorAll('#witness-0 tr[data-time]').length") >= 3
     assert report.stat().st_size < SIZE_MAX
+    page.keep_screenshot(f"report-{name}", is_whole=False)
     page.size(PHONE_PX, 844, is_phone=True)
     assert page.overflow_px() == 0
 
@@ -256,6 +268,7 @@ def test_a_clean_run(chromium: Browser, tmp_path_factory: pytest.TempPathFactory
     page = opened(chromium, made_by_run(tmp_path_factory, "--campaign", "default", "--seed", "1"))
     check_panels(page)
     assert page.evaluate("document.querySelector('.verdict').innerText").startswith("✔ VALID")
+    page.keep_screenshot("report-clean")
     assert page.evaluate("document.querySelectorAll('#witness-0 tr[data-time]').length") >= 3
 
 
@@ -269,6 +282,7 @@ def test_a_million_ops(chromium: Browser, tmp_path: Path) -> None:
     check_panels(page)
     loaded_s = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd / 1000")
     assert loaded_s < OPENS_S
+    page.keep_screenshot("report-million-ops", is_whole=False)
 
 
 def test_hostile_texts_are_shown_and_not_obeyed(chromium: Browser, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.support.browser import PHONE_PX, Browser, Page
 
 pytestmark = [pytest.mark.needs_chromium, pytest.mark.real, pytest.mark.slow]
 
+A4_PX = 794
 ONE, OTHER = "20260101-000000-queue-1", "20260101-000001-queue-1"
 NASTY = quote(NASTY_NAME)
 OPS = "[...document.querySelectorAll('.facts div')].find(one => /^Ops/.test(one.innerText)).innerText.slice(3)"
@@ -83,6 +84,27 @@ def test_every_page_fits_a_phone(page: Page, server: Server) -> None:
         assert shown in page.text("main"), path
         if name in ("runs", "run", "live"):
             page.keep_screenshot(f"serve-{name}-phone")
+
+
+def test_on_paper_the_verdict_is_there_and_the_tools_are_not(page: Page, server: Server) -> None:
+    page.size(A4_PX, 1100)
+    page.media("print")
+    for path in ("/run/lost", "/?verdict=invalid", "/conformance/report"):
+        page.open(address(server, path))
+        shown = "[...document.querySelectorAll('{}')].filter(one => one.offsetParent).length"
+        assert page.evaluate(shown.format(".verdict")) >= 1, path
+        assert page.evaluate(shown.format("nav, form.filter, button, .actions")) == 0, path
+    assert page.pdf().startswith(b"%PDF-")
+
+
+def test_without_scripts_the_verdict_can_be_read(chromium: Browser, server: Server) -> None:
+    page = chromium.page()
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    page.open(address(server, "/run/lost"))
+    root = page.call("DOM.getDocument", depth=0)["root"]["nodeId"]
+    node = page.call("DOM.querySelector", nodeId=root, selector=".lead .verdict")["nodeId"]
+    assert "invalid" in page.call("DOM.getOuterHTML", nodeId=node)["outerHTML"]
+    page.close()
 
 
 def test_runs_are_filtered_by_hand(page: Page, server: Server) -> None:
