@@ -7,9 +7,11 @@ from base64 import b64encode
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from staticfire.checkers.guarantees.verdict import WITNESSES_MAX, Finding, Verdict
 from staticfire.harness.html_report.lanes import MARKS
@@ -19,6 +21,7 @@ from staticfire.harness.html_report.svg import LEFT, RIGHT, WIDTH, at_s
 from staticfire.harness.report.causes import loss_sentence
 from staticfire.harness.report.quantities import counted
 from staticfire.harness.report.verdict_lines import WORDS
+from staticfire.harness.truncated_repr import printable
 
 SIGNS = {True: "✔", False: "✖", "unknown": "?"}
 CAMPAIGN_CHARACTERS_MAX = 60_000
@@ -89,8 +92,17 @@ def _template() -> Template:
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
+        finalize=_finalize,
     )
     return environment.get_template("report.html")
+
+
+def _finalize(value: Any) -> Any:
+    """What a run wrote, with control characters and marks that turn the direction of text as escapes."""
+    if isinstance(value, Markup | int | float):
+        return value
+    text = str(value)
+    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
 
 
 @cache
@@ -110,12 +122,13 @@ def _json(panels: Panels) -> str:
     bands = [(life.band(end_s)) for life in panels.faults]
     values = {
         **panels.values,
+        "rows": [{**row, "name": printable(row["name"])} for row in panels.values["rows"]],
         "end_s": end_s or 1,
         "width": WIDTH,
         "left": LEFT,
         "right": RIGHT,
         "faults": [
-            {"name": band.text, "start": band.start_s, "end": band.end_s}
+            {"name": printable(band.text), "start": band.start_s, "end": band.end_s}
             for band in bands
             if band is not None
         ],

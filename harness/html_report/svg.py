@@ -8,6 +8,7 @@ from html import escape
 from math import floor, log10
 
 from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.harness.truncated_repr import printable
 
 WIDTH, LEFT, RIGHT = 960, 70, 14
 TICKS_MAX = 10
@@ -55,11 +56,16 @@ def nice_ticks(top: float, count: int = TICKS_MAX) -> list[float]:
 def element(name: str, content: str = "", **attributes: object) -> str:
     """One element. `content` is markup; attribute values are text. `_` in names is `-`; `class_` is class."""
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_number(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_plain(_number(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     return f"<{name}{written}>{content}</{name}>" if content else f"<{name}{written}/>"
+
+
+def _plain(words: str) -> str:
+    """Text as markup, without characters that a terminal or a line of text would obey."""
+    return escape(printable(words))
 
 
 def _number(value: object) -> str:
@@ -67,12 +73,12 @@ def _number(value: object) -> str:
 
 
 def text(x: float, y: float, words: str, class_: str = "label", anchor: str | None = None) -> str:
-    return element("text", escape(words), x=x, y=y, class_=class_, text_anchor=anchor)
+    return element("text", _plain(words), x=x, y=y, class_=class_, text_anchor=anchor)
 
 
 def titled(name: str, words: str, **attributes: object) -> str:
     """An element that says what it is when a pointer rests on it."""
-    return element(name, element("title", escape(words)), **attributes)
+    return element(name, element("title", _plain(words)), **attributes)
 
 
 def svg(height: float, label: str, parts: Iterable[str], width: float = WIDTH) -> str:

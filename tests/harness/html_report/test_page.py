@@ -23,7 +23,9 @@ from staticfire.harness.html_report.witnesses import WITNESSES_MAX as LIVES_MAX
 from tests.harness.html_report.recorded import CLEAN, LOSS, fault_record, recorded
 from tests.support.history_language import history
 
-NASTY = '<script>alert(1)</script><img src=x onerror="alert(2)">'
+NASTY = (
+    '<script>alert(1)</script><img src=x onerror="alert(2)">=cmd()\x1b[31m\x9b2J\u202e\x00{{7*7}}'
+)
 
 
 def page_of(run: RecordedRun) -> str:
@@ -105,7 +107,9 @@ def test_hostile_texts_are_escaped() -> None:
         faults=[fault_record(kind=NASTY, targets=[NASTY], evidence={"bitten": True, NASTY: NASTY})],
         document={"versions": {NASTY: NASTY}, "digest": NASTY, "diagnoses": [NASTY]},
     )
-    tags = Tags(page_of(replace(run, campaign_text=NASTY, explanation={NASTY: [NASTY]})))
+    text = page_of(replace(run, campaign_text=NASTY, explanation={NASTY: [NASTY]}))
+    assert not set(text) & {"\x1b", "\x9b", "\u202e", "\x00"}
+    tags = Tags(text)
     assert tags.names.count("script") == 2
     assert "img" not in tags.names
 
