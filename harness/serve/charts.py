@@ -11,9 +11,9 @@ from markupsafe import Markup, escape
 from staticfire.harness.html_report.svg import nice_ticks
 from staticfire.harness.truncated_repr import printable
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 760, 200, 46, 24, 8
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 760, 200, 60, 24, 8
 DASH = 2.0  # half of a single value
-APART, ROOM = 14, 90  # between labels
+APART, ROOM = 24, 90  # between labels
 NAME, NAME_MAX = 150, 22  # width of the name of a value, and its characters
 LINES = (
     "solid",
@@ -139,7 +139,9 @@ def _line(series: Series, number: int, top: float, length: int) -> Markup:
             (_x(place / max(length - 1, 1)), TOP + height * (1 - (value or 0.0) / top))
             for place, value in stretch
         ]
-        if len(points) == 1 and length > 1 and not series.marks:  # could not be seen
+        if length == 1:  # one step is all that there is: its value holds over the whole width
+            points = [(float(LEFT), points[0][1]), (float(WIDTH), points[0][1])]
+        elif len(points) == 1 and not series.marks:  # could not be seen
             points = [(points[0][0] - DASH, points[0][1]), (points[0][0] + DASH, points[0][1])]
         text = " ".join(f"{x},{y:.1f}" for x, y in points)
         drawn += Markup('<polyline class="line {}" points="{}"/>').format(
@@ -180,4 +182,6 @@ def _short(value: float) -> str:
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= size:
             return f"{value / (1e3 if unit == 'k' else size):.3g}{unit}"
+    if value < 1:
+        return f"{value:.2g}"
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

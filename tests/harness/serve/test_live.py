@@ -160,9 +160,11 @@ def test_a_chart_escapes_its_names_and_holds_odd_values() -> None:
     assert "<script>" not in drawn
     assert "<i>" not in drawn
     assert "\x1b" not in drawn
-    assert 'points="46.0,176.0 403.0,8.0 760.0,92.0"' in drawn
+    assert 'points="60.0,176.0 410.0,8.0 760.0,92.0"' in drawn
     gaps = Series(name="gaps", values=[1, None, 1, 1])
     apart = line_chart([gaps], begin=0, step=1, unit="s", label="gaps")
-    assert apart.count('<polyline class="line solid" points="5') == 1  # the last two values
-    assert 'points="44.0,8.0 48.0,8.0"' in apart  # a value alone
+    assert apart.count('<polyline class="line solid" points="526.7') == 1  # the last two values
+    assert 'points="58.0,8.0 62.0,8.0"' in apart  # a value alone
+    single = line_chart([Series(name="one", values=[7])], begin=0, step=1, unit="s", label="one")
+    assert 'points="60.0,8.0 760.0,8.0"' in single
     assert line_chart([], begin=0, step=1, unit="s", label="empty")
