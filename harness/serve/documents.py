@@ -8,9 +8,10 @@ from typing import Any
 
 import orjson
 
-from staticfire.checkers.guarantees.former_names import with_current_names
+from staticfire.checkers.guarantees.former_names import VERDICT_VERSION, with_current_names
 from staticfire.harness.serve.folder import NotServed, ServedFolder
 from staticfire.harness.serve.loose import table
+from staticfire.harness.truncated_repr import truncated_repr
 
 CAMPAIGN_BYTES_MAX = 4 << 20
 VERDICT_BYTES_MAX = 64 << 20
@@ -40,7 +41,11 @@ def read_verdict(folder: ServedFolder, path: Sequence[str]) -> tuple[Mapping[str
         return {}, f"verdict.json is not JSON: {error}"
     if not isinstance(document.get("verdict"), dict):
         return {}, "verdict.json holds no verdict"
-    if document.get("version", 1) == 1:
+    version = document.get("version", 1)
+    if version not in (1, VERDICT_VERSION):
+        allowed = f"this Staticfire reads 1 to {VERDICT_VERSION}"
+        return {}, f"verdict.json has version {truncated_repr(version)}; {allowed}"
+    if version == 1:
         try:
             return {**document, "verdict": with_current_names(document["verdict"])}, ""
         except (KeyError, TypeError, AttributeError, ValueError):

@@ -52,7 +52,7 @@ class ReportMaker:
             try:
                 text = _write(Path(above) / name)
             except HistoryError as error:
-                said = str(error).replace(above, str(self._folder.root))
+                said = str(error).replace(f"{above}/", "")
                 raise ReportRefused(said) from error
             text = text.replace(above, str(self._folder.root))  # in the commands that go on
         return text.encode(errors="backslashreplace")

@@ -219,6 +219,7 @@ def _make_damaged(folder: Path, source: Path) -> None:
         "wrong": '{"verdict": {"valid": 3, "verdicts": 5, "counts": [], "coverage": "x"}, "facts": 7}',
         "deep": "[" * 5000,
         "huge-number": '{"verdict": {"valid": true, "counts": {"acked": 1' + "0" * 400 + "}}}",
+        "of-another-version": '{"version": 99, "digest": "d", "facts": {}, "verdict": {"valid": true, "verdicts": []}}',
         "odd": json.dumps(
             {
                 "version": 2,

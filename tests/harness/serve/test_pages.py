@@ -82,6 +82,17 @@ def test_a_run_says_its_verdict_and_its_findings(server: Server) -> None:
         assert name in found.links
 
 
+def test_a_run_of_another_version_says_so(server: Server) -> None:
+    found = page(server, "/run/damaged-of-another-version")
+    assert "verdict.json has version 99; this Staticfire reads 1 to " in found.text
+    assert "! damaged" in found.text
+    assert "✓ valid" not in found.text
+    refused = server.get("/run/damaged-of-another-version/report")
+    assert refused.status == 409
+    assert "has version 99" in refused.text
+    assert "/tmp" not in refused.text
+
+
 def test_a_report_is_in_a_sandbox(server: Server) -> None:
     answer = server.get("/run/lost/report")
     assert (answer.status, answer.body[:19]) == (200, b"<h1>the report</h1>")
