@@ -106,12 +106,12 @@ def _read_run(folder: RunFolder) -> RecordedRun:
         history=open_history(folder.path, folder.columns, folder.history),
         is_checked=is_checked,
         explanation=_explanation(folder.path / EXPLANATION_FILE),
-        shrunk=_shrunk(folder.path / SHRUNK_FOLDER),
+        shrunk=read_shrunk(folder.path / SHRUNK_FOLDER),
     )
 
 
-def _shrunk(folder: Path) -> Shrunk | None:
-    """None if there is none. Raises HistoryError, OSError."""
+def read_shrunk(folder: Path) -> Shrunk | None:
+    """What was shrunk; None if nothing was. Raises HistoryError, OSError."""
     if not (folder / SHRUNK_CAMPAIGN).exists():
         return None
     texts = {
