@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.outputs import Outputs, output_options, print_json
+from staticfire.harness.cli.progress import Progress, working
 from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
 from staticfire.harness.report.analysis_lines import analysis_lines
 from staticfire.harness.report.junit import verdict_cases
@@ -23,7 +22,7 @@ from staticfire.harness.report.verdict_lines import WORDS
 from staticfire.harness.run_folder.facts_file import facts_of_run
 from staticfire.harness.run_folder.run_folder import RunFolderError
 from staticfire.harness.truncated_repr import printable
-from staticfire.spark_analysis.engine.engines import Engine, InProcess, OnSpark, Report
+from staticfire.spark_analysis.engine.engines import Engine, InProcess, OnSpark
 from staticfire.spark_analysis.engine.java import SparkError
 from staticfire.spark_analysis.engine.session import Settings, spark_session
 from staticfire.spark_analysis.results.analysis import Analysis, analyse, laid_out, write_analysis
@@ -116,13 +115,15 @@ def _default_out(path: Path) -> Path:
 
 def _analyze(runs: list[RunInput], out: Path, settings: Settings | None, outputs: Outputs) -> int:
     began_s = monotonic()
-    with _progress() as report, _engine(settings, report) as engine:
+    start = "reading" if settings is None else "starting Spark"
+    with working(start) as progress, _engine(settings, progress) as engine:
         ready = laid_out(runs, engine)
         partitions = partitioned(ready, engine)
         bound_mb = memory_bound_bytes(ready, partitions, engine.parallel) // MB
         bound_mb += settings.driver_memory_mb if settings else 0
         analysis = analyse(ready, engine, partitions)
-    written = write_analysis(out, analysis)
+        progress.update(what="writing", details="")
+        written = write_analysis(out, analysis)
     where = settings.master if settings else "in this process"
     header = (
         f"analysed  {len(runs)} run{'s' if len(runs) > 1 else ''}, "
@@ -158,7 +159,10 @@ def _say(outputs: Outputs, analysis: Analysis, wall_s: float) -> None:
 
 
 @contextmanager
-def _engine(settings: Settings | None, report: Report) -> Iterator[Engine]:
+def _engine(settings: Settings | None, progress: Progress) -> Iterator[Engine]:
+    def report(what: str, done: int, total: int) -> None:
+        progress.update(done, what=what, total=total)
+
     if settings is None:
         yield InProcess(report)
         return
@@ -166,32 +170,11 @@ def _engine(settings: Settings | None, report: Report) -> Iterator[Engine]:
         yield OnSpark(spark, report)
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Yields what an engine reports to: a bar for each job on a terminal, nothing elsewhere."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description:>12}"),
-        BarColumn(bar_width=30),
-        TextColumn("{task.percentage:>3.0f} %"),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def report(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield report
-
-
 def _follow(paths: tuple[Path, ...], settings: Settings) -> int:
     from staticfire.spark_analysis.results.stream import follow_runs
 
-    with spark_session(settings) as spark:
+    with working("starting Spark") as progress, spark_session(settings) as spark:
+        progress.pause()
         follow_runs(spark, list(paths), _tell)
     return 0
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from staticfire.faults.defects import DefectError
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput
 from staticfire.harness.defect_loader import use_defect
 
 if TYPE_CHECKING:
     from staticfire.harness.store_crash.cycles import CrashSummary
-
-LOG_EVERY_CYCLES = 5_000  # a line of progress, where there is no terminal
 
 
 @click.command(short_help="Crash the store alone, thousands of times.")
@@ -56,20 +54,14 @@ def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -
         policy = store_policy(policies.split(",") if policies else ())
     except ValueError as error:
         raise BadInput(str(error)) from error
-    total = run_parallel(seed, cycles, jobs, _print_progress, policy)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+    with working("crashing", total=cycles, unit="cycles", forks=True) as progress:
+
+        def report(total: CrashSummary) -> None:
+            failures = f"{total.crashes} crashes; {len(total.failures)} failures"
+            progress.update(total.counts.cycles, details=failures)
+
+        total = run_parallel(seed, cycles, jobs, report, policy)
     command = "staticfire crash-store" + (f" --defect {defect}" if defect else "")
     command += f" --policies {policies}" if policies else ""
     print("\n".join(total.lines(command)))
     return EXIT_INVALID if total.failures else EXIT_VALID
-
-
-def _print_progress(total: CrashSummary) -> None:
-    """On a terminal one line that changes; elsewhere a line now and then, for the log of a long run."""
-    cycles = total.counts.cycles
-    text = f"{cycles} cycles, {total.crashes} crashes, {len(total.failures)} failures"
-    if sys.stderr.isatty():
-        print(f"\r{text}", end="", file=sys.stderr, flush=True)
-    elif cycles % LOG_EVERY_CYCLES == 0:
-        print(text, file=sys.stderr, flush=True)

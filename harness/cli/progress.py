@@ -1,69 +1,236 @@
-"""Progress of a run on stderr: a live line on a terminal, and a line now and then in the log of a CI system."""
+"""Progress of long work on stderr: one line that changes on a terminal, a line now and then in the log of a CI system.
+
+Work that is over within SHOWN_AFTER_S shows nothing. A thread shows the rest, so that work which reports nothing for
+minutes is still seen to go on. Before a process forks the thread ends; it begins again with the next report.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO, TypeVar
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.results.run_status import RunStatus
+from staticfire.harness.truncated_repr import printable
 
-LOG_EVERY_S = 30.0  # of the wall clock
+SHOWN_AFTER_S = 2.0  # of the wall clock, as all times here
+REDRAWN_S = 0.25  # on a terminal
+LOG_EVERY_S = 30.0  # elsewhere
+BAR_WIDTH = 20  # columns
+COLUMNS = 100  # of a terminal that does not say how many it has
+STEP = 1 << 12  # ops between two reports
+CLEAR_LINE = "\r\x1b[K"
 
+Clock = Callable[[], float]
+Item = TypeVar("Item")
 ReportStatus = Callable[[RunStatus], None]
+
+
+class Progress:
+    """How far a piece of work is.
+
+    Args:
+        stream: where it is shown; None is nowhere.
+        what: the work in a word or two, such as "judging".
+        total: of what `done` counts; None if it is not known.
+        unit: what they count, such as "seeds".
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None,
+        what: str,
+        *,
+        total: float | None = None,
+        unit: str = "",
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self._is_live = stream is not None and _is_live(stream)
+        self._what, self._total, self._unit = what, total, unit
+        self._done: float | None = None
+        self._details = ""
+        self._clock = clock
+        self._started_s = self._shown_s = clock()
+        self._is_drawn = False  # there is a line on the terminal to be cleared
+        self._lock = threading.RLock()
+        self._ended: threading.Event | None = None  # ends the thread
+        self._thread: threading.Thread | None = None
+
+    def update(
+        self,
+        done: float | None = None,
+        *,
+        what: str | None = None,
+        total: float | None = None,
+        details: str | None = None,
+    ) -> None:
+        """Report how far the work is. What is not given stays as it was."""
+        with self._lock:
+            self._done = self._done if done is None else done
+            self._what = self._what if what is None else what
+            self._total = self._total if total is None else total
+            self._details = self._details if details is None else details
+        self.show()
+        self.begin()
+
+    def show(self) -> None:
+        """Show it if it is time to."""
+        with self._lock:
+            now_s = self._clock()
+            every_s = REDRAWN_S if self._is_live else LOG_EVERY_S
+            if now_s - self._started_s < SHOWN_AFTER_S or now_s - self._shown_s < every_s:
+                return
+            self._shown_s = now_s
+            if self._is_live:
+                self._write(CLEAR_LINE + self._line()[: _columns() - 1])
+                self._is_drawn = True
+            else:
+                self._write(self._line() + "\n")
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Other lines are printed meanwhile: the line of the terminal makes room until the next report."""
+        self.pause()
+        yield
+
+    def begin(self) -> None:
+        """Start the thread that shows it, unless there is one."""
+        if self._stream is None or self._thread is not None or _shown[-1:] != [self]:
+            return
+        self._ended = threading.Event()
+        every_s = REDRAWN_S if self._is_live else LOG_EVERY_S
+        self._thread = threading.Thread(
+            target=self._beat, args=(self._ended, every_s), name="progress", daemon=True
+        )
+        self._thread.start()
+
+    def pause(self) -> None:
+        """End the thread and clear the line."""
+        thread, self._thread = self._thread, None
+        if self._ended is not None:
+            self._ended.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        with self._lock:
+            self._clear()
+
+    def _beat(self, ended: threading.Event, every_s: float) -> None:
+        while not ended.wait(every_s):
+            self.show()
+
+    def _clear(self) -> None:
+        if self._is_drawn:
+            self._is_drawn = False
+            self._write(CLEAR_LINE)
+
+    def _write(self, text: str) -> None:
+        assert self._stream is not None
+        with suppress(OSError, ValueError):  # the terminal is closed; that is no reason to stop
+            self._stream.write(text)
+            self._stream.flush()
+
+    def _line(self) -> str:
+        parts = [f"{self._what:<9}"]
+        is_share = self._total and self._done is not None
+        if is_share and self._is_live:
+            assert self._total is not None
+            assert self._done is not None
+            full = min(int(BAR_WIDTH * self._done / self._total), BAR_WIDTH)
+            parts.append(f"[{'#' * full}{'.' * (BAR_WIDTH - full)}]")
+        parts.append(f"{self._clock() - self._started_s:.0f} s")
+        if self._done is not None:
+            of = f" of {self._total:,.0f}" if is_share else ""
+            parts.append(f"{self._done:,.0f}{of} {self._unit}".rstrip())
+        if self._details:
+            parts.append(self._details)
+        return printable("  ".join(parts))
+
+
+_shown: list[
+    Progress
+] = []  # the last one is on the screen; it has taken the place of those before it
+
+
+@contextmanager
+def working(
+    what: str, *, total: float | None = None, unit: str = "", forks: bool = False
+) -> Iterator[Progress]:
+    """Show on stderr how far the work of the block is.
+
+    Args:
+        what, total, unit: as of Progress.
+        forks: the block begins with processes of its own: nothing is shown before the first report.
+    """
+    progress = Progress(sys.stderr, what, total=total, unit=unit)
+    if _shown:
+        _shown[-1].pause()
+    _shown.append(progress)
+    try:
+        if not forks:
+            progress.begin()
+        yield progress
+    finally:
+        progress.pause()
+        _shown.remove(progress)
+
+
+def begin_shown() -> None:
+    """The processes of the block have begun: from now on its progress is shown before it reports, too."""
+    for progress in _shown[-1:]:
+        progress.begin()
+
+
+def counted(items: Iterable[Item], progress: Progress) -> Iterator[Item]:
+    """The items; every STEP of them are reported."""
+    for number, item in enumerate(items):
+        if not number % STEP:
+            progress.update(number)
+        yield item
+
+
+def _pause_shown() -> None:
+    for progress in _shown:
+        progress.pause()
+
+
+os.register_at_fork(before=_pause_shown, after_in_child=_shown.clear)
+
+
+def _is_live(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _columns() -> int:
+    """Of the terminal behind stderr."""
+    try:
+        return os.get_terminal_size(sys.__stderr__.fileno()).columns or COLUMNS  # type: ignore[union-attr]
+    except (OSError, ValueError, AttributeError):
+        return shutil.get_terminal_size((COLUMNS, 24)).columns
 
 
 @contextmanager
 def show_progress(campaign: Campaign) -> Iterator[ReportStatus]:
-    """Yields a callback that takes the status of the run."""
-    console = Console(stderr=True, soft_wrap=True, markup=False)
+    """Yields a callback that takes the status of a run."""
     unit = "virtual s" if campaign.environment == "simulation" else "s"
-    if not console.is_terminal:
-        yield line_now_and_then(console.print, campaign.load_s, unit, time.monotonic)
-        return
-    columns = (
-        TextColumn("{task.description:>8}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.completed:.0f} " + unit),
-        TextColumn("{task.fields[details]}"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("set up", total=campaign.load_s, details="")
+    with working("set up", total=campaign.load_s, unit=unit) as progress:
 
         def update(status: RunStatus) -> None:
-            total = max(campaign.load_s, status.at_s)
-            bar.update(
-                task,
-                description=status.phase,
-                completed=status.at_s,
-                total=total,
+            progress.update(
+                status.at_s,
+                what=status.phase,
+                total=max(campaign.load_s, status.at_s),
                 details=details(status),
             )
 
         yield update
-
-
-def line_now_and_then(
-    write: Callable[[str], None], time_s: float, unit: str, clock: Callable[[], float]
-) -> ReportStatus:
-    """A callback that writes a line when LOG_EVERY_S of `clock` have passed since the last; short runs have none."""
-    written_s = clock()
-
-    def update(status: RunStatus) -> None:
-        nonlocal written_s
-        if clock() - written_s >= LOG_EVERY_S:
-            written_s = clock()
-            total_s = max(time_s, status.at_s)
-            write(
-                f"{status.phase:>8}  {status.at_s:.0f} of {total_s:.0f} {unit}  {details(status)}"
-            )
-
-    return update
 
 
 def details(status: RunStatus) -> str:

@@ -9,6 +9,7 @@ import click
 from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.outputs import verbose_option
+from staticfire.harness.cli.progress import show_progress
 from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
@@ -45,7 +46,8 @@ def replay(run: Path, is_verbose: bool) -> int:
     from staticfire.harness.console.console import print_result
     from staticfire.harness.runs.simulated_runner import run_simulated
 
-    result = run_simulated(campaign)
+    with show_progress(campaign) as progress:
+        result = run_simulated(campaign, progress=progress)
     print_result(result, folder.path, None, is_verbose=is_verbose)
     if result.digest != expected:
         print(f"replay DIFFERS: digest {result.digest}, the run had {expected}")

@@ -26,7 +26,7 @@ from staticfire.harness.cli.options import (
     said_options,
 )
 from staticfire.harness.cli.outputs import Outputs, output_options, verbose_option
-from staticfire.harness.cli.progress import show_progress
+from staticfire.harness.cli.progress import show_progress, working
 from staticfire.harness.cli.status import (
     EXIT_VALID,
     BadInput,
@@ -145,7 +145,8 @@ def _write_report(folder: RunFolder) -> Path | None:
     try:
         from staticfire.harness.html_report.report import report_of_folder
 
-        return report_of_folder(folder.path)
+        with working("report"):
+            return report_of_folder(folder.path)
     except Exception as error:  # whatever it is, it must not take the place of the verdict
         reason = one_sentence(str(error) or repr(error))
         print(f"staticfire: no report was written: {reason}", file=sys.stderr)
@@ -186,7 +187,8 @@ def run_in(folder: RunFolder, campaign: Campaign, provider: MachineOptions) -> R
                 columns=columns,
                 progress=progress,
             )
-        folder.finish(result)
+        with working("writing"):
+            folder.finish(result)
     except RunError as error:  # no load has begun: there is nothing to judge
         folder.discard()
         raise HarnessError(str(error)) from error

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
 from staticfire.checkers.model.history import HistoryError
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import BadInput
 from staticfire.spark_analysis.synthesis.synthesize import MODES, TRUTH_FILE, synthesize
 from staticfire.spark_analysis.synthesis.workload_profile import ShapeError, WorkloadProfile
@@ -56,14 +55,10 @@ def synthesize_command(folder: Path, layout: str, **options: Any) -> int:
 
     Exit status: 0 done, 254 bad arguments, 255 harness error.
     """
-    console = Console(stderr=True)
     try:
         shape = WorkloadProfile(**options)
-        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task("sends", total=shape.sends)
-            truth = synthesize(
-                folder, shape, layout=layout, report=lambda sent: bar.update(task, completed=sent)
-            )
+        with working("making", total=shape.sends, unit="sends") as progress:
+            truth = synthesize(folder, shape, layout=layout, report=progress.update)
     except (ShapeError, HistoryError) as error:
         raise BadInput(str(error)) from error
     except OSError as error:

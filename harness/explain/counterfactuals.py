@@ -218,6 +218,7 @@ def counterfactuals_of(
                 changed = replace(row.change.campaign, seed=seed)
                 futures[pool.submit(ended, changed, None if number else ops)] = row
         left = set(futures)
+        progress(count)
         while left and time.monotonic() < until:
             done, left = wait(
                 left, timeout=max(until - time.monotonic(), 0), return_when="FIRST_COMPLETED"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from random import Random
 
 from staticfire.faults.defects import DEFECTS, Defect
+from staticfire.harness.cli.progress import working
 from staticfire.harness.museum.measured import Measured, locked, read_measured, write_measured
 from staticfire.harness.museum.searches import (
     Search,
@@ -41,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = Search()
             setattr(piece, "blind" if options.blind else "recipe", found)
         found.bound_cpu_s = max(found.bound_cpu_s, options.cpu)
-        _measure(DEFECTS[name], found, is_blind=options.blind)
+        with working("museum") as progress:
+            progress.update(details=f"piece {number} of {len(names)}: {name}")
+            _measure(DEFECTS[name], found, is_blind=options.blind)
         print(f"{number}/{len(names)}  {line_of(DEFECTS[name], found)}", flush=True)
         if not options.sample:
             _keep(name, piece, is_blind=options.blind)

@@ -17,6 +17,7 @@ import orjson
 
 import staticfire
 from staticfire.faults.defects.diffs import SYSTEM, apply_diff
+from staticfire.harness.cli.progress import working
 from staticfire.harness.defect_loader import patched_system
 from staticfire.harness.museum.mutations import Mutation, sample
 from staticfire.harness.museum.processes import rows_of
@@ -107,9 +108,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = random.sample(found, min(options.sample, len(found)))
     left = [one for one in chosen if options.sample or one.name not in known]
     if not trials.clean:
-        trials.clean = clean_digests()
+        with working("repeating"):
+            trials.clean = clean_digests()
     for number, mutation in enumerate(left, start=1):
-        trial = try_mutation(mutation, trials.clean)
+        with working("mutants") as progress:
+            progress.update(details=f"mutant {number} of {len(left)}")
+            trial = try_mutation(mutation, trials.clean)
         trials.trials.append(trial)
         print(f"{number}/{len(left)}  {line_of(trial)}", flush=True)
         if not options.sample:

@@ -31,6 +31,8 @@ def cli_page() -> str:
         "Every command has `--help`. The exit status is 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness"
         " error,\nunless a command says otherwise. [Administration](cli-admin.md) has the commands of"
         " `staticfire admin`.\n",
+        "Work that takes more than two seconds says on the standard error how far it is: one line that changes on a"
+        " terminal,\nand a line every 30 seconds elsewhere.\n",
         f"{overview}\n",
     ]
     return "\n".join([*lines, *(_section(path, command) for path, command in commands)])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from staticfire.checkers.engine.kernel import Checker
-from staticfire.checkers.formats.chunks.check_files import check_files
+from staticfire.checkers.formats.chunks.check_files import Progress, check_files
 from staticfire.checkers.formats.columnar.files import crc_of_file
 from staticfire.checkers.formats.columnar.manifest import read_manifest
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
@@ -43,17 +43,23 @@ class Check(Protocol):
 
 
 def read_run_history(
-    lines: Path, columns: Path, *, columns_pay: int = COLUMNS_PAY, jobs: int = 1
+    lines: Path,
+    columns: Path,
+    *,
+    columns_pay: int = COLUMNS_PAY,
+    jobs: int = 1,
+    progress: Progress = lambda _done, _all: None,
 ) -> RunHistory:
     """Read `history.jsonl` or `history.parquet/`; the latter may be larger than memory, `jobs` processes judge it.
 
     The lines are the record; columns are read in their place where there are no lines, or where they are faster and
-    say the same. Raises HistoryError, and OSError when there is neither; so does `check`.
+    say the same. `progress` is told how many rows of columns are judged. Raises HistoryError, and OSError when there is
+    neither; so does `check`.
     """
     if not lines.exists() and columns.is_dir():
-        return _open_columns(columns, jobs)
+        return _open_columns(columns, jobs, progress)
     if columns.is_dir() and lines.stat().st_size >= columns_pay and _say_the_same(lines, columns):
-        return _open_columns(columns, jobs)
+        return _open_columns(columns, jobs, progress)
     return _read_lines(lines)
 
 
@@ -74,9 +80,9 @@ def _noting_events(ops: Iterable[Op], events: list[Op]) -> Iterator[Op]:
         yield op
 
 
-def _open_columns(folder: Path, jobs: int) -> RunHistory:
+def _open_columns(folder: Path, jobs: int, progress: Progress) -> RunHistory:
     history = ColumnarHistory(folder)
-    check = partial(check_files, history, jobs=jobs)
+    check = partial(check_files, history, jobs=jobs, progress=progress)
     return RunHistory(events=history.events(), torn=not history.complete, check=check)
 
 

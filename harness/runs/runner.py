@@ -167,6 +167,7 @@ class Run:
         environment, recorder = self._environment, self._recorder
         recorder.end()
         facts = self._operations.facts(self._nemesis.records)
+        self._progress(self._status("judging"))
         verdict = judge(recorder, facts)
         return RunResult(
             campaign=self._campaign,

@@ -34,6 +34,7 @@ class Search:
         until: of `time.monotonic`.
         improved: takes each new best.
         begin_worker: is called first in each process.
+        tried: is called when candidates are under way, and when they have ended.
 
     Attributes:
         not_run: why candidates could not be run, and how many for each reason.
@@ -48,11 +49,13 @@ class Search:
         until: float,
         improved: Improved,
         begin_worker: Callable[[], None],
+        tried: Callable[[], None] = lambda: None,
     ) -> None:
         self._wanted = wanted
         self._jobs = jobs
         self._until = until
         self._improved = improved
+        self._tried = tried
         self.not_run: Counter[str] = Counter()
         self.runs = 0
         self.cpu_s = 0.0
@@ -80,10 +83,12 @@ class Search:
             self._pool.submit(try_candidate, candidate.campaign, self._wanted, candidate.seeds)
             for candidate in candidates
         ]
+        self._tried()
         _, late = wait(futures, timeout=max(self._until - time.monotonic(), 0.0))
         answers = [future.result() for future in futures if future not in late]
         for answer in answers:
             self._count(answer)
+        self._tried()
         for index, future in enumerate(futures):
             if future not in late and (found := future.result().found) is not None:
                 return index, found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.explain.command import explain_run
 from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
 from staticfire.harness.cli.options import given_options, runs_option
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.run import make_folder, run_in
 from staticfire.harness.cli.status import EXIT_UNKNOWN, EXIT_VALID, BadInput, HarnessError
 from staticfire.harness.defect_loader import use_defect
@@ -121,23 +121,23 @@ def _search(
     """The first seed that is invalid, and the options of its campaign. Raises HarnessError, KeyboardInterrupt."""
     started = time.monotonic()
     first_failure = ""
-    for given, result in _judged(bug, jobs, is_blind=search.how == "blind"):
-        search.seeds += 1
-        search.cpu_s = round(search.cpu_s + result.cpu_s, 3)
-        search.wall_s = round(time.monotonic() - started, 3)
-        if result.failed:
-            search.failed += 1
-            first_failure = first_failure or "\n".join(result.summary)
-        if result.valid is False:
-            search.seed, search.workload = result.seed, result.workload
-            search.anomalies = result.anomalies
-            return result.seed, given
-        if result.interrupted:
-            raise KeyboardInterrupt
-        if search.wall_s >= budget_s:
-            break
-        if sys.stderr.isatty():
-            print(f"\r{search.seeds} seeds, none invalid", end="", file=sys.stderr, flush=True)
+    with working("searching", unit="seeds", forks=jobs > 1) as progress:
+        for given, result in _judged(bug, jobs, is_blind=search.how == "blind"):
+            search.seeds += 1
+            search.cpu_s = round(search.cpu_s + result.cpu_s, 3)
+            search.wall_s = round(time.monotonic() - started, 3)
+            if result.failed:
+                search.failed += 1
+                first_failure = first_failure or "\n".join(result.summary)
+            if result.valid is False:
+                search.seed, search.workload = result.seed, result.workload
+                search.anomalies = result.anomalies
+                return result.seed, given
+            if result.interrupted:
+                raise KeyboardInterrupt
+            if search.wall_s >= budget_s:
+                break
+            progress.update(search.seeds, details="none invalid")
     if search.failed == search.seeds:
         raise HarnessError(f"no seed could be run; the first says: {first_failure}")
     return None
@@ -176,11 +176,12 @@ def _by_store_crashes(bug: Defect, jobs: int, is_json: bool) -> int:
 
     started, cpu = time.monotonic(), time.process_time()
 
-    def progress(total: CrashSummary) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{total.counts.cycles} cycles", end="", file=sys.stderr, flush=True)
+    with working("crashing", total=bug.store_crashes, unit="cycles", forks=True) as progress:
 
-    total = run_parallel(0, bug.store_crashes, jobs, progress, store_policy(()))
+        def report(total: CrashSummary) -> None:
+            progress.update(total.counts.cycles, details=f"{len(total.failures)} failures")
+
+        total = run_parallel(0, bug.store_crashes, jobs, report, store_policy(()))
     if is_json:
         search = Search(
             name=bug.name,

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import click
 
+from staticfire.checkers.formats.chunks.check_files import Progress
 from staticfire.checkers.guarantees.facts import Mode, RunFacts
 from staticfire.checkers.model.history import (
     HistoryError,
@@ -23,6 +24,7 @@ from staticfire.harness.campaign.campaign import MODES, Campaign
 from staticfire.harness.cli.check.edn import edn_options, is_edn, judge_edn, refuse_facts
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.outputs import Outputs, output_options, verbose_option
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import BadInput, status_of_validity
 from staticfire.harness.console.brief import verdict_brief
 from staticfire.harness.recording.history import read_run_history
@@ -94,11 +96,18 @@ def check(
     outputs.check()
     started_s = time.monotonic()
     try:
-        if is_edn(run):
-            verdict = judge_edn(run, mode, **of_edn)
-        else:
-            refuse_facts(run, **of_edn)
-            verdict = judge(RunFolder(run), client_only=client_only, jobs=jobs, mode=mode)
+        with working("judging", unit="rows", forks=jobs > 1) as progress:
+            if is_edn(run):
+                verdict = judge_edn(run, mode, **of_edn)
+            else:
+                refuse_facts(run, **of_edn)
+                verdict = judge(
+                    RunFolder(run),
+                    client_only=client_only,
+                    jobs=jobs,
+                    mode=mode,
+                    progress=lambda done, total: progress.update(done, total=total),
+                )
     except (RunFolderError, HistoryError) as error:
         raise BadInput(str(error)) from error
     except OSError as error:
@@ -110,7 +119,12 @@ def check(
 
 
 def judge(
-    folder: RunFolder, *, client_only: bool, jobs: int = 1, mode: str | None = None
+    folder: RunFolder,
+    *,
+    client_only: bool,
+    jobs: int = 1,
+    mode: str | None = None,
+    progress: Progress = lambda _done, _all: None,
 ) -> RunVerdict:
     """The verdict over a recorded run, by the promises of `mode` or of the run's own.
 
@@ -119,7 +133,7 @@ def judge(
     campaign = folder.read_campaign()
     finished = folder.is_finished
     unchecked = finished and not folder.verify()
-    history = read_run_history(folder.history, folder.columns, jobs=jobs)
+    history = read_run_history(folder.history, folder.columns, jobs=jobs, progress=progress)
     observed = (
         Observations(records=[], torn=False)
         if client_only

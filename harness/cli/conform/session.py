@@ -19,6 +19,7 @@ from rich.table import Table
 from staticfire.harness.campaign.campaign import MODES, CampaignError
 from staticfire.harness.cli.conform.client_option import client_under_test
 from staticfire.harness.cli.options import check_nodes
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
@@ -242,22 +243,23 @@ def _run(
     expectations: dict[str, Expectation],
     console: Console,
 ) -> SuiteResult:
-    """Run with a line a case that did not pass, and a count on a terminal."""
+    """Run with a line a case that did not pass, and a count on stderr."""
     console.print(f"target: {site.name}; {len(clauses)} clauses", soft_wrap=True)
     today, done = date.today(), 0
+    with working("conform", total=len(clauses), unit="clauses") as progress:
 
-    def expected(result: CaseResult) -> CaseResult:
-        return apply_expectations(result, expectations, today)
+        def expected(result: CaseResult) -> CaseResult:
+            return apply_expectations(result, expectations, today)
 
-    def take(result: CaseResult) -> None:
-        nonlocal done
-        done += 1
-        if result.outcome not in (Outcome.PASSED, Outcome.NOT_RUN):
-            _print_result(console, result)
-        if sys.stderr.isatty():
-            print(f"\r{done} of {len(clauses)} ", end="", file=sys.stderr, flush=True)
+        def take(result: CaseResult) -> None:
+            nonlocal done
+            done += 1
+            if result.outcome not in (Outcome.PASSED, Outcome.NOT_RUN):
+                with progress.aside():
+                    _print_result(console, result)
+            progress.update(done, details=result.clause.id)
 
-    return run_suite(site, clauses, slow=slow, expected=expected, on_result=take)
+        return run_suite(site, clauses, slow=slow, expected=expected, on_result=take)
 
 
 def _print_result(console: Console, result: CaseResult) -> None:

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_VALID, BadInput
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
@@ -134,16 +135,18 @@ def explain_run(
 
     folder = RunFolder(run)
     try:
-        recorded = read_run(folder)
-        explanation = explanation_of(
-            recorded.verdict,
-            recorded.ops,
-            recorded.observations,
-            recorded.faults,
-            recorded.facts.brokers,
-            commands=_commands(folder),
-            key=key,
-        )
+        with working("reading") as progress:
+            recorded = read_run(folder)
+            progress.update(what="explaining")
+            explanation = explanation_of(
+                recorded.verdict,
+                recorded.ops,
+                recorded.observations,
+                recorded.faults,
+                recorded.facts.brokers,
+                commands=_commands(folder),
+                key=key,
+            )
     except NothingToExplain as error:
         raise BadInput(
             f"{run} cannot be explained: {error}; `staticfire hunt --until-found` looks for a run that fails"
@@ -211,8 +214,8 @@ def _parts(
     parts: list[Part] = []
     try:
         if asked.no_return:
-            parts.append(
-                point_of_no_return(
+            with working("rewinding", unit="continuations", forks=True) as progress:
+                part = point_of_no_return(
                     campaign,
                     recorded,
                     explanation.events,
@@ -222,34 +225,24 @@ def _parts(
                     jobs=asked.jobs,
                     budget_s=asked.budget_s,
                     draws_faults=asked.draws_faults,
-                    progress=_progress("continuations"),
+                    progress=progress.update,
                 )
-            )
+            parts.append(part)
         if asked.counterfactuals:
-            parts.append(
-                counterfactuals_of(
+            with working("changing", unit="runs", forks=True) as progress:
+                other = counterfactuals_of(
                     campaign,
                     recorded.ops,
                     explanation.fingerprint,
                     jobs=asked.jobs,
                     until=time.monotonic() + asked.budget_s,
                     begin_worker=begin_worker,
-                    progress=_progress("runs"),
+                    progress=progress.update,
                 )
-            )
+            parts.append(other)
     except NotRepeated as error:
         raise not_repeated(folder) from error
     return parts
-
-
-def _progress(what: str) -> Callable[[int], None]:
-    """A line on a terminal that counts."""
-
-    def shown(count: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{count} {what}", end="", file=sys.stderr, flush=True)
-
-    return shown
 
 
 def _commands(folder: RunFolder) -> list[str]:

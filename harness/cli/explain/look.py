@@ -10,6 +10,7 @@ import orjson
 
 from staticfire.harness.cli.explain.command import repeatable
 from staticfire.harness.cli.options import system_option
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError
 from staticfire.harness.run_folder.run_folder import RunFolder
 from staticfire.harness.truncated_repr import printable, truncated_repr
@@ -55,7 +56,8 @@ def look(run: Path, at: str, node: str, what: str | None, is_json: bool) -> int:
     from staticfire.harness.systems.errors import RunError
 
     try:
-        seen = look_at(campaign, at_ns, node)
+        with working("repeating"):
+            seen = look_at(campaign, at_ns, node)
         lines = seen.lines(what)
     except EndedBefore as error:
         raise BadInput(f"--at is {at}; allowed: up to {error}, when the run ends") from error

@@ -16,6 +16,7 @@ from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.gc_pause import collector_paused
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.cli.history.reading import open_source, say, say_torn, told_errors, watched
+from staticfire.harness.cli.progress import counted, working
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.histories.choice import Choice, chosen
 from staticfire.harness.histories.sinks import sink_at
@@ -52,9 +53,10 @@ def write_history(
     source: Source, target: Path, run_id: str, ops: Callable[[], Iterable[Op]], what: str
 ) -> None:
     """Write ops to a file or folder, in the form that its name says. Raises HistoryError, OSError."""
-    with collector_paused(), sink_at(target, run_id, ops) as sink:
-        for op in ops() if what != "converting" else watched(source, what):
+    with collector_paused(), sink_at(target, run_id, ops) as sink, working(what) as progress:
+        for op in counted(ops(), progress) if what != "converting" else watched(source, what):
             sink.add(op)
+        progress.update(what="writing")
         sink.finish(torn=source.torn)
     say([*source.notes(), *sink.notes()])
     say_torn(source)
@@ -161,7 +163,9 @@ def _merge_one(source: Path, folder: Path, run_id: str) -> None:
     folder.mkdir(parents=True)
     columns = columns_at(source)
     if columns is not None:
-        shutil.copytree(columns, folder / FOLDER)
+        with working("copying") as progress:
+            progress.update(details=run_id)
+            shutil.copytree(columns, folder / FOLDER)
         write_manifest(folder / FOLDER, replace(read_manifest(columns), run_id=run_id))
     else:
         opened = open_source(source)

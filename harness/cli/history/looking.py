@@ -17,6 +17,7 @@ from staticfire.checkers.formats.columnar.statistics import Statistics, of_colum
 from staticfire.checkers.model.columns import UNKNOWN, LogKey
 from staticfire.checkers.model.history import OP_TYPES, Op, encode_op
 from staticfire.harness.cli.history.reading import open_source, say_torn, told_errors, watched
+from staticfire.harness.cli.progress import working
 from staticfire.harness.histories.sources import columns_at
 from staticfire.harness.truncated_repr import printable
 
@@ -76,7 +77,8 @@ def stats(source: Path) -> None:
     with told_errors():
         columns = columns_at(source)
         opened = open_source(source if columns is None else columns)
-        counts = of_columns(columns) if columns else of_ops(watched(opened, "counting"))
+        with working("counting"):
+            counts = of_columns(columns) if columns else of_ops(watched(opened, "counting"))
     console = Console(width=100, highlight=False)
     size = _size_of(opened.path)
     each = f", {size / counts.rows:.1f} bytes a row" if counts.rows else ""

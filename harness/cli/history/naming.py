@@ -11,6 +11,7 @@ from staticfire.checkers.formats.columnar.named import write_named
 from staticfire.checkers.formats.columnar.schema import FOLDER
 from staticfire.harness.cli.history.converting import SOURCE, TARGET, write_history
 from staticfire.harness.cli.history.reading import open_source, told_errors
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.histories.sources import columns_at
 
@@ -35,11 +36,13 @@ def named(source: Path, target: Path) -> None:
             raise BadInput(f"TARGET is {target}, a folder; give the name of a file")
         columns = columns_at(source)
         if columns is not None:
-            rows = write_named(columns, target)
+            with working("writing"):
+                rows = write_named(columns, target)
         else:
             opened = open_source(source)
             with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".") as folder:
                 made = Path(folder) / FOLDER
                 write_history(opened, made, source.name, opened.ops, "converting")
-                rows = write_named(made, target)
+                with working("writing"):
+                    rows = write_named(made, target)
     print(f"{target}: {rows} rows")

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
 from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.harness.cli.progress import STEP, working
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.histories.sources import Source, source_at
 
 EXIT_STATUS = "Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error."
-_STEP = 1 << 12  # ops between two looks at the progress
 
 
 @contextmanager
@@ -43,22 +40,12 @@ def open_source(path: Path) -> Source:
 
 
 def watched(source: Source, what: str) -> Iterator[Op]:
-    """The ops of a source; on a terminal a bar on stderr says how far they are."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[ops]} ops"),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(what, total=source.size, ops=0)
+    """The ops of a source; stderr says how far they are."""
+    with working(what, total=100, unit="%") as progress:
         for number, op in enumerate(source.ops()):
-            if not number % _STEP:
-                bar.update(task, completed=source.position, ops=number)
+            if not number % STEP:
+                share = 100 * source.position / max(source.size, 1)
+                progress.update(share, details=f"{number:,} ops")
             yield op
 
 

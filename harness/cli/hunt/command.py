@@ -41,6 +41,7 @@ from staticfire.harness.cli.options import (
     said_options,
 )
 from staticfire.harness.cli.outputs import Outputs, output_options
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import (
     EXIT_HARNESS_ERROR,
     EXIT_INVALID,
@@ -356,21 +357,21 @@ def _run_all(
         results = run_seeds(left, given, how.jobs, how.judging)
     else:
         results = run_guided(order, given, how.jobs, how.judging, how.bred_folder, former)
-    for plain in results:
-        result = replace(plain, options=mark)
-        known |= behaviours_of(result.coverage)
-        found.append(result)
-        rows.add(result)
-        if result.valid is not True:
-            print("\n".join(map(printable, _lines(result, first_seeds))), flush=True)
-        if sys.stderr.isatty() or len(found) % 50 == 0:
+    with working("hunt", total=len(order), unit="seeds", forks=how.jobs > 1) as progress:
+        for plain in results:
+            result = replace(plain, options=mark)
+            known |= behaviours_of(result.coverage)
+            found.append(result)
+            rows.add(result)
+            if result.valid is not True:
+                with progress.aside():
+                    print("\n".join(map(printable, _lines(result, first_seeds))), flush=True)
             rate = rate_text(len(found) - len(former), time.monotonic() - started)
-            progress = f"{len(found)} of {len(order)} seeds, {rate}"
-            print(f"{progress}, {len(known)} behaviours", file=sys.stderr)
-        if limits.ends_with(result) or limits.is_over:
-            break
-        if result.interrupted:
-            raise KeyboardInterrupt
+            progress.update(len(found), details=f"{rate}; {len(known)} behaviours")
+            if limits.ends_with(result) or limits.is_over:
+                break
+            if result.interrupted:
+                raise KeyboardInterrupt
 
 
 def _lines(result: SeedResult, first_seeds: dict[str, int]) -> list[str]:

@@ -25,6 +25,7 @@ from staticfire.harness.cli.hunt.breeding import (
     options_of,
 )
 from staticfire.harness.cli.options import choose_faults
+from staticfire.harness.cli.progress import begin_shown
 from staticfire.harness.cli.status import EXIT_HARNESS_ERROR
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.options import MachineOptions
@@ -146,6 +147,7 @@ def _as_they_come(
         return
     try:
         futures = [pool.submit(run_seed, seed, given, judging) for seed, given in tries]
+        begin_shown()
         for future in as_completed(futures):
             yield future.result()
     except BaseException:  # stopped early: the seeds under way are not waited for

@@ -11,6 +11,7 @@ import click
 from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.outputs import Outputs, output_options
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError
 from staticfire.harness.run_folder.run_folder import RunFolderError
 from staticfire.harness.truncated_repr import printable
@@ -50,8 +51,10 @@ def report(
     outputs.check()
     started_s = time.monotonic()
     try:
-        recorded = read_recorded(run, _say)
-        page = html_report(recorded)
+        with working("reading") as progress:
+            recorded = read_recorded(run, _say)
+            progress.update(what="drawing")
+            page = html_report(recorded)
     except (RunFolderError, HistoryError) as error:
         raise BadInput(str(error)) from error
     except OSError as error:

@@ -17,6 +17,7 @@ from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.explain.command import explain_run
 from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.run import make_folder, run_in
 from staticfire.harness.cli.shrink.failed_run import failed_run
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, one_sentence
@@ -115,7 +116,8 @@ def _repeated(folder: RunFolder, campaign: Campaign, expected: str) -> tuple[Tri
     """The run again, and its fingerprint. Raises BadInput for a run that this version does not repeat."""
     from staticfire.harness.shrink.trials import run_trial
 
-    first = run_trial(campaign)
+    with working("repeating"):
+        first = run_trial(campaign)
     if first.digest != expected or first.fingerprint is None:
         raise BadInput(
             f"{folder.path} is not repeated by this version: since it was recorded, its campaign.toml or the code has "
@@ -145,13 +147,18 @@ def _shrink(out: Path, first: Trial, wanted: Fingerprint, jobs: int, until: floa
         took = f"{time.monotonic() - started:6.1f} s {search.cpu_s:6.1f} CPU s"
         faults, ops = len(best.campaign.plan), len(best.ops)
         load = f"{best.campaign.load_s:g} s of load"
-        print(f"{took}  {name:<9} {faults} faults, {ops} ops, {load}", flush=True)
+        with progress.aside():
+            print(f"{took}  {name:<9} {faults} faults, {ops} ops, {load}", flush=True)
+
+    def tried() -> None:
+        progress.update(search.runs, details=f"{search.cpu_s:.0f} CPU s; {len(best.ops)} ops left")
 
     print(f"shrink    {wanted}", flush=True)
-    search = Search(wanted, jobs, until, improved, begin_worker)
-    _written("the run")
+    search = Search(wanted, jobs, until, improved, begin_worker, tried)
     try:
-        is_complete = search.run(first)
+        with working("shrinking", unit="runs", forks=True) as progress:
+            _written("the run")
+            is_complete = search.run(first)
     except KeyboardInterrupt:
         raise HarnessError(f"interrupted; the best so far is in {out}") from None
     except WorkerLost as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shlex
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from staticfire.harness.campaign.campaign import Campaign, CampaignError
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import runs_option, system_option
+from staticfire.harness.cli.progress import Progress, working
 from staticfire.harness.cli.run import make_folder, run_in
 from staticfire.harness.cli.shrink.failed_run import failed_run
 from staticfire.harness.cli.status import (
@@ -58,6 +58,10 @@ class Tried:
     @property
     def wall_s(self) -> float:
         return time.monotonic() - self.started_s
+
+    @property
+    def others(self) -> str:
+        return f"{sum(self.shown.values())} with another failure" if self.shown else ""
 
     def lines(self) -> list[str]:
         variants = ", ".join(f"{name} {count}" for name, count in self.by_variant.items())
@@ -160,7 +164,8 @@ def _search(
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker) as pool:
         try:
-            return _first(pool, near(base), wanted, jobs, budget_s, tried)
+            with working("searching", unit="runs", forks=True) as progress:
+                return _first(pool, near(base), wanted, jobs, budget_s, tried, progress)
         except KeyboardInterrupt:
             raise HarnessError("\n".join(["interrupted", *tried.lines()])) from None
         except BrokenProcessPool as error:
@@ -177,6 +182,7 @@ def _first(
     jobs: int,
     budget_s: float,
     tried: Tried,
+    progress: Progress,
 ) -> tuple[Variant, Trial] | None:
     from staticfire.harness.shrink.trials import try_near
 
@@ -185,6 +191,7 @@ def _first(
         while len(under_way) < jobs:
             variant, campaign = next(tries)
             under_way[pool.submit(try_near, campaign)] = variant
+        progress.update(tried.runs, details=tried.others)
         left_s = budget_s - tried.wall_s
         done, _ = wait(under_way, timeout=max(left_s, 0.0), return_when=FIRST_COMPLETED)
         if not done:
@@ -206,9 +213,3 @@ def _count(tried: Tried, variant: Variant, answer: Answer) -> None:
     tried.by_variant[variant.name] += 1
     if answer.not_run:
         tried.not_run[answer.not_run] += 1
-    if sys.stderr.isatty() or tried.runs % 20 == 0:
-        end = "\r" if sys.stderr.isatty() else "\n"
-        others = f", {sum(tried.shown.values())} with another failure" if tried.shown else ""
-        print(
-            f"{tried.wall_s:.0f} s  {tried.runs} runs{others}", end=end, file=sys.stderr, flush=True
-        )

@@ -19,6 +19,7 @@ from staticfire.faults.linux.executor import Executor, LocalExecutor
 from staticfire.faults.linux.inventory import Journal, Removal, journals, read_journal
 from staticfire.faults.linux.inventory import clean as clean_journal
 from staticfire.faults.linux.resources import removal_order
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_HARNESS_ERROR, BadInput
 from staticfire.harness.machines.options import FleetOptionError, MachineOptions, SshHost
 from staticfire.harness.state import VARIABLE, state_folder
@@ -57,7 +58,7 @@ def clean(
     """
     hosts = MachineOptions(ssh_key=ssh_key, known_hosts=ssh_known_hosts)
     folder = _folder(state)
-    with nullcontext() if dry_run else _alone(folder):
+    with working("removing"), nullcontext() if dry_run else _alone(folder):
         found = [_report(path, hosts, dry_run=dry_run) for path in _journals(folder, state)]
     reports = [report for report in found if report is not None]
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from staticfire.harness.cli.extras import need_extra
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import BadInput, HarnessError
 
 
@@ -53,9 +54,14 @@ def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
     try:
         engine = connect()
         try:
-            build_image(
-                engine, kind, name, base or BASE, lambda text: click.echo(f"{text} ...", err=True)
-            )
+            with working("building") as progress:
+
+                def say(text: str) -> None:
+                    with progress.aside():
+                        click.echo(f"{text} ...", err=True)
+                    progress.update(details=text)
+
+                build_image(engine, kind, name, base or BASE, say)
         finally:
             engine.close()
     except EnvironmentFailed as error:

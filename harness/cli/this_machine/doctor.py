@@ -19,6 +19,7 @@ from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import ENVIRONMENTS
+from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import HarnessError
 from staticfire.harness.environments.real.machine_needs import Diagnosis, diagnose
 from staticfire.harness.state import state_folder
@@ -58,7 +59,8 @@ def _survey() -> list[Capability]:
         machine = LinuxMachine(executor=LocalExecutor(), inventory=inventory, python=sys.executable)
         folder = Path(tempfile.gettempdir()) / f"staticfire-doctor-{inventory.identity}"
         try:
-            return asyncio.run(survey(machine, str(folder)))
+            with working("trying", unit="abilities of this machine"):
+                return asyncio.run(survey(machine, str(folder)))
         finally:
             inventory.close()
     except (FaultError, OSError) as error:
