@@ -11,7 +11,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -25,6 +24,7 @@ from staticfire.harness.cli.status import (
     HarnessError,
     one_sentence,
 )
+from staticfire.harness.cli.suggestions import did_you_mean, with_suggestion
 from staticfire.harness.defect_loader import DefectToPlant, run_planted
 
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC)  # what a closed pipe and a full disk say to print()
@@ -83,11 +83,10 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = get_close_matches(args[0], COMMANDS, 3) if args else []
-            if not near or "Did you mean" in error.message:
+            suggested = did_you_mean(args[0], COMMANDS) if args else ""
+            if not suggested:
                 raise
-            text = f"{error.message.rstrip('.')}. Did you mean {' or '.join(near)}?"
-            raise click.UsageError(text, ctx) from error
+            raise click.UsageError(f"there is no command {args[0]!r}; {suggested}", ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """Click would turn a pipe without a reader into status 1, which means "invalid" here."""
@@ -175,7 +174,7 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
         status = cli.main(arguments, prog_name="staticfire", standalone_mode=False)
     except (click.ClickException, BadInput) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        print(f"staticfire: {one_sentence(message)}", file=sys.stderr)
+        print(f"staticfire: {one_sentence(with_suggestion(message))}", file=sys.stderr)
         return EXIT_BAD_ARGUMENTS
     except DefectToPlant as wanted:
         return _run_planted(wanted.name, given)

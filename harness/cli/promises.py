@@ -21,7 +21,9 @@ from staticfire.checkers.guarantees.promise_table import (
     promises_of,
 )
 from staticfire.harness.cli.status import BadInput
+from staticfire.harness.cli.suggestions import did_you_mean
 from staticfire.harness.report.verdict_lines import WIDTH
+from staticfire.harness.truncated_repr import truncated_repr
 
 DEFAULT_PROFILES = ("sync/sync/hardened", "sync/sync/faithful")
 
@@ -81,14 +83,18 @@ def _profile(name: str) -> Profile:
     full = name if name.count("/") == 2 else f"{name}/hardened"
     if full not in known:
         parts = (" or ".join(get_args(part)) for part in (Keeping, Replication, Mode))
-        raise BadInput(f"--profile is {name!r}; allowed: {' / '.join(parts)}, or 'all'")
+        suggested = did_you_mean(full, known)
+        raise BadInput(
+            f"--profile is {truncated_repr(name)}; {suggested + ' ' if suggested else ''}allowed: {' / '.join(parts)}, "
+            "or 'all'"
+        )
     return known[full]
 
 
 def _anomalies(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in RULES:
-            raise BadInput(f"--anomaly is {name!r}; there are {', '.join(RULES)}")
+            raise BadInput(f"--anomaly is {truncated_repr(name)}; there are: {', '.join(RULES)}")
     return list(names or RULES)
 
 

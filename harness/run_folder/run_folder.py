@@ -249,6 +249,8 @@ class RunFolder:
 
     def _read_document(self) -> dict[str, object]:
         """Raises RunFolderError if the run did not finish or the file is damaged."""
+        if not self.path.is_dir():
+            raise RunFolderError(f"{self.path} is not a folder; give the folder of a run")
         path = self.path / VERDICT_FILE
         try:
             document = orjson.loads(read_plain(path))

@@ -28,6 +28,7 @@ from staticfire.harness.cli.status import (
     BadInput,
     HarnessError,
 )
+from staticfire.harness.cli.suggestions import did_you_mean
 from staticfire.harness.conformance.case import cases
 from staticfire.harness.conformance.clause import Clause
 from staticfire.harness.conformance.clients.processes import ProcessClients
@@ -134,7 +135,12 @@ def _clauses(profile: str, patterns: tuple[str, ...]) -> tuple[Clause, ...]:
             f"--select is {','.join(patterns)!r}; allowed: ids such as RMQ-TXN-*, area:SND, level:must, needs:fault"
         ) from None
     if not chosen:
-        raise BadInput(f"--select {','.join(patterns)!r} picks no clause of profile {profile}")
+        ids = [clause.id for clause in choose(profile, ())]
+        suggested = next(filter(None, (did_you_mean(one, ids) for one in single)), "")
+        raise BadInput(
+            f"--select {','.join(patterns)!r} picks no clause of profile {profile}"
+            + (f"; {suggested}" if suggested else "")
+        )
     return chosen
 
 

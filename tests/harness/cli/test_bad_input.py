@@ -48,7 +48,7 @@ def says_one_sentence(said: Said, *words: str) -> None:
     ("arguments", "words"),
     [
         ("--workload quue", ("quue", "queue")),
-        ("--faults kil", ("kil", "power-cut")),
+        ("--faults kil", ("kil", "did you mean kill?")),
         ("--faults kill,,pause", ("''", "power-cut")),
         ("--flush maybe", ("maybe", "sync, async")),
         ("--file-system zfs", ("zfs", "ext4", "xfs")),

@@ -88,13 +88,15 @@ def test_a_bug_is_described_with_its_diff_and_recipe(staticfire: Staticfire) -> 
 def test_an_unknown_bug_is_refused_with_those_like_it(command: str, staticfire: Staticfire) -> None:
     said = staticfire(command, "ack-before-fsnc")
     assert said.status == 254
-    assert said.err.startswith("staticfire: NAME is 'ack-before-fsnc'; allowed: ack-before-fsync")
+    assert said.err.startswith(
+        "staticfire: NAME is 'ack-before-fsnc'; did you mean ack-before-fsync"
+    )
 
 
 def test_an_unknown_checker_is_refused(staticfire: Staticfire) -> None:
     said = staticfire("bugs", "--checker", "los")
     assert said.status == 254
-    assert said.err.startswith("staticfire: --checker is 'los'; allowed: ")
+    assert said.err.startswith("staticfire: --checker is 'los'; did you mean loss?")
 
 
 @pytest.mark.parametrize("options", [("--budget", "0"), ("--budget", "nan"), ("--jobs", "0")])

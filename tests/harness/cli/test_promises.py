@@ -36,9 +36,9 @@ def test_json_has_a_line_a_promise(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--profile", "sync"], "--profile is 'sync'; allowed: sync or async or pool /"),
+        (["--profile", "sync"], "allowed: sync or async or pool /"),
         (["--profile", "sync/sync/kind"], "--profile is 'sync/sync/kind'"),
-        (["--anomaly", "gone"], "--anomaly is 'gone'; there are lost, unseen"),
+        (["--anomaly", "gone"], "--anomaly is 'gone'; there are: lost, unseen"),
     ],
 )
 def test_bad_input_is_one_sentence(
