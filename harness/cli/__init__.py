@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.status import (
@@ -75,6 +76,11 @@ class _Commands(click.Group):
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names without their summaries: those are in the modules, and a shell should not wait for all of them."""
+        names = [one for one in self.list_commands(ctx) if one.startswith(incomplete)]
+        return [*map(CompletionItem, names), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

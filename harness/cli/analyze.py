@@ -11,6 +11,7 @@ from time import monotonic
 import click
 
 from staticfire.checkers.model.history import HistoryError
+from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.outputs import Outputs, output_options, print_json
 from staticfire.harness.cli.progress import Progress, working
@@ -34,7 +35,12 @@ MB = 1 << 20
 
 @click.command(short_help="Judge histories of any size, on Spark if you like.")
 @click.argument(
-    "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path)
+    "paths",
+    metavar="PATH...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    shell_complete=complete_run,
 )
 @click.option(
     "--engine",

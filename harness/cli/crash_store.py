@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from staticfire.faults.defects import DefectError
+from staticfire.harness.cli.completion import defects, one_of, some_of, store_policies
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput
 from staticfire.harness.defect_loader import use_defect
@@ -25,11 +26,17 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."
 )
-@click.option("--defect", default="", help="Plant a known bug first; see `staticfire bugs`.")
+@click.option(
+    "--defect",
+    default="",
+    shell_complete=one_of(defects),
+    help="Plant a known bug first; see `staticfire bugs`.",
+)
 @click.option(
     "--policies",
     default="",
     metavar="NAME[,NAME...]",
+    shell_complete=some_of(store_policies),
     help="Lines of docs/faithful.md in which the store is as RocketMQ's, such as store.cut_log.",
 )
 def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -> int:

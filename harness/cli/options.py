@@ -27,6 +27,17 @@ from staticfire.harness.campaign.campaign import (
 )
 from staticfire.harness.campaign.file import load_options, typed_options
 from staticfire.harness.cli.client_command import check_command
+from staticfire.harness.cli.completion import (
+    CLIENTS,
+    all_or_workloads,
+    complete_campaign,
+    defects,
+    faults,
+    one_of,
+    policies,
+    some_of,
+    systems,
+)
 from staticfire.harness.cli.extras import need_environment, need_extra
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.clients.client_command import is_command
@@ -56,6 +67,7 @@ def system_option(*, expose: bool = True) -> Callable[[Command], Command]:
     return click.option(
         "--system",
         metavar="NAME|MODULE:ATTRIBUTE",
+        shell_complete=one_of(systems),
         callback=_named_by_user,
         expose_value=expose,
         help="Message queue under test: rocketmq (default), an installed one, or an object of a module "
@@ -65,33 +77,53 @@ def system_option(*, expose: bool = True) -> Callable[[Command], Command]:
 
 _OPTIONS = (
     click.option(
-        "--campaign", metavar="NAME|FILE", help="Options from a named campaign or a TOML file."
+        "--campaign",
+        metavar="NAME|FILE",
+        shell_complete=complete_campaign,
+        help="Options from a named campaign or a TOML file.",
     ),
     system_option(),
-    click.option("--workload", help="Question to ask; see `staticfire workloads`."),
-    click.option("--flush", help=f"When a send is on disk: {' or '.join(FLUSH_MODES)}."),
-    click.option("--replication", help=f"Master to slave: {', '.join(REPLICATION_MODES)}."),
+    click.option(
+        "--workload",
+        shell_complete=some_of(all_or_workloads),
+        help="Question to ask; see `staticfire workloads`.",
+    ),
+    click.option(
+        "--flush",
+        shell_complete=one_of(FLUSH_MODES),
+        help=f"When a send is on disk: {' or '.join(FLUSH_MODES)}.",
+    ),
+    click.option(
+        "--replication",
+        shell_complete=one_of(REPLICATION_MODES),
+        help=f"Master to slave: {', '.join(REPLICATION_MODES)}.",
+    ),
     click.option(
         "--mode",
+        shell_complete=one_of(MODES),
         help=f"{' or '.join(MODES)}: keep every promise, or behave as RocketMQ 4.9.8 does; a target that is not ours "
         "is judged by it.",
     ),
     click.option(
         "--environment",
+        shell_complete=one_of(ENVIRONMENTS),
         help=f"Where nodes run: {', '.join(ENVIRONMENTS)}. Default: simulation.",
     ),
     click.option(
         "--target",
+        shell_complete=one_of(TARGETS),
         help=f"What is tested: {' or '.join(TARGETS)}, Apache RocketMQ in --home. Default: own.",
     ),
     click.option(
         "--client",
         metavar="own|cpp|COMMAND",
+        shell_complete=one_of(CLIENTS),
         help="Producers and consumers: own (default), cpp (RocketMQ's C++ library), or a COMMAND that becomes one when "
         "producer or consumer is added to it (docs/client-protocol.md).",
     ),
     click.option(
         "--policies",
+        shell_complete=some_of(policies),
         metavar="NAME[,NAME...]",
         help="In faithful mode only these lines of docs/faithful.md, or all.",
     ),
@@ -102,6 +134,7 @@ _OPTIONS = (
     click.option("--consumers", type=int, help="Number of members of the consumer group."),
     click.option(
         "--consumer-kind",
+        shell_complete=one_of(CONSUMER_KINDS),
         help=f"What the members of the group are: {', '.join(CONSUMER_KINDS)}.",
     ),
     click.option(
@@ -111,6 +144,7 @@ _OPTIONS = (
     ),
     click.option(
         "--faults",
+        shell_complete=some_of(faults),
         metavar="KIND[,KIND...]",
         help="Kinds to inject, none, or all that are available; see `staticfire faults`.",
     ),
@@ -131,10 +165,15 @@ _OPTIONS = (
     ),
     click.option(
         "--tls",
+        shell_complete=one_of(TLS_MODES),
         help=f"{', '.join(TLS_MODES)}: no node, half of them or all speak TLS. Default: in the simulation one seed in "
         "ten has it.",
     ),
-    click.option("--defect", help="Plant a known bug first; see `staticfire bugs`."),
+    click.option(
+        "--defect",
+        shell_complete=one_of(defects),
+        help="Plant a known bug first; see `staticfire bugs`.",
+    ),
 )
 
 

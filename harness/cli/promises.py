@@ -20,6 +20,8 @@ from staticfire.checkers.guarantees.promise_table import (
     Promise,
     promises_of,
 )
+from staticfire.harness.cli.completion import anomalies as anomaly_names
+from staticfire.harness.cli.completion import one_of, profiles
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.cli.suggestions import did_you_mean
 from staticfire.harness.report.verdict_lines import WIDTH
@@ -34,9 +36,17 @@ DEFAULT_PROFILES = ("sync/sync/hardened", "sync/sync/faithful")
     "profiles",
     multiple=True,
     metavar="FLUSH/REPLICATION[/MODE]",
+    shell_complete=one_of(profiles),
     help="sync, async or pool; none, async or sync; hardened or faithful; or 'all'. May be given again.",
 )
-@click.option("--anomaly", "anomalies", multiple=True, metavar="NAME", help="Only these anomalies.")
+@click.option(
+    "--anomaly",
+    "anomalies",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=one_of(anomaly_names),
+    help="Only these anomalies.",
+)
 @click.option("--json", "as_json", is_flag=True, help="A JSON line a promise.")
 def promises(profiles: tuple[str, ...], anomalies: tuple[str, ...], as_json: bool) -> int:
     """Show what an anomaly means: a violation, allowed, or informational (a documented hazard).

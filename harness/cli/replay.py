@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from staticfire.faults.defects import DefectError
+from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.outputs import verbose_option
 from staticfire.harness.cli.progress import show_progress
@@ -17,7 +18,7 @@ from staticfire.harness.version import version_line
 
 
 @click.command(short_help="Repeat a run and compare it bit by bit.")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @verbose_option
 @system_option(expose=False)
 def replay(run: Path, is_verbose: bool) -> int:

@@ -15,6 +15,7 @@ import click
 from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import Campaign, CampaignError
+from staticfire.harness.cli.completion import complete_seed
 from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.machine_options import machine_options
 from staticfire.harness.cli.options import (
@@ -45,7 +46,12 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Run one fault campaign and judge it.")
-@click.option("--seed", type=int, help="Everything not given is drawn from it. Default: a new one.")
+@click.option(
+    "--seed",
+    type=int,
+    shell_complete=complete_seed,
+    help="Everything not given is drawn from it. Default: a new one.",
+)
 @campaign_options
 @machine_options
 @runs_option

@@ -59,6 +59,11 @@ def system_named(name: str) -> System:
     return cast(System, found)
 
 
+def known_systems() -> list[str]:
+    """The names of systems that are built in or installed."""
+    return sorted({*BUILT_IN, *(point.name for point in entry_points(group=ENTRY_POINTS))})
+
+
 def _entry_point(name: str) -> str:
     """The `module:attribute` of an installed system."""
     installed = entry_points(group=ENTRY_POINTS)
@@ -69,9 +74,8 @@ def _entry_point(name: str) -> str:
             f"{', '.join(values)}; allowed: one of a name"
         )
     if not values:
-        names = sorted({*BUILT_IN, *(point.name for point in installed)})
         raise SystemRefused(
-            f"system is {truncated_repr(name)}; allowed: {', '.join(names)}, or module:attribute"
+            f"system is {truncated_repr(name)}; allowed: {', '.join(known_systems())}, or module:attribute"
         )
     return values[0]
 

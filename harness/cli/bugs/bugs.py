@@ -5,13 +5,19 @@ from __future__ import annotations
 import click
 
 from staticfire.faults.defects import DEFECTS, TIERS, Defect
+from staticfire.harness.cli.completion import checkers, defects, one_of
 from staticfire.harness.cli.status import EXIT_VALID, BadInput
 from staticfire.harness.truncated_repr import truncated_repr
 
 
 @click.command(short_help="List the bugs that can be planted.")
-@click.argument("name", required=False)
-@click.option("--checker", metavar="NAME", help="Only those that this checker can find.")
+@click.argument("name", required=False, shell_complete=one_of(defects))
+@click.option(
+    "--checker",
+    metavar="NAME",
+    shell_complete=one_of(checkers),
+    help="Only those that this checker can find.",
+)
 @click.option(
     "--grep", metavar="TEXT", help="Only those whose name, title or source has this text."
 )

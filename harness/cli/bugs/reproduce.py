@@ -14,6 +14,7 @@ import orjson
 
 from staticfire.faults.defects import Defect, DefectError
 from staticfire.harness.cli.bugs.bugs import bug_named
+from staticfire.harness.cli.completion import defects, one_of
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.explain.command import explain_run
 from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
@@ -49,7 +50,7 @@ class Search:
 
 
 @click.command(short_help="Show a planted bug and why it fails.")
-@click.argument("name")
+@click.argument("name", shell_complete=one_of(defects))
 @click.option(
     "--blind",
     is_flag=True,

@@ -22,6 +22,7 @@ from staticfire.checkers.model.history import (
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS, CLIENT_CHECKERS, RunVerdict
 from staticfire.harness.campaign.campaign import MODES, Campaign
 from staticfire.harness.cli.check.edn import edn_options, is_edn, judge_edn, refuse_facts
+from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.outputs import Outputs, output_options, verbose_option
 from staticfire.harness.cli.progress import working
@@ -44,7 +45,7 @@ COUNTED = ("acked", "weak", "unknown", "failed", "deliveries")  # in every recor
 
 
 @click.command(short_help="Judge a recorded run again.")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @system_option(expose=False)
 @click.option(
     "--client-only", is_flag=True, help="Use only what clients saw, no observations of nodes."

@@ -8,6 +8,17 @@ from typing import Any
 import click
 
 from staticfire.faults.defects import DefectError
+from staticfire.harness.campaign.campaign import MODES
+from staticfire.harness.cli.completion import (
+    APACHE_OR_OWN,
+    CLIENTS,
+    CONFORMANCE_PLACES,
+    clauses,
+    conformance_profiles,
+    defects,
+    one_of,
+    some_of,
+)
 from staticfire.harness.cli.machine_options import machine_options
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.defect_loader import use_defect
@@ -16,31 +27,45 @@ from staticfire.harness.defect_loader import use_defect
 @click.command(short_help="Judge a RocketMQ clause by clause.")
 @click.option(
     "--environment",
+    shell_complete=one_of(CONFORMANCE_PLACES),
     help="Start our cluster there, as `staticfire run` does. Default: simulation, or address.",
 )
 @click.option(
-    "--mode", default="hardened", show_default=True, help="Of our cluster: hardened or faithful."
+    "--mode",
+    default="hardened",
+    show_default=True,
+    shell_complete=one_of(MODES),
+    help="Of our cluster: hardened or faithful.",
 )
 @click.option(
     "--target",
     default="own",
     show_default=True,
+    shell_complete=one_of(APACHE_OR_OWN),
     help="What is started there: own, or apache: Apache RocketMQ in --home.",
 )
-@click.option("--defect", default="", help="Plant a known bug in our cluster first.")
+@click.option(
+    "--defect",
+    default="",
+    shell_complete=one_of(defects),
+    help="Plant a known bug in our cluster first.",
+)
 @click.option(
     "--client",
     metavar="own|cpp|COMMAND",
+    shell_complete=one_of(CLIENTS),
     help="Judge a client: COMMAND becomes one when producer or consumer is added to it.",
 )
 @click.option(
     "--profile",
+    shell_complete=one_of(conformance_profiles),
     help="Such as broker-core, broker-ha, nameserver, durable. Default: all, or client.",
 )
 @click.option(
     "--select",
     "patterns",
     metavar="PATTERN[,PATTERN...]",
+    shell_complete=some_of(clauses),
     multiple=True,
     help="Only these: RMQ-TXN-*, area:SND, level:must, needs:fault. May be repeated.",
 )

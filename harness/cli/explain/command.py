@@ -16,6 +16,7 @@ import orjson
 
 from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
@@ -49,7 +50,7 @@ class Asked:
 
 
 @click.command(short_help="Say why a recorded run failed.")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option(
     "--key", metavar="KEY", help="Of the message whose life is shown. Default: the first."
 )

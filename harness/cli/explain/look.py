@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import orjson
 
+from staticfire.harness.cli.completion import complete_node, complete_run
 from staticfire.harness.cli.explain.command import repeatable
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
@@ -20,10 +21,14 @@ TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 
 
 @click.command(short_help="Show a node of a simulated run as it was.")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option("--at", required=True, metavar="TIME", help="Virtual seconds, such as 16.5s.")
 @click.option(
-    "--node", required=True, metavar="NAME", help="A server or client, such as broker-a-0."
+    "--node",
+    required=True,
+    metavar="NAME",
+    shell_complete=complete_node,
+    help="A server or client, such as broker-a-0.",
 )
 @click.option(
     "--what",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.history.reading import say_torn, told_errors, watched
 from staticfire.harness.cli.options import system_option
@@ -34,7 +35,7 @@ def _nanoseconds(_context: click.Context, _option: click.Parameter, given: float
 
 
 @click.command(short_help="Write a run as a trace for Perfetto, OpenTelemetry or ShiViz.")
-@click.argument("run", type=FILE)
+@click.argument("run", type=FILE, shell_complete=complete_run)
 @click.option("--perfetto", metavar="FILE", type=FILE, help="A trace for ui.perfetto.dev.")
 @click.option("--otlp", metavar="FILE", type=FILE, help="Spans of OpenTelemetry as OTLP JSON.")
 @click.option("--shiviz", metavar="FILE", type=FILE, help="A log with vector clocks for ShiViz.")

@@ -15,6 +15,7 @@ from staticfire.checkers.formats.columnar.schema import FOLDER
 from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.gc_pause import collector_paused
 from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.harness.cli.completion import complete_run, one_of, op_kinds
 from staticfire.harness.cli.history.reading import open_source, say, say_torn, told_errors, watched
 from staticfire.harness.cli.progress import counted, working
 from staticfire.harness.cli.status import BadInput
@@ -23,7 +24,7 @@ from staticfire.harness.histories.sinks import sink_at
 from staticfire.harness.histories.sources import Source, columns_at
 
 KEPT = ("campaign.toml", "faults.jsonl", "observations.jsonl", "verdict.json")
-SOURCE = click.argument("source", type=click.Path(path_type=Path))
+SOURCE = click.argument("source", type=click.Path(path_type=Path), shell_complete=complete_run)
 TARGET = click.argument("target", type=click.Path(path_type=Path))
 
 
@@ -97,7 +98,13 @@ def _seconds(_context: click.Context, _option: click.Parameter, given: float | N
 @click.option("--process", "processes", type=int, multiple=True, help="Only of this process.")
 @click.option("--queue", "queues", multiple=True, callback=_queue, help="topic@broker/number.")
 @click.option("--key", "keys", multiple=True, help="Only about the message with this key.")
-@click.option("--f", "functions", multiple=True, help="Only this kind: send, consume, ...")
+@click.option(
+    "--f",
+    "functions",
+    multiple=True,
+    shell_complete=one_of(op_kinds),
+    help="Only this kind: send, consume, ...",
+)
 @click.option("--group", "groups", multiple=True, help="Only of this consumer group.")
 def filter_history(source: Path, target: Path, **options: Any) -> None:
     """Write those ops of the history SOURCE that fit all options as TARGET; an option given twice wants either.
@@ -124,7 +131,12 @@ def filter_history(source: Path, target: Path, **options: Any) -> None:
 
 @click.command(short_help="Put several runs into one folder.")
 @click.argument(
-    "sources", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
+    "sources",
+    metavar="RUN...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    shell_complete=complete_run,
 )
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="The new folder for all of them."

@@ -16,6 +16,7 @@ from rich.text import Text
 from staticfire.checkers.formats.columnar.statistics import Statistics, of_columns, of_ops
 from staticfire.checkers.model.columns import UNKNOWN, LogKey
 from staticfire.checkers.model.history import OP_TYPES, Op, encode_op
+from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.history.reading import open_source, say_torn, told_errors, watched
 from staticfire.harness.cli.progress import working
 from staticfire.harness.histories.sources import columns_at
@@ -23,7 +24,9 @@ from staticfire.harness.truncated_repr import printable
 
 VALUE_MAX = 100  # characters
 TYPES = ("invoke", "ok", "info", "fail")
-HISTORY = click.argument("source", type=click.Path(path_type=Path), metavar="HISTORY")
+HISTORY = click.argument(
+    "source", type=click.Path(path_type=Path), metavar="HISTORY", shell_complete=complete_run
+)
 
 
 @click.command(short_help="Show the first ops.")

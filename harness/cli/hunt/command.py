@@ -17,6 +17,7 @@ import click
 from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import DEFAULT_SYSTEM, Campaign, CampaignError
+from staticfire.harness.cli.completion import anomalies, one_of
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt.breeding import Behaviour, behaviours_of
@@ -76,7 +77,10 @@ from staticfire.harness.truncated_repr import printable, truncated_repr
 @click.option("--reverse", is_flag=True, help="Last seed first.")
 @click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
 @click.option(
-    "--anomaly", metavar="NAME", help="With --until-found: only a seed with this anomaly counts."
+    "--anomaly",
+    metavar="NAME",
+    shell_complete=one_of(anomalies),
+    help="With --until-found: only a seed with this anomaly counts.",
 )
 @click.option(
     "--budget",

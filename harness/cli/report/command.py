@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from staticfire.checkers.model.history import HistoryError
+from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.outputs import Outputs, output_options
 from staticfire.harness.cli.progress import working
@@ -18,7 +19,7 @@ from staticfire.harness.truncated_repr import printable
 
 
 @click.command(short_help="Write the report of a recorded run as one HTML page.")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option(
     "--out",
     metavar="FILE",

@@ -13,6 +13,7 @@ import click
 
 from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.explain.command import explain_run
 from staticfire.harness.cli.hunt.seeds import begin_worker
@@ -35,7 +36,7 @@ BUDGET_S = 60.0
 
 
 @click.command(short_help="Make a failing run small.")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder. Default: RUN/shrunk.")
 @click.option(
     "--budget",

@@ -19,6 +19,7 @@ import click
 from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import Campaign, CampaignError
+from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import runs_option, system_option
@@ -76,7 +77,7 @@ class Tried:
 
 
 @click.command(short_help="Look in the simulation for the failure of a real run.")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option(
     "--budget", default=BUDGET_S, show_default=True, metavar="SECONDS", help="Time of the search."
 )

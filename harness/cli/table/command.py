@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from staticfire.faults.errors import FaultError
-from staticfire.harness.campaign.campaign import Campaign, CampaignError, OneOf
+from staticfire.harness.campaign.campaign import ENVIRONMENTS, Campaign, CampaignError, OneOf
 from staticfire.harness.campaign.file import campaign_names
+from staticfire.harness.cli.completion import one_of, some_of
 from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt.seed_range import seed_range
 from staticfire.harness.cli.machine_options import machine_options
@@ -54,18 +55,21 @@ TARGETS = ("own", "apache")
     "--target",
     default="own",
     show_default=True,
+    shell_complete=one_of(TARGETS),
     help=f"What is tested: {' or '.join(TARGETS)}, Apache RocketMQ in --home.",
 )
 @click.option(
     "--environments",
     default="simulation",
     show_default=True,
+    shell_complete=some_of(ENVIRONMENTS),
     metavar="NAME[,NAME...]",
     help="Where nodes run. A campaign's own target and environment do not count.",
 )
 @click.option(
     "--campaigns",
     metavar="NAME|FILE[,...]",
+    shell_complete=some_of(campaign_names),
     help="Named campaigns or TOML files. Default: all of `staticfire campaigns`.",
 )
 @click.option(

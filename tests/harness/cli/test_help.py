@@ -91,5 +91,5 @@ def test_the_commands_are_there_before_the_system_under_test_is_imported() -> No
 def test_a_wrong_command_gets_the_nearest_right_ones(staticfire: Staticfire) -> None:
     said = staticfire("reprot")
     assert said.status == 254
-    assert said.err.startswith("staticfire: No such command 'reprot'. Did you mean report")
+    assert said.err.startswith("staticfire: there is no command 'reprot'; did you mean report")
     assert staticfire("xyzzy").err == "staticfire: No such command 'xyzzy'.\n"

@@ -1,0 +1,183 @@
+"""Values that a shell completes: names of what there is, and runs in folders.
+
+Click asks for them with `_STATICFIRE_COMPLETE=bash_complete` in the environment. What cannot be found out is no value:
+an error message would land in the user's line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from staticfire.faults.defects import DEFECTS
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.campaign.campaign import ENVIRONMENTS
+from staticfire.harness.campaign.file import campaign_names
+from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
+from staticfire.harness.workloads.catalogue import WORKLOADS
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Names = Callable[[], Iterable[str]]
+CLIENTS = ("own", "cpp")
+APACHE_OR_OWN = ("own", "apache")
+CONFORMANCE_PLACES = ("loopback", *ENVIRONMENTS)
+RUNS = Path("runs")
+RUNS_MAX = 200  # the newest
+
+
+def one_of(names: Names | Iterable[str]) -> Complete:
+    """Completes one name."""
+
+    def complete(_context: click.Context, _parameter: click.Parameter, text: str) -> Any:
+        return _items(_known(names), text)
+
+    return complete
+
+
+def some_of(names: Names | Iterable[str]) -> Complete:
+    """Completes the last name of a list with commas; names that stand before it are not offered again."""
+
+    def complete(_context: click.Context, _parameter: click.Parameter, text: str) -> Any:
+        before, comma, last = text.rpartition(",")
+        taken = before.split(",")
+        left = [one for one in _known(names) if one not in taken]
+        return _items((f"{before}{comma}{one}" for one in left if one.startswith(last)), text)
+
+    return complete
+
+
+def complete_campaign(
+    _context: click.Context, _parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    """A named campaign, or a file."""
+    return [CompletionItem(text, type="file"), *_items(campaign_names(), text)]
+
+
+def complete_run(
+    _context: click.Context, _parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    """The folder of a run: those beside what is typed so far, or those of `runs`; newest first. Or any other folder."""
+    folder = os.path.dirname(text) or str(RUNS)
+    return [CompletionItem(text, type="dir"), *_items(map(str, _runs_in(Path(folder))), text)]
+
+
+def complete_seed(
+    context: click.Context, _parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    """The seeds of the runs that are kept in --runs."""
+    folder = context.params.get("runs") or RUNS
+    seeds = (run.name.rpartition("-")[2] for run in _runs_in(Path(folder)))
+    return _items(dict.fromkeys(seed for seed in seeds if seed.isdecimal()), text)
+
+
+def complete_node(
+    context: click.Context, _parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    """The nodes of the run that the command names."""
+    # Click gives up at the option that has no value yet, and leaves the argument where it was.
+    run = context.params.get("run") or next(iter(context.args), "")
+    try:
+        topology = RunFolder(Path(str(run))).read_campaign().topology()
+    except RunFolderError:
+        return []
+    return _items([*topology.servers, *topology.clients], text)
+
+
+def faults() -> list[str]:
+    return ["all", "none", *FAULTS]
+
+
+def defects() -> list[str]:
+    return list(DEFECTS)
+
+
+def workloads() -> list[str]:
+    return list(WORKLOADS)
+
+
+def all_or_workloads() -> list[str]:
+    return ["all", *WORKLOADS]
+
+
+def checkers() -> list[str]:
+    """Those that planted bugs are found by."""
+    return sorted({checker for bug in DEFECTS.values() for checker in bug.checkers})
+
+
+def anomalies() -> list[str]:
+    from staticfire.checkers.guarantees.anomaly_rules import RULES
+
+    return list(RULES)
+
+
+def systems() -> list[str]:
+    from staticfire.harness.systems.registry import known_systems
+
+    return known_systems()
+
+
+def policies() -> list[str]:
+    """Lines of docs/faithful.md."""
+    from staticfire.harness.targets.own_cluster import known_policies
+
+    return ["all", *known_policies()]
+
+
+def store_policies() -> list[str]:
+    """Those of a store alone."""
+    return [name for name in policies() if name.startswith("store.")]
+
+
+def profiles() -> list[str]:
+    """Of promises."""
+    from staticfire.checkers.guarantees.promise_table import PROFILES
+
+    return ["all", *map(str, PROFILES)]
+
+
+def conformance_profiles() -> list[str]:
+    from staticfire.harness.conformance.sites.suite import PROFILES
+
+    return list(PROFILES)
+
+
+def clauses() -> list[str]:
+    from staticfire.harness.conformance.clause import contract
+
+    return list(contract())
+
+
+def op_kinds() -> list[str]:
+    """As histories name them."""
+    from staticfire.checkers.op_kinds.catalogue import OP_KINDS
+
+    return sorted({kind.recorded_name for kind in OP_KINDS.values()})
+
+
+def _known(names: Names | Iterable[str]) -> Iterable[str]:
+    return names() if callable(names) else names
+
+
+def _items(names: Iterable[str], text: str) -> list[CompletionItem]:
+    """Names with control characters would break the lines of the protocol."""
+    return [CompletionItem(one) for one in names if one.startswith(text) and one.isprintable()]
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """Runs directly in a folder, the newest first: their names begin with a date."""
+    try:
+        names = sorted(os.listdir(folder), reverse=True)
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        if name.isprintable() and os.path.isfile(folder / name / CAMPAIGN_FILE):
+            found.append(folder / name)
+        if len(found) == RUNS_MAX:
+            break
+    return found
