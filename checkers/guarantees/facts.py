@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
-from dataclasses import fields as fields_of
-from types import UnionType
-from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
 
 from staticfire.checkers.guarantees.fault_effects import (
     Destroys,
@@ -15,6 +13,7 @@ from staticfire.checkers.guarantees.fault_effects import (
     default_effects,
     default_strikes,
 )
+from staticfire.checkers.model.typed_fields import check_types
 
 Flush = Literal["sync", "async"]
 # How a node keeps messages. A transient store pool has only masters with asynchronous flush.
@@ -261,7 +260,7 @@ class RunFacts:
                 "name_servers": tuple(fields.get("name_servers", ())),
             }
         )
-        _check_types(facts, cls, "facts")
+        check_types(facts, cls, "facts")
         return facts
 
 
@@ -283,31 +282,3 @@ def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
 def _struck(fields: Mapping[str, Any]) -> Struck:
     affects = fields.get("affects")
     return Struck(**{**fields, "affects": None if affects is None else tuple(affects)})
-
-
-def _check_types(value: Any, wanted: Any, name: str) -> None:
-    """Raise TypeError unless the value, and all within, has the type that its annotation says."""
-    origin, arguments = get_origin(wanted), get_args(wanted)
-    if is_dataclass(wanted):
-        hints = get_type_hints(wanted)
-        for part in fields_of(wanted):
-            _check_types(getattr(value, part.name), hints[part.name], part.name)
-    elif origin is tuple:
-        for item in value:
-            _check_types(item, arguments[0], name)
-    elif origin is Mapping:
-        for key, item in value.items():
-            _check_types(key, arguments[0], name)
-            _check_types(item, arguments[1], name)
-    elif origin in (Union, UnionType):  # Union: of a Literal and None
-        if value is not None:
-            _check_types(value, arguments[0], name)
-    elif not (value in arguments if origin is Literal else _is_plain(value, wanted)):
-        raise TypeError(f"{name} is or holds {value!r}")
-
-
-def _is_plain(value: Any, wanted: type) -> bool:
-    """Exactly that type (True is no number); a float may be written as an integer; 64 bits."""
-    if type(value) is int and wanted in (int, float):
-        return abs(value) < 2**63
-    return type(value) is wanted

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement
 from staticfire.checkers.model.time_series import Measured
+from staticfire.checkers.model.typed_fields import check_types
 
 Validity = bool | Literal["unknown"]
 K = TypeVar("K")
@@ -50,7 +51,10 @@ class Finding:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        return cls(**{**fields, "judgement": Judgement(fields["judgement"])})
+        """Read what to_json wrote. Raises TypeError, KeyError, ValueError or AttributeError on other input."""
+        finding = cls(**{**fields, "judgement": Judgement(fields["judgement"])})
+        check_types(finding, cls, "finding")
+        return finding
 
 
 def _ordered(*values: Any) -> Iterable[tuple[bool, Any]]:
@@ -186,8 +190,11 @@ class Verdict:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Read what to_json wrote. Raises as that of a finding does."""
         findings = tuple(map(Finding.from_json, fields["findings"]))
-        return cls(**{**fields, "findings": findings})
+        verdict = cls(**{**fields, "findings": findings})
+        check_types(verdict, cls, "verdict")
+        return verdict
 
 
 def combine(valid: Iterable[Validity]) -> Validity:

@@ -67,6 +67,7 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.columns import Columns, Names
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.timeline import Timeline
+from staticfire.checkers.model.typed_fields import check_types
 from staticfire.checkers.white_box.queue_entries import QUEUE_ENTRIES
 from staticfire.checkers.white_box.replicas import REPLICA_PREFIX
 from staticfire.checkers.white_box.resources import RESOURCES
@@ -173,9 +174,9 @@ class RunVerdict:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what to_json wrote. Raises TypeError or KeyError on other input."""
+        """Read what to_json wrote. Raises TypeError, KeyError, ValueError or AttributeError on other input."""
         lists = ("below_floors", "not_applicable", "faults_bitten", "faults_not_bitten")
-        return cls(
+        verdict = cls(
             valid=fields["valid"],
             verdicts=tuple(map(Verdict.from_json, fields["verdicts"])),
             counts=fields["counts"],
@@ -185,6 +186,8 @@ class RunVerdict:
             reportable=fields.get("reportable", {}),
             **{name: tuple(fields[name]) for name in lists},
         )
+        check_types(verdict, cls, "verdict")
+        return verdict
 
 
 def _severity(finding: Finding) -> tuple[Any, ...]:

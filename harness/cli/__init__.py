@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import signal
 import sys
 import traceback
@@ -21,14 +22,18 @@ from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.status import (
     EXIT_BAD_ARGUMENTS,
     EXIT_HARNESS_ERROR,
+    OF_THE_NAME,
     BadInput,
     HarnessError,
     one_sentence,
 )
 from staticfire.harness.cli.suggestions import did_you_mean, with_suggestion
 from staticfire.harness.defect_loader import DefectToPlant, run_planted
+from staticfire.harness.raised_text import raised_text
 
 UNWRITABLE = (errno.EPIPE, errno.ENOSPC)  # what a closed pipe and a full disk say to print()
+COMPLETE = "_STATICFIRE_COMPLETE"  # in the environment: a shell asks click for values
+TRACEBACK = "STATICFIRE_TRACEBACK"  # in the environment: print the traceback of an unexpected error
 
 
 # Where each command is. It is imported when it is used: some need half a second of libraries, others nothing of them.
@@ -140,6 +145,8 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
+    if sys.stderr is None:  # it is closed: print() would take the standard output
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: processes are ended, files are closed
     status = status_of(arguments)
     try:
@@ -172,6 +179,14 @@ def _run_planted(name: str, arguments: Sequence[str]) -> int:
         return EXIT_BAD_ARGUMENTS
 
 
+def _about_a_file(error: OSError) -> str:
+    """What the operating system said of a file."""
+    said = error.strerror or str(error)
+    if error.filename is None:
+        return f"the machine failed: {said}"
+    return f"{os.fsdecode(os.fspath(error.filename))} cannot be used: {said}"
+
+
 def status_of(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; bad input is one sentence on stderr and 254."""
     given = sys.argv[1:] if arguments is None else arguments
@@ -187,10 +202,26 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
     except HarnessError as error:
         print(f"staticfire: {one_sentence(str(error))}", file=sys.stderr)
         return EXIT_HARNESS_ERROR
+    except (
+        SystemExit
+    ):  # of click and rich: they take a pipe without a reader for an end with status 1
+        if COMPLETE in os.environ:
+            raise
+        print("staticfire: the output cannot be written: Broken pipe", file=sys.stderr)
+        return EXIT_HARNESS_ERROR
     except (click.Abort, KeyboardInterrupt):
         print("staticfire: interrupted", file=sys.stderr)
         return EXIT_HARNESS_ERROR
-    except Exception:  # status 1, Python's own, would read as "invalid"
-        traceback.print_exc()
+    except OSError as error:
+        print(f"staticfire: {one_sentence(_about_a_file(error))}", file=sys.stderr)
+        return EXIT_BAD_ARGUMENTS if error.errno in OF_THE_NAME else EXIT_HARNESS_ERROR
+    except MemoryError:
+        print("staticfire: there is not enough memory for this", file=sys.stderr)
+        return EXIT_HARNESS_ERROR
+    except Exception as error:  # status 1, Python's own, would read as "invalid"
+        if os.environ.get(TRACEBACK):
+            traceback.print_exc()
+        told = f"this is an error of Staticfire: {raised_text(error)}; {TRACEBACK}=1 prints where"
+        print(f"staticfire: {one_sentence(told)}", file=sys.stderr)
         return EXIT_HARNESS_ERROR
     return status if isinstance(status, int) else 0

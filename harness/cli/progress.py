@@ -107,10 +107,11 @@ class Progress:
             return
         self._ended = threading.Event()
         every_s = REDRAWN_S if self._is_live else LOG_EVERY_S
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._beat, args=(self._ended, every_s), name="progress", daemon=True
         )
-        self._thread.start()
+        thread.start()
+        self._thread = thread  # now: a thread that Ctrl-C kept from its start cannot be joined
 
     def pause(self) -> None:
         """End the thread and clear the line."""

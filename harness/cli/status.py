@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from staticfire.harness.truncated_repr import printable
 
 EXIT_VALID = 0
@@ -11,6 +13,17 @@ EXIT_BAD_ARGUMENTS = 254
 EXIT_HARNESS_ERROR = 255
 
 
+# What is wrong with a name that the user gave; anything else is wrong with the machine.
+OF_THE_NAME = (
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.EEXIST,
+)
 SENTENCE_MAX = 600  # characters; a longer value is shown without its middle
 
 

@@ -1,7 +1,7 @@
 """Names that a user has mistyped: the nearest right ones.
 
 Refusals have a common form, "NAME is 'value'; allowed: one, two, three", whichever part of the project refuses. So one
-place adds the suggestion, and cuts a list that nobody would read down.
+place adds the suggestion, and cuts a list of a hundred names.
 """
 
 from __future__ import annotations

@@ -8,15 +8,19 @@ The command is `staticfire crash-store`.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from multiprocessing.process import BaseProcess
 
+from staticfire.harness.raised_text import raised_text
 from staticfire.harness.store_crash.cycle import Cycle, WrapStorage
 from staticfire.harness.store_crash.plan import CycleCounts
+from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
 from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.configuration.policy_choice import policy_names, with_chosen
@@ -34,7 +38,6 @@ class CycleFailure:
 
     seed: int
     text: str  # one line
-    details: str = ""  # the traceback, for anything but a broken promise
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,10 +67,8 @@ class CrashSummary:
         )
         failures = sorted(self.failures, key=lambda failure: failure.seed)
         for failure in failures[:FAILURES_SHOWN]:
-            yield f"FAILED seed {failure.seed}: {failure.text}"
+            yield printable(f"FAILED seed {failure.seed}: {failure.text}")
             yield f"  repeat with: {command} --cycles 1 --seed {failure.seed}"
-            if failure.details:
-                yield failure.details
         yield f"{len(failures)} of {self.counts.cycles} cycles failed"
 
 
@@ -117,13 +118,26 @@ def run_parallel(
         for seed in range(seed_from, seed_from + count, CHUNK_SIZE)
     ]
     total = CrashSummary()
-    # The pool ends its workers with SIGTERM, for which they have inherited the handler of the command.
-    context, at_start = multiprocessing.get_context("fork"), (signal.SIGTERM, signal.SIG_DFL)
-    with context.Pool(min(jobs, len(chunks)), signal.signal, at_start) as pool:
+    context = multiprocessing.get_context("fork")
+    with context.Pool(min(jobs, len(chunks)), _begin_worker) as pool:
         for part in pool.imap_unordered(partial(_run_chunk, policy), chunks):
             total.add(part)
             progress(total)
     return total
+
+
+def _begin_worker() -> None:
+    """Ctrl-C is for the parent, which ends its workers with SIGTERM; without a parent no worker stays."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _run_chunk(policy: StorePolicy, chunk: tuple[int, int]) -> CrashSummary:
@@ -131,5 +145,4 @@ def _run_chunk(policy: StorePolicy, chunk: tuple[int, int]) -> CrashSummary:
 
 
 def _failure(seed: int, error: Exception) -> CycleFailure:
-    text = f"{type(error).__name__}: {error}"
-    return CycleFailure(seed=seed, text=text, details="".join(traceback.format_exception(error)))
+    return CycleFailure(seed=seed, text=raised_text(error))

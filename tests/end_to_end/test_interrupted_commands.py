@@ -104,3 +104,56 @@ def test_a_pipe_that_is_closed_is_no_verdict(tmp_path: Path) -> None:
     )
     assert ended.returncode == 255
     assert ended.stderr == "staticfire: the output cannot be written: Broken pipe\n"
+
+
+def test_ctrl_c_in_crash_store_ends_its_processes_without_a_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "staticfire", "crash-store", "--cycles", "9999999", "--jobs", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    deadline = time.monotonic() + 60
+    while len(workers := children(process.pid)) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 255
+    assert err.split() == ["staticfire:", "interrupted"]
+    wait_until_ended(workers)
+
+
+def test_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:
+    program = (
+        "import sys, staticfire.__main__ as command\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'staticfire.harness.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "command.main()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (255, "", "staticfire: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "command", ["promises --profile all", "conform --list", "bugs", "--version"]
+)
+@pytest.mark.parametrize("stderr", ["", "2>&-"])
+def test_a_pipe_without_a_reader_is_never_status_1(command: str, stderr: str) -> None:
+    """Click and rich end with that; a closed standard error is not replaced by the standard output."""
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m staticfire {command} {stderr}"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(write)
+    assert ended.returncode == 255
+    said = "" if stderr else "staticfire: the output cannot be written: Broken pipe\n"
+    assert ended.stderr == said

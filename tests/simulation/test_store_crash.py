@@ -10,12 +10,14 @@ import re
 import pytest
 
 from staticfire.harness.cli import status_of
+from staticfire.harness.store_crash.cycle import Cycle
 from staticfire.harness.store_crash.cycles import (
     CrashSummary,
     CycleFailure,
     run_cycles,
     store_policy,
 )
+from staticfire.harness.store_crash.plan import CycleCounts
 from staticfire.system_under_test.runtime.env import DiskUsage, File, Storage
 
 
@@ -121,6 +123,21 @@ def test_a_failure_prints_the_command_that_repeats_it() -> None:
     text = "\n".join(summary.lines("staticfire crash-store"))
     assert "FAILED seed 77: PromiseBroken: lost" in text
     assert "staticfire crash-store --cycles 1 --seed 77" in text
+
+
+def test_an_error_of_the_store_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_self: Cycle) -> CycleCounts:
+        raise ValueError("no \x1b[2J\noffset")
+
+    monkeypatch.setattr(Cycle, "run", fail)
+    lines = list(run_cycles(7, 1).lines("staticfire crash-store"))
+    assert lines[2].startswith(
+        "FAILED seed 7: ValueError: no \\x1b[2J offset, at tests/simulation/test_store_crash.py:"
+    )
+    assert lines[3:] == [
+        "  repeat with: staticfire crash-store --cycles 1 --seed 7",
+        "1 of 1 cycles failed",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,12 @@ see the rows that they ask for (`Checker.rows`), or ask for once more when they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import multiprocessing
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -205,12 +209,33 @@ class _Workers:
         self._pool = ProcessPoolExecutor(
             self._jobs, get_context("spawn"), initializer=_begin, initargs=(self._judging,)
         )
-        pool = self._pool
-        return lambda look, work: pool.map(partial(_in_worker, look), work)
+        return self._map
 
-    def __exit__(self, *_error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+    def _map(self, look: Callable[..., Any], work: Iterable[Any]) -> Iterator[Any]:
+        """Ctrl-C is for the parent: the processes that begin here ignore it, because it is ignored while they begin."""
+        assert self._pool is not None
+        with _interrupts_ignored():
+            return self._pool.map(partial(_in_worker, look), work)
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if self._pool is None:
+            return
+        if error is not None:  # interrupted, perhaps: what is under way is not waited for
+            for worker in multiprocessing.active_children():
+                worker.kill()
+        self._pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 _worker: list[tuple[ColumnarHistory, Context, Sequence[Checker]]] = []  # of this process

@@ -97,7 +97,7 @@ def check(
     outputs.check()
     started_s = time.monotonic()
     try:
-        with working("judging", unit="rows", forks=jobs > 1) as progress:
+        with working("judging", unit="rows") as progress:
             if is_edn(run):
                 verdict = judge_edn(run, mode, **of_edn)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -65,7 +66,7 @@ def write_history(
 
 def _name_of(source: Path) -> str:
     """What a run is called: its folder."""
-    path = source.resolve()
+    path = Path(os.path.realpath(source))  # a loop of links has a name, too
     own = path.is_dir() and path.name != FOLDER
     return path.name if own else path.parent.name or path.stem
 

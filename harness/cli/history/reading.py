@@ -9,7 +9,7 @@ from pathlib import Path
 
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.cli.progress import STEP, working
-from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.cli.status import OF_THE_NAME, BadInput, HarnessError
 from staticfire.harness.histories.sources import Source, source_at
 
 EXIT_STATUS = "Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error."
@@ -26,11 +26,11 @@ def told_errors() -> Iterator[None]:
         raise BadInput(
             f"{error.filename} is not there; give a history or the folder of a run"
         ) from error
-    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
-        raise BadInput(f"{error.filename}: {error.strerror}") from error
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.errno in OF_THE_NAME:
+            raise BadInput(f"{error.filename}: {error.strerror}") from error
         raise HarnessError(f"the machine failed: {error}") from error
 
 

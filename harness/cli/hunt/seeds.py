@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
@@ -29,6 +28,7 @@ from staticfire.harness.cli.progress import begin_shown
 from staticfire.harness.cli.status import EXIT_HARNESS_ERROR
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.options import MachineOptions
+from staticfire.harness.raised_text import raised_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
             bitten=(),
             dirty_power_cut=False,
             cpu_s=0.0,
-            summary=("harness error: " + "".join(traceback.format_exception(error)),),
+            summary=(f"harness error: {raised_text(error)}",),
             failed=True,
         )
 

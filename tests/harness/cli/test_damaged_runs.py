@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Callable
@@ -172,3 +173,23 @@ def test_many_bytes_at_random_are_noticed(
         data[draw.randrange(len(data))] ^= draw.randint(1, 255)
     path.write_bytes(data)
     assert is_refused(staticfire("check", run_folder), Path(name).name)
+
+
+@pytest.mark.parametrize("value", [1.5, 10**30, None, "x", [1], {"a": "b"}, [{}]])
+@pytest.mark.parametrize("place", [("counts",), ("verdicts",), ("verdicts", 0, "counts")])
+def test_a_verdict_of_wrong_types_is_refused(
+    place: tuple[str | int, ...], value: object, staticfire: Staticfire, run_folder: Path
+) -> None:
+    without_checksums(run_folder)
+    document = orjson.loads((run_folder / "verdict.json").read_bytes())
+    within = document["verdict"]
+    for part in place[:-1]:
+        within = within[part]
+    within[place[-1]] = value
+    (run_folder / "verdict.json").write_text(json.dumps(document))
+    for command in ("report", "explain"):
+        said = staticfire(command, run_folder)
+        assert said.status == 254
+        assert said.err.startswith("staticfire: ")
+        assert said.err.count("\n") == 1
+        assert "verdict.json" in said.err

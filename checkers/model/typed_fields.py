@@ -1,0 +1,58 @@
+"""Values of data classes that were read from a file: each must have the type that its annotation says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+SHOWN_MAX = 100  # characters of a value
+
+
+def check_types(value: Any, wanted: Any, name: str) -> None:
+    """Raise TypeError unless the value, and all within, has the type that its annotation says."""
+    origin, arguments = get_origin(wanted), get_args(wanted)
+    if wanted is Any:
+        return
+    if is_dataclass(wanted):
+        _require(isinstance(value, wanted), name, value)  # type: ignore[arg-type]
+        hints = get_type_hints(wanted)
+        for part in fields(wanted):
+            check_types(getattr(value, part.name), hints[part.name], part.name)
+    elif origin is tuple:
+        _require(isinstance(value, tuple), name, value)
+        for item in value:
+            check_types(item, arguments[0], name)
+    elif origin is Mapping:
+        _require(isinstance(value, Mapping), name, value)
+        for key, item in value.items():
+            check_types(key, arguments[0], name)
+            check_types(item, arguments[1], name)
+    elif origin in (Union, UnionType):
+        if not any(_is_scalar(value, one) for one in arguments):
+            one_of = [one for one in arguments if get_origin(one) in (tuple, Mapping)]
+            _require(len(one_of) == 1, name, value)
+            check_types(value, one_of[0], name)
+    else:
+        _require(_is_scalar(value, wanted), name, value)
+
+
+def _require(condition: bool, name: str, value: Any) -> None:
+    if not condition:
+        shown = repr(value)
+        raise TypeError(f"{name} is or holds {shown[:SHOWN_MAX]}{'...' * (len(shown) > SHOWN_MAX)}")
+
+
+def _is_scalar(value: Any, wanted: Any) -> bool:
+    """Exactly that type (True is no number); a float may be written as an integer; 64 bits."""
+    if wanted in (None, NoneType):
+        return value is None
+    if get_origin(wanted) is Literal:
+        return any(type(value) is type(one) and value == one for one in get_args(wanted))
+    if type(value) is int and wanted in (int, float):
+        return abs(value) < 2**63
+    if isinstance(wanted, type) and issubclass(wanted, Enum):
+        return isinstance(value, wanted)
+    return type(value) is wanted

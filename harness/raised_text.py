@@ -1,0 +1,34 @@
+"""An unexpected error as one line: what it says, and the place of the project that raised it."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+LENGTH_MAX = 300  # of what it says, characters
+
+
+def raised_text(error: BaseException) -> str:
+    """`ValueError: no number, at harness/cli/run.py:12 in run`; control characters are kept."""
+    said = " ".join(str(error).split())
+    text = type(error).__name__ + (f": {said[:LENGTH_MAX]}" if said else "")
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return text
+    own = [frame for frame in frames if _of_project(frame.filename)]
+    last = (own or frames)[-1]
+    return f"{text}, at {_of_project(last.filename) or last.filename}:{last.lineno} in {last.name}"
+
+
+def _of_project(name: str) -> str:
+    """The path in the project; of a planted copy, too. Empty for what others wrote."""
+    parts = Path(name).parts
+    if "site-packages" in parts:
+        return ""
+    path = Path(name).resolve()
+    if path.is_relative_to(PROJECT):
+        return str(path.relative_to(PROJECT))
+    if "staticfire" in parts:
+        return str(Path(*parts[len(parts) - parts[::-1].index("staticfire") :]))
+    return ""
