@@ -1,4 +1,4 @@
-"""`staticfire faults|workloads|campaigns`: what there is, a line each."""
+"""`staticfire faults|workloads|campaigns`: what there is, fitted to the terminal, or a line each."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import click
 
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.file import CAMPAIGNS, campaign_names
+from staticfire.harness.console.terminal import list_lines
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 
 def _print(rows: list[tuple[str, str]]) -> None:
-    width = max(len(name) for name, _ in rows)
-    for name, summary in rows:
-        print(f"{name:<{width}}  {summary}")
+    print("\n".join(list_lines(rows)))
 
 
 @click.command(short_help="List the kinds of fault.")

@@ -61,7 +61,7 @@ def print_missing(missing: Mapping[str, str]) -> None:
     for reason, names in kinds.items():
         text = f"not here  {', '.join(names)}: {reason}"
         print(
-            "\n".join(wrap(text, WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)),
+            "\n".join(wrapped(text, width())),
             flush=True,
         )
 

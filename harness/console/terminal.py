@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from textwrap import wrap
 
 import click
@@ -12,6 +13,7 @@ import click
 from staticfire.harness.report.verdict_lines import WIDTH
 
 NARROWEST, WIDEST = 40, 140
+BESIDE_MIN = 30  # columns for a text beside a name
 COLOURS = {"VALID": "green", "INVALID": "red", "UNKNOWN": "yellow"}
 
 
@@ -49,3 +51,26 @@ def wrapped(text: str, columns: int, indent: int = 10, lines_max: int | None = N
         max_lines=lines_max,
         placeholder=" ...",
     )
+
+
+def fitted(text: str, indent: int = 10) -> list[str]:
+    """A line as lines that fit the terminal. In a file and a pipe it stays one, as scripts read it."""
+    return wrapped(text, width(), indent) or [""] if is_terminal() else [text]
+
+
+def list_lines(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Names with what each is: a line a name in a file and a pipe; on a terminal texts are fitted beside the names.
+
+    On a narrow terminal a text is below its name.
+    """
+    widest = max((len(name) for name, _ in rows), default=0)
+    if not is_terminal():
+        return [f"{name:<{widest}}  {text}".rstrip() for name, text in rows]
+    columns, lines = width(), list[str]()
+    indent = widest + 2 if columns - widest - 2 >= BESIDE_MIN else 4
+    for name, text in rows:
+        if indent == 4:
+            lines += [name, *(" " * 4 + line for line in wrapped(text, columns - 4, 0))]
+        else:
+            lines += wrapped(f"{name:<{widest}}  {text}", columns, indent) or [name]
+    return lines

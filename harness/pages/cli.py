@@ -43,6 +43,7 @@ def cli_page() -> str:
         " `staticfire admin`.\n",
         "Work that takes more than two seconds says on the standard error how far it is: one line that changes on a"
         " terminal,\nand a line every 30 seconds elsewhere.\n",
+        "Lists fit the terminal. In a file and in a pipe an entry is one line, for scripts.\n",
         COMPLETION,
         f"{overview}\n",
     ]

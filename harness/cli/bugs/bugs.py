@@ -7,6 +7,7 @@ import click
 from staticfire.faults.defects import DEFECTS, TIERS, Defect
 from staticfire.harness.cli.completion import checkers, defects, one_of
 from staticfire.harness.cli.status import EXIT_VALID, BadInput
+from staticfire.harness.console.terminal import list_lines
 from staticfire.harness.truncated_repr import truncated_repr
 
 
@@ -47,9 +48,10 @@ def bugs(name: str | None, checker: str | None, grep: str | None) -> int:
         if (checker is None or checker in bug.checkers)
         and wanted in f"{bug.name}\n{bug.title}\n{bug.source}".casefold()
     ]
-    width = max((len(bug.name) for bug in found), default=0)
-    for bug in found:
-        print(f"{bug.name:<{width}}  {bug.title}")
+    print(
+        "".join(f"{line}\n" for line in list_lines([(bug.name, bug.title) for bug in found])),
+        end="",
+    )
     print(f"{len(found)} of {len(DEFECTS)} bugs; `staticfire reproduce NAME` shows one of them")
     return EXIT_VALID
 

@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from staticfire.harness.campaign.campaign import MODES, CampaignError
 from staticfire.harness.cli.conform.client_option import client_under_test
@@ -46,6 +46,7 @@ from staticfire.harness.conformance.outputs.markdown import in_words
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.site import Site
 from staticfire.harness.conformance.sites.suite import PROFILES, SuiteResult, choose, run_suite
+from staticfire.harness.console.terminal import is_terminal
 from staticfire.harness.interrupts import deaf
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.rocketmq.limits import PLACES
@@ -61,6 +62,7 @@ ENVIRONMENTS = (
     "ssh",
     "address",
 )
+LIST_WIDTH = 1000  # columns, where there is no terminal: a line a clause, for scripts
 TARGETS = ("own", "apache")
 _PREFIX = re.compile("[A-Za-z0-9_-]{1,40}")
 _STYLES = {
@@ -98,7 +100,7 @@ def conform(options: ConformOptions) -> int:
     """Run the suite and return the exit status. Raises BadInput, HarnessError."""
     profile = options.profile or ("all" if options.client is None else "client")
     clauses = _clauses(profile, options.patterns)
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if is_terminal() else LIST_WIDTH)
     if options.only_contract:
         print(contract_page(), end="")
         return EXIT_VALID
@@ -294,7 +296,9 @@ def _finish(console: Console, result: SuiteResult) -> None:
 
 
 def _print_list(console: Console, clauses: tuple[Clause, ...]) -> None:
-    table = Table("id", "level", "needs", "case", "title", box=None)
+    table = Table(
+        "id", "level", "needs", "case", Column("title", overflow="fold"), box=None, pad_edge=False
+    )
     for clause in clauses:
         has_case = "yes" if clause.id in cases() else "no"
         table.add_row(

@@ -19,9 +19,11 @@ from staticfire.checkers.model.history import OP_TYPES, Op, encode_op
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.history.reading import open_source, say_torn, told_errors, watched
 from staticfire.harness.cli.progress import working
+from staticfire.harness.console.terminal import is_terminal, width
 from staticfire.harness.histories.sources import columns_at
 from staticfire.harness.truncated_repr import printable
 
+LIST_WIDTH = 1000  # columns, where there is no terminal: a line a queue, however long its name
 VALUE_MAX = 100  # characters
 TYPES = ("invoke", "ok", "info", "fail")
 HISTORY = click.argument(
@@ -82,7 +84,7 @@ def stats(source: Path) -> None:
         opened = open_source(source if columns is None else columns)
         with working("counting"):
             counts = of_columns(columns) if columns else of_ops(watched(opened, "counting"))
-    console = Console(width=100, highlight=False)
+    console = Console(width=width() if is_terminal() else LIST_WIDTH, highlight=False)
     size = _size_of(opened.path)
     each = f", {size / counts.rows:.1f} bytes a row" if counts.rows else ""
     console.print(f"history   {opened.path}", soft_wrap=True)

@@ -11,6 +11,7 @@ from typing import Any
 from staticfire.checkers.measures.coverage import missed
 from staticfire.harness.cli.hunt.pace import growth_text
 from staticfire.harness.cli.hunt.seeds import SeedResult
+from staticfire.harness.console.terminal import fitted
 from staticfire.harness.truncated_repr import printable
 
 
@@ -29,20 +30,20 @@ def as_given(options: dict[str, Any]) -> str:
 def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> None:
     """Of one workload; at least one result."""
     kinds = Counter(kind for result in results for kind in result.bitten)
-    print(f"seeds     {len(results)}: {answers_text(results)}")
-    print(
+    _print(f"seeds     {len(results)}: {answers_text(results)}")
+    _print(
         f"acked     median {median(r.acked for r in results):.0f}, least {min(r.acked for r in results)}, "
         f"all {sum(r.acked for r in results)}"
     )
-    print(f"power     {sum(r.dirty_power_cut for r in results)} seeds cut power with dirty data")
-    print(
+    _print(f"power     {sum(r.dirty_power_cut for r in results)} seeds cut power with dirty data")
+    _print(
         f"cpu       median {median(r.cpu_s for r in results):.2f} s a seed, all {sum(r.cpu_s for r in results):.0f} s"
     )
-    print("bitten    " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+    _print("bitten    " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
     _print_coverage(results, _reaching(results, options))
     caveats = Counter(caveat for result in results for caveat in result.caveats)
     for caveat, seeds in caveats.items():
-        print(printable(f"note      {seeds} seeds: {caveat}"))
+        _print(printable(f"note      {seeds} seeds: {caveat}"))
     for cause, found in causes_of(results).items():
         count = f"{len(found)} seed{'s' * (len(found) > 1)}"
         again = command_of(found[0], options)
@@ -75,14 +76,14 @@ def _print_coverage(results: Sequence[SeedResult], campaign: str) -> None:
     """The marks that were reached; and a warning for those that this campaign should have reached."""
     counts = _marks(results)
     reached = [f"{name} {sum(c)} in {sum(map(bool, c))}" for name, c in counts.items() if any(c)]
-    print(f"reached   {len(reached)} of {len(counts)} marks (how often, in how many seeds)")
-    print("          " + ", ".join(reached))
-    print(f"seen      behaviours: {growth_text(result.coverage for result in results)} seeds")
+    _print(f"reached   {len(reached)} of {len(counts)} marks (how often, in how many seeds)")
+    _print("          " + ", ".join(reached))
+    _print(f"seen      behaviours: {growth_text(result.coverage for result in results)} seeds")
     if quiet := _since_new(results):
-        print(f"          the last {quiet} seeds reached no new mark")
+        _print(f"          the last {quiet} seeds reached no new mark")
     sums = {name: sum(count) for name, count in counts.items()}
     if never := missed(sums, campaign, len(results)):
-        print(f"warning   never reached, as {campaign} should: {', '.join(never)}")
+        _print(f"warning   never reached, as {campaign} should: {', '.join(never)}")
 
 
 def _since_new(results: Sequence[SeedResult]) -> int:
@@ -100,13 +101,13 @@ def _since_new(results: Sequence[SeedResult]) -> int:
 def print_total(results: Sequence[SeedResult]) -> None:
     """Of several workloads; at least one result."""
     workloads = len({result.workload for result in results})
-    print(
+    _print(
         f"all       {len(results)} seeds of {workloads} workloads: {answers_text(results)}; "
         f"{sum(result.cpu_s for result in results):.0f} CPU s"
     )
     never = [name for name, count in _marks(results).items() if not any(count)]
     if never:
-        print(f"          marks that none of them reached: {', '.join(never)}")
+        _print(f"          marks that none of them reached: {', '.join(never)}")
 
 
 def answers_text(results: Sequence[SeedResult]) -> str:
@@ -118,3 +119,7 @@ def _marks(results: Sequence[SeedResult]) -> dict[str, list[int]]:
     """Mark of coverage -> how often each run reached it."""
     names = dict.fromkeys(name for result in results for name in result.coverage)
     return {name: [result.coverage.get(name, 0) for result in results] for name in names}
+
+
+def _print(line: str) -> None:
+    print("\n".join(fitted(line)))
