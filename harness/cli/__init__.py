@@ -22,9 +22,9 @@ from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.status import (
     EXIT_BAD_ARGUMENTS,
     EXIT_HARNESS_ERROR,
-    OF_THE_NAME,
     BadInput,
     HarnessError,
+    of_a_file,
     one_sentence,
 )
 from staticfire.harness.cli.suggestions import did_you_mean, with_suggestion
@@ -179,14 +179,6 @@ def _run_planted(name: str, arguments: Sequence[str]) -> int:
         return EXIT_BAD_ARGUMENTS
 
 
-def _about_a_file(error: OSError) -> str:
-    """What the operating system said of a file."""
-    said = error.strerror or str(error)
-    if error.filename is None:
-        return f"the machine failed: {said}"
-    return f"{os.fsdecode(os.fspath(error.filename))} cannot be used: {said}"
-
-
 def status_of(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; bad input is one sentence on stderr and 254."""
     given = sys.argv[1:] if arguments is None else arguments
@@ -213,15 +205,18 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
         print("staticfire: interrupted", file=sys.stderr)
         return EXIT_HARNESS_ERROR
     except OSError as error:
-        print(f"staticfire: {one_sentence(_about_a_file(error))}", file=sys.stderr)
-        return EXIT_BAD_ARGUMENTS if error.errno in OF_THE_NAME else EXIT_HARNESS_ERROR
+        told = of_a_file(error, None)
+        print(f"staticfire: {one_sentence(str(told))}", file=sys.stderr)
+        return EXIT_BAD_ARGUMENTS if isinstance(told, BadInput) else EXIT_HARNESS_ERROR
     except MemoryError:
         print("staticfire: there is not enough memory for this", file=sys.stderr)
         return EXIT_HARNESS_ERROR
     except Exception as error:  # status 1, Python's own, would read as "invalid"
         if os.environ.get(TRACEBACK):
             traceback.print_exc()
-        told = f"this is an error of Staticfire: {raised_text(error)}; {TRACEBACK}=1 prints where"
-        print(f"staticfire: {one_sentence(told)}", file=sys.stderr)
+        sentence = (
+            f"this is an error of Staticfire: {raised_text(error)}; {TRACEBACK}=1 prints where"
+        )
+        print(f"staticfire: {one_sentence(sentence)}", file=sys.stderr)
         return EXIT_HARNESS_ERROR
     return status if isinstance(status, int) else 0

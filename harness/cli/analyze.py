@@ -15,7 +15,7 @@ from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.outputs import Outputs, output_options, print_json
 from staticfire.harness.cli.progress import Progress, working
-from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
+from staticfire.harness.cli.status import BadInput, HarnessError, of_a_file, status_of_validity
 from staticfire.harness.report.analysis_lines import analysis_lines
 from staticfire.harness.report.junit import verdict_cases
 from staticfire.harness.report.summary import verdict_json, verdict_markdown
@@ -111,8 +111,10 @@ def analyze(
         raise BadInput(str(error)) from error
     except SparkError as error:
         raise HarnessError(str(error)) from error
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise BadInput(f"{error.filename} cannot be read or written: {error.strerror}") from error
+        raise of_a_file(error, out or _default_out(paths[0])) from error
 
 
 def _default_out(path: Path) -> Path:

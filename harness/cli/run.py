@@ -30,6 +30,7 @@ from staticfire.harness.cli.outputs import Outputs, output_options, verbose_opti
 from staticfire.harness.cli.progress import show_progress, working
 from staticfire.harness.cli.status import (
     EXIT_VALID,
+    OF_THE_NAME,
     BadInput,
     HarnessError,
     one_sentence,
@@ -165,10 +166,13 @@ def _facts(folder: RunFolder, result: RunResult, page: Path | None) -> dict[str,
 
 
 def make_folder(campaign: Campaign, runs: Path) -> RunFolder:
-    """Raises BadInput."""
+    """Raises BadInput, or HarnessError for a full disk."""
     try:
         return RunFolder.create(runs, campaign, time.strftime("%Y%m%d-%H%M%S"))
     except RunFolderError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno not in OF_THE_NAME:  # a full disk
+            raise HarnessError(str(error)) from error
         raise BadInput(str(error)) from error
 
 

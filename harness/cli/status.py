@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import shutil
+from pathlib import Path
 
 from staticfire.harness.truncated_repr import printable
 
@@ -33,6 +36,23 @@ class BadInput(ValueError):
 
 class HarnessError(Exception):
     """One sentence: why the harness could not do what it was asked."""
+
+
+def of_a_file(error: OSError, path: Path | None) -> BadInput | HarnessError:
+    """The refusal of a file whose name is wrong, or the failure of the machine, such as a full disk.
+
+    `path` is what was being written, for errors that name no file.
+    """
+    number, name, said = error.errno, error.filename, error.strerror
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
+        said = str(error.args[0][0][-1])  # of the first of many files, as text
+        number = next((one for one in OF_THE_NAME if f"[Errno {one}]" in said), None)
+    if name is None:
+        name = path
+    if name is None:
+        return HarnessError(f"the machine failed: {said or error}")
+    text = f"{os.fsdecode(os.fspath(name))} cannot be used: {said or error}"
+    return BadInput(text) if number in OF_THE_NAME else HarnessError(text)
 
 
 def one_sentence(text: str) -> str:

@@ -10,7 +10,7 @@ import click
 
 from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.cli.progress import working
-from staticfire.harness.cli.status import BadInput
+from staticfire.harness.cli.status import BadInput, of_a_file
 from staticfire.spark_analysis.synthesis.synthesize import MODES, TRUTH_FILE, synthesize
 from staticfire.spark_analysis.synthesis.workload_profile import ShapeError, WorkloadProfile
 
@@ -62,7 +62,7 @@ def synthesize_command(folder: Path, layout: str, **options: Any) -> int:
     except (ShapeError, HistoryError) as error:
         raise BadInput(str(error)) from error
     except OSError as error:
-        raise BadInput(f"{error.filename or folder} cannot be written: {error.strerror}") from error
+        raise of_a_file(error, folder) from error
     counts = ", ".join(f"{count:,} {name}" for name, count in truth["counts"].items())
     print(f"{folder}: {counts}; {len(truth['findings'])} anomalies planted, told in {TRUTH_FILE}")
     return 0

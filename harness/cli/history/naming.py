@@ -31,7 +31,7 @@ def named(source: Path, target: Path) -> None:
 
     Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error.
     """
-    with told_errors():
+    with told_errors(target):
         if target.is_dir():
             raise BadInput(f"TARGET is {target}, a folder; give the name of a file")
         columns = columns_at(source)

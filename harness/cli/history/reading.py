@@ -9,15 +9,15 @@ from pathlib import Path
 
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.cli.progress import STEP, working
-from staticfire.harness.cli.status import OF_THE_NAME, BadInput, HarnessError
+from staticfire.harness.cli.status import BadInput, of_a_file
 from staticfire.harness.histories.sources import Source, source_at
 
 EXIT_STATUS = "Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error."
 
 
 @contextmanager
-def told_errors() -> Iterator[None]:
-    """What is wrong with input is BadInput, what cannot be written HarnessError."""
+def told_errors(target: Path | None = None) -> Iterator[None]:
+    """What is wrong with input is BadInput, what cannot be written HarnessError; `target` is what the block writes."""
     try:
         yield
     except HistoryError as error:
@@ -29,9 +29,7 @@ def told_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if error.errno in OF_THE_NAME:
-            raise BadInput(f"{error.filename}: {error.strerror}") from error
-        raise HarnessError(f"the machine failed: {error}") from error
+        raise of_a_file(error, target) from error
 
 
 def open_source(path: Path) -> Source:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from staticfire.harness.cli import TRACEBACK, lists
+from staticfire.harness.cli.status import BadInput, HarnessError, of_a_file
 from staticfire.harness.run_folder.run_folder import RunFolder
 from tests.harness.cli.conftest import Said
 
@@ -106,3 +108,76 @@ def test_a_loop_of_links_is_no_history(staticfire: Staticfire, tmp_path: Path) -
     said = staticfire("history", "merge", tmp_path / "loop", "--out", tmp_path / "merged")
     assert said.status == 254
     assert said.err.count("\n") == 1
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "sentence"),
+    [
+        (FULL, HarnessError, "out/x cannot be used: No space left on device"),
+        (
+            PermissionError(13, "Permission denied", "y"),
+            BadInput,
+            "y cannot be used: Permission denied",
+        ),
+        (
+            shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'"), ("c", "d", "x")]),
+            HarnessError,
+            "out/x cannot be used: [Errno 28] No space left on device: 'b'",
+        ),
+        (
+            shutil.Error([("a", "b", "[Errno 13] Permission denied: 'a'")]),
+            BadInput,
+            "out/x cannot be used: [Errno 13] Permission denied: 'a'",
+        ),
+    ],
+)
+def test_a_full_disk_is_the_machine_and_a_wrong_name_is_input(
+    error: OSError, kind: type[Exception], sentence: str
+) -> None:
+    told = of_a_file(error, Path("out/x"))
+    assert type(told) is kind
+    assert str(told) == sentence
+
+
+@pytest.mark.parametrize(
+    ("command", "patched"),
+    [
+        ("analyze {run} --out {out}/x", "staticfire.harness.cli.analyze.write_analysis"),
+        ("synthesize {out}/x", "staticfire.harness.cli.synthesize.synthesize"),
+        ("history named {run} {out}/x", "staticfire.harness.cli.history.naming.write_named"),
+        (
+            "history merge {run} --out {out}/x",
+            "staticfire.harness.cli.history.converting.write_manifest",
+        ),
+    ],
+)
+def test_a_command_says_what_could_not_be_written(
+    command: str,
+    patched: str,
+    staticfire: Staticfire,
+    kept_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise FULL
+
+    monkeypatch.setattr(patched, fail)
+    said = staticfire(*command.format(run=kept_run, out=tmp_path).split())
+    assert said.status == 255
+    assert said.err == f"staticfire: {tmp_path}/x cannot be used: No space left on device\n"
+
+
+def test_a_full_disk_is_no_bad_argument_of_run(
+    staticfire: Staticfire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise FULL
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    said = staticfire("run", "--seed", "1", "--time", "1", "--runs", tmp_path)
+    assert said.status == 255
+    assert "cannot write into" in said.err
