@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 SHOWN_MAX = 100  # characters
 
 
@@ -10,6 +12,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def printable_json(data: bytes) -> str:
+    """JSON for a terminal: what JSON may hold raw, C1 controls and marks that turn text round, becomes its escapes."""
+    text = data.decode()
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(
+        one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text
+    ).replace("\x7f", "\\u007f")
 
 
 def truncated_repr(value: object) -> str:

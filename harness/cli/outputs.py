@@ -13,6 +13,7 @@ import click
 import orjson
 
 from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
+from staticfire.harness.truncated_repr import printable_json
 
 if TYPE_CHECKING:
     from staticfire.checkers.verdicts.compose import RunVerdict
@@ -97,7 +98,9 @@ class Outputs:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    print(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
+    print(
+        printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS))
+    )
 
 
 def output_options(command: Command) -> Command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from rich.console import Console
 
@@ -13,7 +14,7 @@ from staticfire.harness.conformance.clause import contract
 from staticfire.harness.conformance.outputs.markdown import _text
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.suite import SuiteResult
-from staticfire.harness.truncated_repr import printable
+from staticfire.harness.truncated_repr import printable, printable_json
 
 CLEARS_SCREEN = "key\x1b[2J\x1b]0;title\x07"
 
@@ -73,3 +74,13 @@ def test_reasons_of_a_suite(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in said
     assert "    key\\x1b[2J\\x1b]0;title\\x07\nsecond line\n" in said
     assert r"(key\x1b[2J\x1b]0;title\x07\nsecond line)" in said
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "\x1b[2J\x07\r\n\x00", "\x7f\x9b2J\u202e\u2028é", "\U000e0001😀"]
+)
+def test_json_for_a_terminal_says_the_same_without_control_characters(text: str) -> None:
+    data = orjson.dumps({text: [text]}, option=orjson.OPT_INDENT_2)
+    shown = printable_json(data)
+    assert shown.replace("\n", "").isprintable()
+    assert orjson.loads(shown) == {text: [text]}

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from staticfire.harness.truncated_repr import printable
+from staticfire.harness.truncated_repr import printable, printable_json
 
 WIDTH_MAX = 10_000  # characters
 WRAPPED_MIN = 25  # what is shorter stays on one line
@@ -83,7 +83,11 @@ Answer = Table | Record
 def print_answer(answer: Answer, *, as_json: bool) -> None:
     if as_json:
         document = answer.to_json()
-        print(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
+        print(
+            printable_json(
+                orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+            )
+        )
     else:
         answer.show()
 

@@ -24,6 +24,7 @@ from staticfire.harness.cli.run import make_folder, run_in
 from staticfire.harness.cli.status import EXIT_UNKNOWN, EXIT_VALID, BadInput, HarnessError
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
+from staticfire.harness.truncated_repr import printable_json
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, r
     search = Search(name=bug.name, how="blind" if blind else "recipe")
     found = _search(bug, search, jobs, budget)
     if is_json:
-        print(orjson.dumps(asdict(search)).decode())
+        print(printable_json(orjson.dumps(asdict(search))))
         return EXIT_VALID if found else EXIT_UNKNOWN
     if found is None:
         print(
@@ -192,7 +193,7 @@ def _by_store_crashes(bug: Defect, jobs: int, is_json: bool) -> int:
             cpu_s=round(time.process_time() - cpu, 3),
             wall_s=round(time.monotonic() - started, 3),
         )
-        print(orjson.dumps(asdict(search)).decode())
+        print(printable_json(orjson.dumps(asdict(search))))
     else:
         print("\n".join(total.lines(f"staticfire crash-store --defect {bug.name}")))
     return EXIT_VALID if total.failures else EXIT_UNKNOWN

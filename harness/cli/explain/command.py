@@ -24,7 +24,7 @@ from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_VALID, BadInput
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
-from staticfire.harness.truncated_repr import printable
+from staticfire.harness.truncated_repr import printable, printable_json
 from staticfire.harness.version import version_line
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def explain_run(
         parts = _parts(folder, campaign, recorded, explanation, key is not None, asked)
         explanation = replace(explanation, parts=(*explanation.parts, *parts))
     if is_json:
-        print(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2).decode())
+        print(printable_json(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2)))
     else:
         print("\n".join(map(printable, explanation.lines())))
 

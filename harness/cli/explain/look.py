@@ -14,7 +14,7 @@ from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError
 from staticfire.harness.run_folder.run_folder import RunFolder
-from staticfire.harness.truncated_repr import printable, truncated_repr
+from staticfire.harness.truncated_repr import printable, printable_json, truncated_repr
 
 WHAT = ("store", "queues", "offsets", "routes", "files")
 TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
@@ -74,7 +74,7 @@ def look(run: Path, at: str, node: str, what: str | None, is_json: bool) -> int:
         shown = {
             key: value for key, value in seen.seen.items() if what in (None, key) or key not in WHAT
         }
-        print(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode())
+        print(printable_json(orjson.dumps(shown, option=orjson.OPT_INDENT_2)))
     else:
         print("\n".join(map(printable, lines)))
     return EXIT_VALID

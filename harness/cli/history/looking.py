@@ -21,7 +21,7 @@ from staticfire.harness.cli.history.reading import open_source, say_torn, told_e
 from staticfire.harness.cli.progress import working
 from staticfire.harness.console.terminal import is_terminal, width
 from staticfire.harness.histories.sources import columns_at
-from staticfire.harness.truncated_repr import printable
+from staticfire.harness.truncated_repr import printable, printable_json
 
 LIST_WIDTH = 1000  # columns, where there is no terminal: a line a queue, however long its name
 VALUE_MAX = 100  # characters
@@ -50,7 +50,7 @@ def head(source: Path, count: int, as_json: bool) -> None:
     with told_errors():
         for op in islice(open_source(source).ops(), count):
             if as_json:
-                sys.stdout.write(encode_op(op).decode())
+                sys.stdout.write(printable_json(encode_op(op)))
             else:
                 print(_shown(op))
 
