@@ -152,7 +152,7 @@ def test_until_found_waits_for_the_anomaly_that_is_asked_for(
 def test_an_unknown_anomaly_is_refused_with_near_names(staticfire: Staticfire) -> None:
     said = staticfire("hunt", "--until-found", "--anomaly", "losst")
     assert said.status == 254
-    assert "--anomaly is 'losst'; allowed: lost" in said.err
+    assert "--anomaly is 'losst'; did you mean lost?" in said.err
 
 
 def test_a_budget_ends_a_hunt_between_seeds(
