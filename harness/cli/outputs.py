@@ -41,8 +41,11 @@ class Outputs:
                 "--markdown and --json both print to the standard output; give one of them"
             )
         if self.junit is not None:
+            is_new = not self.junit.exists()
             try:
                 self.junit.open("ab").close()
+                if is_new:  # a command that is refused leaves no empty file
+                    self.junit.unlink()
             except OSError as error:
                 raise BadInput(
                     f"--junit {self.junit} cannot be written: {error.strerror}"

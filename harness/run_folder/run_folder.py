@@ -26,6 +26,7 @@ from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
 from staticfire.checkers.guarantees.former_names import VERDICT_VERSION, with_current_names
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.model.plain_files import plain_size, read_plain
+from staticfire.faults.errors import FaultError
 from staticfire.faults.plans.plan import from_data
 from staticfire.harness.campaign.campaign import LATER_OPTIONS, Campaign, CampaignError
 from staticfire.harness.campaign.file import read_options
@@ -228,7 +229,7 @@ class RunFolder:
             return [_fault_record(orjson.loads(line)) for line in read_plain(path).splitlines()]
         except OSError as error:
             raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (FaultError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunFolderError(f"{path} holds a line that is no fault: {error}") from error
 
     def read_verdict(self) -> dict[str, Any]:

@@ -60,8 +60,8 @@ def read(folder: Path) -> Recorded:
 
 
 def rewrite(folder: Path, replaced: str, by: str) -> None:
-    """Replace a name in every file that the export reads."""
+    """Replace a name in what was recorded; facts with other names than the campaign's are refused."""
     inside = json.dumps(by)[1:-1]
-    paths = [*folder.glob("*.json*"), *folder.glob("nodes/*/log.jsonl")]
+    paths = [*folder.glob("*.jsonl"), *folder.glob("nodes/*/log.jsonl")]
     for path in (one for one in paths if one.is_file()):
         path.write_text(path.read_text().replace(replaced, inside))
