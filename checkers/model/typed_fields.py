@@ -25,7 +25,7 @@ def check_types(value: Any, wanted: Any, name: str) -> None:
         _require(isinstance(value, tuple), name, value)
         for item in value:
             check_types(item, arguments[0], name)
-    elif origin is Mapping:
+    elif origin in (Mapping, dict):
         _require(isinstance(value, Mapping), name, value)
         for key, item in value.items():
             check_types(key, arguments[0], name)

@@ -43,4 +43,27 @@ def _is_fault(fault: Any) -> bool:
             isinstance(fault.get(name), int | None)
             for name in ("fired_ns", "struck_ns", "healed_ns")
         )
+        and isinstance(fault.get("incidents", []), list)
+        and all(map(_is_incident, fault.get("incidents", ())))
+    )
+
+
+def _is_incident(incident: Any) -> bool:
+    """Whether it has the fields of what a fault did to a disk."""
+    return (
+        isinstance(incident, dict)
+        and isinstance(incident.get("node"), str)
+        and isinstance(incident.get("at_ns"), int)
+        and isinstance(incident.get("what"), str)
+        and isinstance(incident.get("dropped"), list)
+        and all(map(_is_dropped, incident["dropped"]))
+    )
+
+
+def _is_dropped(part: Any) -> bool:
+    """Whether it is a part of a file that a power cut took."""
+    return (
+        isinstance(part, dict)
+        and isinstance(part.get("path"), str)
+        and all(isinstance(part.get(name), int) for name in ("start", "end"))
     )

@@ -17,7 +17,7 @@ from typing import Any
 from staticfire.checkers.formats.jepsen.edn import Keyword, to_edn
 from staticfire.checkers.formats.jepsen.reading import ASSIGNED, BROKER, TOPIC
 from staticfire.checkers.model.building.column_values import BAD_VALUE, bad_op
-from staticfire.checkers.model.history import NEMESIS, Op
+from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
 from staticfire.checkers.model.message_ids import OTHER, UNKNOWN, MessageIds
 
 _Place = tuple[str, str, int]
@@ -185,7 +185,11 @@ class JepsenWriter:
 
 
 def _place(op: Op) -> _Place:
-    return op.value["topic"], op.value["broker"], op.value["queue"]
+    """Raises HistoryError."""
+    place = op.value["topic"], op.value["broker"], op.value["queue"]
+    if any(isinstance(part, list | dict) for part in place):
+        raise HistoryError(f"op {op.index} names no place: {place!r:.100}")
+    return place
 
 
 def _op(op: Op, process: Any, f: str, value: Any) -> dict[Keyword, Any]:

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import orjson
 
+from staticfire.checkers.model.typed_fields import check_types
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.cli.status import BadInput, HarnessError
 
@@ -103,7 +104,8 @@ def former_results(out: Path, options: Collection[str]) -> list[SeedResult]:
                 name: tuple(row[name]) for name in ("bitten", "summary", "caveats", "anomalies")
             }
             results.append(SeedResult(**{**row, **lists}))
-        except (ValueError, TypeError, KeyError) as error:
+            check_types(results[-1], SeedResult, "row")
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadInput(f"{path}: line {number} is no row of a hunt: {error}") from error
     if any(result.options not in options for result in results):
         raise BadInput(f"{path} holds rows of a hunt with other options; choose another --out")

@@ -193,3 +193,36 @@ def test_a_verdict_of_wrong_types_is_refused(
         assert said.err.startswith("staticfire: ")
         assert said.err.count("\n") == 1
         assert "verdict.json" in said.err
+
+
+@pytest.mark.parametrize(
+    "incident", [7, {}, {"node": "a", "at_ns": "x", "what": "y", "dropped": []}]
+)
+def test_an_incident_of_wrong_types_is_no_fault(
+    incident: object, staticfire: Staticfire, run_folder: Path
+) -> None:
+    without_checksums(run_folder)
+    path = run_folder / "faults.jsonl"
+    fault = {**orjson.loads(path.read_bytes().splitlines()[0]), "incidents": [incident]}
+    path.write_bytes(orjson.dumps(fault) + b"\n")
+    said = staticfire("report", run_folder)
+    assert said.status == 254
+    assert said.err.endswith("faults.jsonl: line 1 is no fault\n")
+
+
+@pytest.mark.parametrize("queue", [[], {}])
+def test_an_op_that_names_no_place_is_no_history(
+    queue: object, staticfire: Staticfire, run_folder: Path, tmp_path: Path
+) -> None:
+    path = run_folder / "history.jsonl"
+    lines = path.read_bytes().splitlines()
+    number = next(at for at, line in enumerate(lines) if b'"queue":' in line and b'"send"' in line)
+    op = orjson.loads(lines[number])
+    op["value"]["queue"] = queue
+    lines[number] = orjson.dumps(op)
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    shutil.rmtree(run_folder / "history.parquet")
+    said = staticfire("history", "convert", run_folder, tmp_path / "x.edn")
+    assert said.status == 254
+    assert "error of Staticfire" not in said.err
+    assert said.err.count("\n") == 1

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from staticfire.harness.campaign.file import load_options
@@ -331,3 +332,26 @@ def test_a_guided_hunt_breeds_and_keeps_what_fails(
     staticfire(*hunt, "--resume")
     assert bred == [*range(21, 36, 2)]
     assert [json.loads(line) for line in out.read_text().splitlines()] == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("workload", None),
+        ("seed", "x"),
+        ("coverage", [1]),
+        ("anomalies", 3),
+        ("acked", 1.5),
+        ("valid", []),
+    ],
+)
+def test_a_row_of_wrong_types_is_not_resumed(
+    name: str, value: object, staticfire: Staticfire, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    row = {**seed_result(0, True).row, name: value}
+    out.write_bytes(orjson.dumps(row) + b"\n")
+    said = staticfire("hunt", "--seeds", "0-1", "--jobs", 1, "--out", out, "--resume")
+    assert said.status == 254
+    assert "line 1 is no row of a hunt" in said.err
+    assert said.err.count("\n") == 1
