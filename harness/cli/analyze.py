@@ -78,7 +78,8 @@ def analyze(
     """Judge every history in columns at or below the PATHs: runs, folders of runs, or synthetic ones.
 
     Raw histories are laid out per queue first. Several PATHs are versions: what a later one has and the one before it
-    has not is a regression. Writes verdict.json, witnesses.jsonl, latency.json and latency plots.
+    has not is a regression, and versions.svg shows them side by side. Writes verdict.json, witnesses.jsonl,
+    latency.json and latency plots.
 
     \b
     Example:

@@ -26,13 +26,14 @@ from staticfire.spark_analysis.results.latency import (
     slices_of,
     tally,
 )
-from staticfire.spark_analysis.results.plot import can_plot, plot_latency
+from staticfire.spark_analysis.results.plot import can_plot, plot_latency, plot_versions
 from staticfire.spark_analysis.results.verdicts import judge_runs
 from staticfire.spark_analysis.runs.inputs import RunInput
 from staticfire.spark_analysis.runs.layout import lay_out
 from staticfire.spark_analysis.runs.partitioning import Partition
 
 VERDICT_FILE, WITNESS_FILE, LATENCY_FILE = "verdict.json", "witnesses.jsonl", "latency.json"
+VERSIONS_FILE = "versions.svg"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,10 @@ def tally_part(item: tuple[int, Path, Part, int]) -> Histogram:
 
 
 def write_analysis(folder: Path, analysis: Analysis) -> list[Path]:
-    """Write verdict.json, witnesses.jsonl, latency.json and a plot for each run. Raises OSError."""
+    """Write verdict.json, witnesses.jsonl, latency.json, a plot for each run, and one of versions if there are several.
+
+    Raises OSError.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / name for name in (VERDICT_FILE, WITNESS_FILE, LATENCY_FILE)]
     written[0].write_bytes(
@@ -157,6 +161,12 @@ def write_analysis(folder: Path, analysis: Analysis) -> list[Path]:
             name = "latency.svg" if len(analysis.judged) == 1 else f"latency-{number}.svg"
             plot_latency(folder / name, judged.slices, judged.run.facts, judged.run.run_id)
             written.append(folder / name)
+        if len(analysis.comparison.runs) > 1:
+            slices: dict[str, list[Slice]] = {}
+            for judged in analysis.judged:
+                slices.setdefault(judged.run.label, []).extend(judged.slices)
+            plot_versions(folder / VERSIONS_FILE, analysis.comparison, slices)
+            written.append(folder / VERSIONS_FILE)
     return written
 
 

@@ -1,13 +1,15 @@
-"""The latency plot: percentiles over time, failed ops below, faults as bands."""
+"""Plots: the latency of a run over time with its faults as bands, and versions side by side."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.spark_analysis.results.compare import Comparison
 from staticfire.spark_analysis.results.latency import Slice
 
 US_PER_MS = 1000
@@ -55,4 +57,54 @@ def plot_latency(path: Path, slices: Sequence[Slice], facts: RunFacts, title: st
         latency.legend(loc="upper right")
     failures.set_ylabel("not ok")
     failures.set_xlabel("s")
+    figure.savefig(path)
+
+
+def plot_versions(
+    path: Path, comparison: Comparison, slices: Mapping[str, Sequence[Slice]]
+) -> None:
+    """Write versions side by side as SVG or PNG: the share of runs with each anomaly, and what sends took.
+
+    `slices`: by version, of all its runs. The bars of latency are medians over seconds, in milliseconds. Raises
+    OSError.
+    """
+    from matplotlib.figure import Figure
+
+    versions = list(comparison.runs)
+    anomalies = list(comparison.by_label)
+    height = 2.5 + 0.25 * len(versions) * max(len(anomalies) + 1, 3)
+    figure = Figure(figsize=(12, min(height, 100)), layout="constrained")
+    found, latency = figure.subplots(1, 2, width_ratios=(3, 2))
+    thickness = 0.8 / len(versions)
+    for number, version in enumerate(versions):
+        runs, shift = comparison.runs[version], number * thickness
+        counts = [comparison.invalid[version]]
+        counts += [comparison.by_label[anomaly].get(version, 0) for anomaly in anomalies]
+        bars = found.barh(
+            [at + shift for at in range(len(counts))],
+            [100 * count / runs for count in counts],
+            thickness,
+            label=f"{version} ({runs} run{'' if runs == 1 else 's'})",
+        )
+        found.bar_label(bars, [str(count) for count in counts], padding=2)
+        sends = [at for at in slices[version] if at.f == "send" and at.ok]
+        ms = [
+            median((us or 0) / US_PER_MS for us in of) if of else 0.0
+            for of in ([at.p50_us for at in sends], [at.p99_us for at in sends])
+        ]
+        bars = latency.bar([at + shift for at in range(len(ms))], ms, thickness, label=version)
+        latency.bar_label(bars, [f"{value:.3g}" for value in ms], padding=2)
+    middle = (len(versions) - 1) * thickness / 2
+    found.set_yticks(
+        [at + middle for at in range(len(anomalies) + 1)], ["any (invalid)", *anomalies]
+    )
+    found.invert_yaxis()
+    found.set_xlim(0, 115)  # room for the number at the end of a bar
+    found.set_xlabel("% of the runs of a version; numbers are runs")
+    found.set_title("anomalies")
+    found.legend(loc="lower right")
+    latency.set_xticks([middle, 1 + middle], ["p50", "p99"])
+    latency.margins(y=0.12)  # room for the number on top of a bar
+    latency.set_ylabel("send, ms, median over seconds")
+    latency.set_title("latency")
     figure.savefig(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.spark_analysis.engine.engines import InProcess
 from staticfire.spark_analysis.results.analysis import analyse
-from staticfire.spark_analysis.results.compare import NO_FAULT
+from staticfire.spark_analysis.results.compare import NO_FAULT, Comparison
+from staticfire.spark_analysis.results.latency import Slice
+from staticfire.spark_analysis.results.plot import can_plot, plot_versions
 from tests.support.synthetic import small
 
 
@@ -39,3 +42,21 @@ def test_an_anomaly_that_was_there_before_is_no_regression(tmp_path: Path) -> No
     [run] = small(tmp_path)
     again = [replace(run, label=label) for label in ("v1", "v2")]
     assert analyse(again, InProcess()).comparison.regressions == ()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not can_plot(), reason="needs matplotlib")
+@pytest.mark.parametrize("anomalies", [{}, {"lost": {"v2": 2}, "phantom": {"v1": 1, "v2": 1}}])
+def test_versions_have_a_plot(anomalies: dict[str, dict[str, int]], tmp_path: Path) -> None:
+    comparison = Comparison(
+        runs={"v1": 3, "v2": 2},
+        invalid={"v1": 1, "v2": 2},
+        by_fault={},
+        by_label=anomalies,
+        regressions=(),
+    )
+    second = Slice(at_s=0, f="send", ok=9, not_ok=0, p50_us=1500, p99_us=42_000, max_us=50_000)
+    plot_versions(tmp_path / "versions.svg", comparison, {"v1": [second], "v2": []})
+    comments = re.findall("<!-- (.*?) -->", (tmp_path / "versions.svg").read_text())
+    for word in ("any (invalid)", *anomalies, "v1 (3 runs)", "v2 (2 runs)", "1.5", "42"):
+        assert word in comments
