@@ -99,6 +99,17 @@ def _wrong_refusal(scenario: Scenario, _sets: int) -> None:
     scenario.tell_of_run("wrong_refusal", key=key, topic=scenario.topic, broker=scenario.broker)
 
 
+def _needless_refusal(scenario: Scenario, _sets: int) -> None:
+    """A healthy broker refuses a legal send as if it could not store."""
+    key = scenario.send(0)
+    scenario.consume(1, key, 0)
+    refused = scenario.send(2, "fail", code=14, refused_by=scenario.broker)
+    scenario.drained(3)
+    scenario.tell_of_run(
+        "needless_refusal", key=refused, topic=scenario.topic, broker=scenario.broker
+    )
+
+
 def _route_mismatch(scenario: Scenario, _sets: int) -> None:
     """A name server has missed that the topic has more queues now."""
     scenario.observe(
@@ -125,5 +136,6 @@ CONTENTS_PLANTS: Mapping[str, StoryPlant] = {
     "wrong_store_time": _delivered("wrong_store_time", "stored_ms", HOUR_MS),
     "unreadable_topic": _unreadable_topic,
     "wrong_refusal": _wrong_refusal,
+    "needless_refusal": _needless_refusal,
     "route_mismatch": _route_mismatch,
 }
