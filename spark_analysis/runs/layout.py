@@ -79,7 +79,14 @@ def cut_by_queue(piece: RawChunk) -> list[Part]:
         rows = pa.concat_tables(held.pop(number))
         for place, start in enumerate(range(0, len(rows), ROWS_A_PART)):
             path = f"touches/queue-{number}/part-{piece.number}-{place}.parquet"
-            parts.append(write_part(piece.target, path, number, rows.slice(start, ROWS_A_PART)))
+            try:
+                part = write_part(piece.target, path, number, rows.slice(start, ROWS_A_PART))
+            except OSError as error:
+                error.filename = error.filename or str(
+                    piece.target / path
+                )  # a full disk names none
+                raise
+            parts.append(part)
     return parts
 
 
