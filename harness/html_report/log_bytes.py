@@ -1,4 +1,4 @@
-"""The neighbourhood of a message in the commit log: what was acknowledged there, and what each node holds at the end.
+"""The neighbourhood of a message in its log: what was acknowledged there, and what each node holds at the end.
 
 The first comes from the history, the second from the files that an invalid run keeps of its brokers.
 """
@@ -16,12 +16,7 @@ from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.model.columns import UNKNOWN, Names, Outcome
 from staticfire.harness.html_report.history_rows import QueueEvents, key_of
 from staticfire.harness.html_report.svg import at_s
-from staticfire.harness.rocketmq.observers.stored_log import (
-    LogStretch,
-    StoredRecord,
-    read_stretch,
-    records_of,
-)
+from staticfire.harness.systems.stored_logs import LogStretch, StoredLogs, StoredRecord
 
 NEIGHBOURS = 5  # acknowledged messages on each side
 BEFORE, BEHIND = 8192, 8192  # bytes of a log that are decoded around the place
@@ -95,21 +90,27 @@ def log_bytes(
     nodes: Sequence[str],
     observations: Sequence[Mapping[str, Any]],
     faults: Sequence[Mapping[str, Any]],
+    logs: StoredLogs | None,
 ) -> LogBytes | None:
-    """None for a finding that names no place in a log, or where nothing is known about it. Raises OSError."""
+    """None for a finding that names no place in a log, or where nothing is known about it. Raises OSError.
+
+    `logs` reads those of the run's system; None: it has none that can be read.
+    """
     if acknowledged is None or finding.physical_offset is None:
         return None
     position = finding.physical_offset
-    stretches = dict(_stretches(run, nodes, position))
+    stretches = {} if logs is None else dict(_stretches(run, nodes, position, logs))
     if not acknowledged.found and not stretches:
         return None
     starts = {position, *(offset for offset, _, _ in acknowledged.found)}
-    held = {node: records_of(of, starts) for node, of in stretches.items()}
+    held = (
+        {} if logs is None else {node: logs.records(of, starts) for node, of in stretches.items()}
+    )
     begin, end = min(starts), max(starts)
     offsets = sorted(
         starts | {at for records in held.values() for at in records if begin <= at <= end}
     )
-    events = list(_events(begin, end, nodes, observations, faults))[:EVENTS_MAX]
+    events = list(_events(begin, end, nodes, observations, faults, logs))[:EVENTS_MAX]
     rows = [_row(at, acknowledged, names, held, position) for at in offsets]
     rows += [LogRow(offset=at, event=text) for at, text in events]
     return LogBytes(
@@ -127,7 +128,9 @@ def place_of(finding: Finding) -> Acknowledged | None:
     return Acknowledged(broker=finding.broker, position=finding.physical_offset)
 
 
-def _stretches(run: Path, nodes: Sequence[str], position: int) -> Iterator[tuple[str, LogStretch]]:
+def _stretches(
+    run: Path, nodes: Sequence[str], position: int, logs: StoredLogs
+) -> Iterator[tuple[str, LogStretch]]:
     for node in nodes[:NODES_MAX]:
         store = run / "nodes" / node / STORE
         if "/" in node or node in ("", ".", "..") or not store.is_dir():
@@ -135,7 +138,7 @@ def _stretches(run: Path, nodes: Sequence[str], position: int) -> Iterator[tuple
         if any(folder.is_symlink() for folder in (store, store.parent, store.parent.parent)):
             continue
         begin = max(position - BEFORE, 0)
-        if (found := read_stretch(store, begin, position + BEHIND)) is not None:
+        if (found := logs.read(store, begin, position + BEHIND)) is not None:
             yield node, found
 
 
@@ -177,6 +180,7 @@ def _events(
     nodes: Sequence[str],
     observations: Sequence[Mapping[str, Any]],
     faults: Sequence[Mapping[str, Any]],
+    logs: StoredLogs | None,
 ) -> Iterator[tuple[int, str]]:
     """(offset, words): where recoveries ended the log, and where a power cut began to take bytes."""
     for seen in observations:
@@ -193,10 +197,10 @@ def _events(
     for fault in faults:
         for incident in fault.get("incidents") or ():
             for dropped in incident["dropped"]:
-                folder, _, name = str(dropped["path"]).rpartition("/")
-                if not folder.rpartition("/")[2].startswith("commitlog") or not name.isdecimal():
+                file_begin = None if logs is None else logs.begin_of(str(dropped["path"]))
+                if file_begin is None:
                     continue
-                first, last = int(name) + dropped["start"], int(name) + dropped["end"]
+                first, last = file_begin + dropped["start"], file_begin + dropped["end"]
                 if incident["node"] in nodes and begin <= first <= end:
                     when = at_s(incident["at_ns"])
                     yield (

@@ -42,6 +42,7 @@ from staticfire.harness.html_report.witnesses import (
 )
 from staticfire.harness.report.causes import Cause, causes_of
 from staticfire.harness.report.quantities import duration
+from staticfire.harness.systems.registry import system_of
 
 FINDINGS_MAX = 200
 FAULTS_MAX = 200
@@ -227,6 +228,7 @@ def _lives(
     bands: Sequence[Band],
 ) -> list[Life]:
     roles, names = _roles(run), run.history.names
+    stored_logs = None if run.campaign is None else system_of(run.campaign).stored_logs
     observed = run.observations.records
     places: dict[tuple[Any, ...], int] = {}
     lives = []
@@ -243,7 +245,9 @@ def _lives(
                 lanes=lanes_of(witness.events, roles),
                 copies=copies,
                 copies_svg="" if copies is None else copies_chart(copies),
-                log=log_bytes(run.path, finding, log, names, nodes, observed, run.faults),
+                log=log_bytes(
+                    run.path, finding, log, names, nodes, observed, run.faults, stored_logs
+                ),
                 order_svg=order,
                 order_is_cut=witness.order_is_cut,
                 same_place=places.get(place),

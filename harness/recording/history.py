@@ -53,8 +53,8 @@ def read_run_history(
     """Read `history.jsonl` or `history.parquet/`; the latter may be larger than memory, `jobs` processes judge it.
 
     The lines are the record; columns are read in their place where there are no lines, or where they are faster and
-    say the same. `progress` is told how many rows of columns are judged. Raises HistoryError, and OSError when there is
-    neither; so does `check`.
+    say the same. The judging calls `progress` with the rows of columns that it has judged, and with all of them. Raises
+    HistoryError, and OSError when there is neither; so does `check`.
     """
     if not lines.exists() and columns.is_dir():
         return _open_columns(columns, jobs, progress)

@@ -21,6 +21,8 @@ from staticfire.harness.rocketmq.assembly import target_choice
 from staticfire.harness.rocketmq.assembly.operations import RocketMQOperations
 from staticfire.harness.rocketmq.facts import run_facts
 from staticfire.harness.rocketmq.observers.ack_observer import AckObserver
+from staticfire.harness.rocketmq.observers.stored_log import CommitLogs
+from staticfire.harness.systems.stored_logs import StoredLogs
 from staticfire.harness.systems.system import Operations
 from staticfire.harness.targets.own_simulated import OwnSimulated
 from staticfire.harness.targets.target import SimulatedTarget, Target
@@ -35,6 +37,7 @@ class RocketMQ:
     workloads: Mapping[str, Workload] = WORKLOADS
     targets: Mapping[str, Sequence[str]] = limits.PLACES
     options: Mapping[str, Any] = MappingProxyType({})
+    stored_logs: StoredLogs | None = CommitLogs()
 
     @property
     def faults(self) -> Sequence[str]:

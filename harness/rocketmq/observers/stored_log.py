@@ -1,13 +1,13 @@
-"""Reads a stretch of a commit log out of the files that a run kept of a node, whatever they hold."""
+"""Reads a stretch of a commit log from the files that a run kept of a node; files may hold anything."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from staticfire.harness.systems.stored_logs import LogStretch, StoredRecord
 from staticfire.system_under_test.protocol.message import (
     Message,
     RecordError,
@@ -15,33 +15,9 @@ from staticfire.system_under_test.protocol.message import (
     decode_record,
 )
 
+FOLDER = "commitlog"  # and those of --multi-path, with a suffix
 FILES_MAX = 10_000  # of one log
 NAME_DIGITS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class LogStretch:
-    """Bytes of a log; `begin` is the physical offset of the first one."""
-
-    begin: int
-    data: bytes
-
-    @property
-    def end(self) -> int:
-        return self.begin + len(self.data)
-
-    def slice(self, begin: int, end: int) -> bytes:
-        """The bytes of these physical offsets, as far as they are there."""
-        return self.data[max(begin - self.begin, 0) : max(end - self.begin, 0)]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """What lies at a place in a log. `size` is 0 where no record begins."""
-
-    size: int
-    key: str | None
-    text: str
 
 
 def read_stretch(store: Path, begin: int, end: int) -> LogStretch | None:
@@ -92,7 +68,7 @@ def _text(message: Message, key: str | None) -> str:
 def _log_files(store: Path) -> Mapping[int, Path]:
     """Files of the log by the physical offset of their first byte."""
     files: dict[int, Path] = {}
-    for folder in sorted(store.glob("commitlog*")):
+    for folder in sorted(store.glob(f"{FOLDER}*")):
         if folder.is_symlink() or not folder.is_dir():
             continue
         for entry in os.scandir(folder):
@@ -113,3 +89,15 @@ def _read(path: Path, offset: int, size: int) -> bytes:
         return os.pread(descriptor, size, offset)
     finally:
         os.close(descriptor)
+
+
+class CommitLogs:
+    """Implements `StoredLogs` for stores of RocketMQ."""
+
+    read = staticmethod(read_stretch)
+    records = staticmethod(records_of)
+
+    def begin_of(self, path: str) -> int | None:
+        folder, _, name = path.rpartition("/")
+        is_log = folder.rpartition("/")[2].startswith(FOLDER) and name.isdecimal()
+        return int(name) if is_log else None

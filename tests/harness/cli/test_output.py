@@ -54,9 +54,9 @@ def test_a_run_that_cannot_be_kept_is_a_harness_error(
     ("error", "status", "sentence"),
     [
         (
-            PermissionError(13, "Permission denied", "/root/x"),
+            PermissionError(13, "Permission denied", "private/x"),
             254,
-            "/root/x cannot be used: Permission denied",
+            "private/x cannot be used: Permission denied",
         ),
         (
             OSError(36, "File name too long", "n\x1b[2J"),

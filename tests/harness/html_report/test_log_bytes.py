@@ -14,6 +14,7 @@ from staticfire.harness.html_report.log_bytes import (
 )
 from staticfire.harness.html_report.page import render
 from staticfire.harness.html_report.panels import panels_of
+from staticfire.harness.rocketmq.observers.stored_log import CommitLogs
 from tests.harness.html_report.recorded import LOSS, recorded
 from tests.harness.rocketmq.observers.test_stored_log import log_file, record
 
@@ -32,7 +33,8 @@ def around(
     assert place is not None
     for events in of.history.queues():
         place.take(events, of.history.names)
-    return log_bytes(run, finding, place, of.history.names, nodes, observations, faults)
+    names = of.history.names
+    return log_bytes(run, finding, place, names, nodes, observations, faults, CommitLogs())
 
 
 def test_without_files_it_is_what_was_acknowledged(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def declaration(**changes: Any) -> Any:
         "faults": ("kill",),
         "targets": {"own": ("simulation",)},
         "options": {},
+        "stored_logs": None,
     }
     return SimpleNamespace(**{**methods, **fields, **changes})
 

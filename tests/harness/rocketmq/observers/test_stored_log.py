@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from staticfire.harness.rocketmq.observers.stored_log import (
-    LogStretch,
-    read_stretch,
-    records_of,
-)
+from staticfire.harness.rocketmq.observers.stored_log import CommitLogs, read_stretch, records_of
+from staticfire.harness.systems.stored_logs import LogStretch
 from staticfire.system_under_test.protocol.message import Message, encode_record
 
 
@@ -76,3 +73,11 @@ def test_damage_is_said_and_the_next_start_is_tried() -> None:
     assert found[0].size == 0
     assert found[0].text.startswith("no record: ")
     assert found[20].text.endswith("its body does not fit its checksum")
+
+
+def test_files_of_the_log_are_told_from_others_by_their_path() -> None:
+    logs = CommitLogs()
+    assert logs.begin_of("/store/commitlog/00000000000000262144") == 262144
+    assert logs.begin_of("/store/commitlog-2/00000000000000000000") == 0
+    assert logs.begin_of("/store/consumequeue/t/0/00000000000000000000") is None
+    assert logs.begin_of("/store/commitlog/lock") is None
