@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -20,7 +21,7 @@ from staticfire.harness.report.analysis_lines import analysis_lines
 from staticfire.harness.report.junit import verdict_cases
 from staticfire.harness.report.summary import verdict_json, verdict_markdown
 from staticfire.harness.report.verdict_lines import WORDS
-from staticfire.harness.run_folder.facts_file import facts_of_run
+from staticfire.harness.run_folder.facts_file import doubted_verdict, facts_of_run
 from staticfire.harness.run_folder.run_folder import RunFolderError
 from staticfire.harness.truncated_repr import printable
 from staticfire.spark_analysis.engine.engines import Engine, InProcess, OnSpark
@@ -130,7 +131,7 @@ def _analyze(runs: list[RunInput], out: Path, settings: Settings | None, outputs
         partitions = partitioned(ready, engine)
         bound_mb = memory_bound_bytes(ready, partitions, engine.parallel) // MB
         bound_mb += settings.driver_memory_mb if settings else 0
-        analysis = analyse(ready, engine, partitions)
+        analysis = _doubted(analyse(ready, engine, partitions))
         progress.update(what="writing", details="")
         written = write_analysis(out, analysis)
     where = settings.master if settings else "in this process"
@@ -143,6 +144,15 @@ def _analyze(runs: list[RunInput], out: Path, settings: Settings | None, outputs
         print("\n".join([header, *analysis_lines(analysis, written)]))
     _say(outputs, analysis, monotonic() - began_s)
     return status_of_validity(analysis.valid)
+
+
+def _doubted(analysis: Analysis) -> Analysis:
+    """With what speaks against the files of its runs. Raises HistoryError, RunFolderError, OSError."""
+    judged = tuple(
+        replace(one, verdict=doubted_verdict(one.run.path, one.run.facts, one.verdict))
+        for one in analysis.judged
+    )
+    return replace(analysis, judged=judged)
 
 
 def _say(outputs: Outputs, analysis: Analysis, wall_s: float) -> None:

@@ -8,24 +8,22 @@ from pathlib import Path
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.schema import FOLDER
 from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.model.history import torn_reason
+from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.recording.nemesis import records_of
-from staticfire.harness.run_folder.consistency import (
-    expected_facts,
-    read_records,
-    refuse_contradictions,
-)
+from staticfire.harness.run_folder.doubts import doubted, facts_doubts, verdict_doubts
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder
 from staticfire.harness.systems.registry import system_of
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, VERDICT_FILE, read_facts
 
 
 def facts_of_run(run: Path) -> RunFacts:
-    """Raises HistoryError, RunFolderError, OSError."""
-    told = any((run / name).exists() for name in (FACTS_FILE, VERDICT_FILE))
-    if told or not (run / CAMPAIGN_FILE).exists():
+    """Raises HistoryError, OSError; RunFolderError where facts contradict the campaign, its faults or the history."""
+    is_written = any((run / name).exists() for name in (FACTS_FILE, VERDICT_FILE))
+    if is_written or not (run / CAMPAIGN_FILE).exists():
         facts = read_facts(run)
-        if (run / CAMPAIGN_FILE).exists() and not (run / FACTS_FILE).exists():
-            _compare(RunFolder(run))
+        if _has_campaign(run):
+            _doubts_about(RunFolder(run), unchecked=False)
         return facts
     campaign = RunFolder(run).read_campaign()
     events = ColumnarHistory(run / FOLDER).events()
@@ -33,9 +31,31 @@ def facts_of_run(run: Path) -> RunFacts:
     return replace(facts, unfinished=True)
 
 
-def _compare(folder: RunFolder) -> None:
-    """Raises RunFolderError where the recorded facts contradict the campaign, its faults or the history."""
-    campaign, recorded = folder.read_campaign(), folder.read_verdict()["facts"]
+def doubted_verdict(run: Path, facts: RunFacts, verdict: RunVerdict) -> RunVerdict:
+    """The verdict of an analysis, as far as its files can be believed: what `staticfire check` doubts is doubted here.
+
+    Raises HistoryError, RunFolderError, OSError.
+    """
+    folder, doubts = RunFolder(run), list[str]()
+    compared = facts.unchecked and _has_campaign(run)
+    if compared:
+        doubts += _doubts_about(folder, unchecked=True)
+    if folder.observations.exists() and (torn := torn_reason(folder.observations)):
+        doubts.append(torn)
+    if compared:
+        doubts += verdict_doubts(folder, verdict, is_as_recorded=True)
+    return doubted(verdict, doubts)
+
+
+def _has_campaign(run: Path) -> bool:
+    """Whether the recorded facts can be held against a campaign; those of a synthetic history cannot."""
+    return (
+        (run / CAMPAIGN_FILE).exists()
+        and (run / VERDICT_FILE).exists()
+        and not (run / FACTS_FILE).exists()
+    )
+
+
+def _doubts_about(folder: RunFolder, *, unchecked: bool) -> list[str]:
     events = ColumnarHistory(folder.columns).events()
-    expected = expected_facts(campaign, read_records(folder, campaign), events)
-    refuse_contradictions(folder, recorded, expected)
+    return facts_doubts(folder, folder.read_campaign(), events, unchecked)

@@ -1,7 +1,7 @@
 """Reads the observations of one run from its file, in the process that judges it.
 
 Kept in memory for the partitions that follow. Never more than OBSERVED_BYTES_MAX of a file: beyond it, the task that
-rests on observations is unknown, as it is where the file ends in half a line.
+rests on observations is unknown. Half a line at the end is left out; `analyze` says that there is one.
 """
 
 from __future__ import annotations
@@ -12,12 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from staticfire.checkers.model.history import (
-    HistoryError,
-    read_observations,
-    torn_reason,
-    unread_reason,
-)
+from staticfire.checkers.model.history import HistoryError, read_observations, unread_reason
 
 BYTES_A_BYTE = 8  # of the file, in memory
 
@@ -31,8 +26,8 @@ class ObservedFile:
 
     @property
     def unread(self) -> str:
-        """Why it is not read, empty when it is. Raises OSError."""
-        return unread_reason(self.path.name, self.size) or torn_reason(self.path)
+        """Why it is not read, empty when it is."""
+        return unread_reason(self.path.name, self.size)
 
     def read(self) -> Sequence[Mapping[str, Any]]:
         """Nothing when it is too large. Raises HistoryError, also when it has changed; OSError when it is gone."""

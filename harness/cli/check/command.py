@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -31,17 +31,9 @@ from staticfire.harness.console.brief import verdict_brief
 from staticfire.harness.recording.history import read_run_history
 from staticfire.harness.recording.nemesis import records_of
 from staticfire.harness.report.verdict_lines import verdict_lines
-from staticfire.harness.run_folder.consistency import (
-    differences,
-    expected_facts,
-    read_records,
-    refuse_contradictions,
-)
+from staticfire.harness.run_folder.doubts import doubted, facts_doubts, verdict_doubts
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
 from staticfire.harness.systems.registry import system_of
-from staticfire.harness.version import versions
-
-COUNTED = ("acked", "weak", "unknown", "failed", "deliveries")  # in every recorded verdict
 
 
 @click.command(short_help="Judge a recorded run again.")
@@ -141,7 +133,7 @@ def judge(
         else read_observations(folder.observations)
     )
     facts = _facts(folder) if finished else facts_so_far(campaign, history.events)
-    doubts = _compared(folder, campaign, history.events, unchecked) if finished else []
+    doubts = facts_doubts(folder, campaign, history.events, unchecked) if finished else []
     if observed.torn:
         doubts.append(torn_reason(folder.observations))
     checkers = CLIENT_CHECKERS if client_only else ALL_CHECKERS
@@ -156,76 +148,12 @@ def judge(
     verdict = history.check(observed.records, replace(facts, mode=judged_in), checkers)
     if unchecked:
         is_as_recorded = not client_only and judged_in == facts.mode
-        doubts += _held_against(folder, verdict, is_as_recorded=is_as_recorded)
-    verdict = _doubted(verdict, doubts)
+        doubts += verdict_doubts(folder, verdict, is_as_recorded=is_as_recorded)
+    verdict = doubted(verdict, doubts)
     if judged_in == facts.mode:
         return verdict
     note = f"the run was made in {facts.mode} mode, and is judged in {mode} mode"
     return replace(verdict, caveats=(*verdict.caveats, note))
-
-
-def _held_against(folder: RunFolder, verdict: RunVerdict, *, is_as_recorded: bool) -> Iterator[str]:
-    """Yield a sentence where the verdict that the run wrote counted other messages, or rests on what is gone.
-
-    For runs without checksums: what was cut off a history behind the drain is missed by nothing else. A verdict of
-    this version over the same evidence (`is_as_recorded`) has the same counts. Raises RunFolderError.
-    """
-    recorded: Any = folder.read_verdict()["verdict"]
-    try:
-        counted = {name: recorded["counts"][name] for name in COUNTED}
-        by_checker = {of["checker"]: dict(of["counts"]) for of in recorded["verdicts"]}
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise RunFolderError(f"the verdict in verdict.json is damaged: {error!r}") from error
-    for name, times in counted.items():
-        if times != verdict.counts.get(name, 0):
-            yield (
-                f"the recorded verdict counts {times} {name}, the history has {verdict.counts.get(name, 0)}: it is not "
-                "whole, or of another run"
-            )
-    for name in verdict.not_applicable:
-        if any(by_checker.get(name, {}).values()):
-            yield (
-                f"the recorded verdict rests on {name}, of which this history has nothing: it is not whole, or of "
-                "another run"
-            )
-    if not is_as_recorded or not _is_same_version(folder):
-        return
-    for of in verdict.verdicts:
-        then = by_checker.get(of.checker, {})
-        for name in sorted(then.keys() | of.counts.keys()):
-            if then.get(name, 0) != of.counts.get(name, 0):
-                yield (
-                    f"the recorded verdict of {of.checker} counts {then.get(name, 0)} {name}, and the files come to "
-                    f"{of.counts.get(name, 0)}: they are not whole, or of another run"
-                )
-
-
-def _doubted(verdict: RunVerdict, doubts: Sequence[str]) -> RunVerdict:
-    """The verdict; not valid where there is a reason not to believe its files."""
-    if not doubts:
-        return verdict
-    return replace(
-        verdict,
-        valid=False if verdict.valid is False else "unknown",
-        below_floors=(*verdict.below_floors, *doubts),
-    )
-
-
-def _is_same_version(folder: RunFolder) -> bool:
-    recorded = folder.read_verdict().get("versions")
-    return isinstance(recorded, dict) and recorded.get("staticfire") == versions()["staticfire"]
-
-
-def _compared(
-    folder: RunFolder, campaign: Campaign, events: Sequence[Op], unchecked: bool
-) -> list[str]:
-    """Reasons to doubt facts that no checksum proves. Raises RunFolderError where another file contradicts them."""
-    recorded: Any = folder.read_verdict()["facts"]
-    expected = expected_facts(campaign, read_records(folder, campaign), events)
-    refuse_contradictions(folder, recorded, expected)
-    if not unchecked:  # another version may have written the rest differently
-        return []
-    return list(differences(recorded, expected, is_same_version=_is_same_version(folder)))
 
 
 def facts_so_far(campaign: Campaign, ops: Sequence[Op]) -> RunFacts:

@@ -27,6 +27,19 @@ def change_facts(folder: Path, change: Callable[[dict[str, Any]], object]) -> No
     path.write_text(json.dumps(document))
 
 
+def half_a_line(folder: Path) -> None:
+    path = folder / "observations.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"kind": "rou')
+
+
+def drop_an_observation(folder: Path) -> None:
+    path = folder / "observations.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    routes = [number for number, line in enumerate(lines) if b'"kind":"route"' in line]
+    del lines[routes[len(routes) // 2]]
+    path.write_bytes(b"".join(lines))
+
+
 def refused(said: Said, *words: str) -> bool:
     one_sentence = said.err.startswith("staticfire: ") and said.err.count("\n") == 1
     return said.status == 254 and one_sentence and all(word in said.err for word in words)
@@ -136,19 +149,14 @@ def test_an_exit_that_only_the_history_has_is_refused(
 def test_observations_that_end_in_half_a_line_are_not_all_of_them(
     run_folder: Path, staticfire: Staticfire
 ) -> None:
-    path = run_folder / "observations.jsonl"
-    path.write_bytes(path.read_bytes() + b'{"kind": "rou')
+    half_a_line(run_folder)
     said = staticfire("check", run_folder)
     assert said.status == 2
     assert "observations.jsonl ends in half a line" in said.out
 
 
 def test_every_observation_was_counted(run_folder: Path, staticfire: Staticfire) -> None:
-    path = run_folder / "observations.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    routes = [number for number, line in enumerate(lines) if b'"kind":"route"' in line]
-    del lines[routes[len(routes) // 2]]
-    path.write_bytes(b"".join(lines))
+    drop_an_observation(run_folder)
     said = staticfire("check", run_folder)
     assert said.status == 2
     assert "the recorded verdict of routes counts" in " ".join(said.out.split())
@@ -172,3 +180,24 @@ def test_analyze_refuses_facts_that_promise_something_else(
     change_facts(run_folder, lambda facts: facts.update(flush="async"))
     said = staticfire("analyze", run_folder, "--out", run_folder / "of")
     assert refused(said, "flush", "campaign.toml")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: change_facts(folder, lambda facts: facts.update(living=[])),
+        drop_an_observation,
+        half_a_line,
+    ],
+    ids=["weaker facts", "an observation less", "half an observation"],
+)
+def test_analyze_doubts_what_check_doubts(
+    damage: Callable[[Path], object], run_folder: Path, staticfire: Staticfire
+) -> None:
+    assert staticfire("analyze", run_folder, "--out", run_folder / "before").status == 0
+    damage(run_folder)
+    checked = staticfire("check", run_folder)
+    analysed = staticfire("analyze", run_folder, "--out", run_folder / "after", "--json")
+    assert (checked.status, analysed.status) == (2, 2)
+    [run] = json.loads(analysed.out)["runs"]
+    assert run["valid"] == "unknown"

@@ -1,0 +1,91 @@
+"""Reasons not to believe the files of a run: with any of them its verdict is unknown at best.
+
+Checksums tie the files of a folder together. Without them the facts must be those that the campaign comes to, and
+the verdict that the run wrote must have the counts of the one that its files come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from staticfire.checkers.model.history import Op
+from staticfire.checkers.verdicts.compose import RunVerdict
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.run_folder.consistency import (
+    differences,
+    expected_facts,
+    read_records,
+    refuse_contradictions,
+)
+from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
+from staticfire.harness.version import versions
+
+COUNTED = ("acked", "weak", "unknown", "failed", "deliveries")  # in every recorded verdict
+
+
+def facts_doubts(
+    folder: RunFolder, campaign: Campaign, events: Sequence[Op], unchecked: bool
+) -> list[str]:
+    """Reasons to doubt facts that no checksum proves. Raises RunFolderError where another file contradicts them."""
+    recorded: Any = folder.read_verdict()["facts"]
+    expected = expected_facts(campaign, read_records(folder, campaign), events)
+    refuse_contradictions(folder, recorded, expected)
+    if not unchecked:  # another version may have written the rest differently
+        return []
+    return list(differences(recorded, expected, is_same_version=_is_same_version(folder)))
+
+
+def verdict_doubts(
+    folder: RunFolder, verdict: RunVerdict, *, is_as_recorded: bool
+) -> Iterator[str]:
+    """Yield a sentence where the verdict that the run wrote counted other messages, or rests on what is gone.
+
+    For runs without checksums: nothing else misses what was cut off a history behind the drain. A verdict of this
+    version over the same evidence (`is_as_recorded`) has the same counts. Raises RunFolderError.
+    """
+    recorded: Any = folder.read_verdict()["verdict"]
+    try:
+        counted = {name: recorded["counts"][name] for name in COUNTED}
+        by_checker = {of["checker"]: dict(of["counts"]) for of in recorded["verdicts"]}
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise RunFolderError(f"the verdict in verdict.json is damaged: {error!r}") from error
+    for name, times in counted.items():
+        if times != verdict.counts.get(name, 0):
+            yield (
+                f"the recorded verdict counts {times} {name}, the history has {verdict.counts.get(name, 0)}: it is not "
+                "whole, or of another run"
+            )
+    for name in verdict.not_applicable:
+        if any(by_checker.get(name, {}).values()):
+            yield (
+                f"the recorded verdict rests on {name}, of which this history has nothing: it is not whole, or of "
+                "another run"
+            )
+    if not is_as_recorded or not _is_same_version(folder):
+        return
+    for of in verdict.verdicts:
+        then = by_checker.get(of.checker, {})
+        for name in sorted(then.keys() | of.counts.keys()):
+            if then.get(name, 0) != of.counts.get(name, 0):
+                yield (
+                    f"the recorded verdict of {of.checker} counts {then.get(name, 0)} {name}, and the files come to "
+                    f"{of.counts.get(name, 0)}: they are not whole, or of another run"
+                )
+
+
+def doubted(verdict: RunVerdict, doubts: Sequence[str]) -> RunVerdict:
+    """The verdict; not valid where there is a reason not to believe its files."""
+    if not doubts:
+        return verdict
+    return replace(
+        verdict,
+        valid=False if verdict.valid is False else "unknown",
+        below_floors=(*verdict.below_floors, *doubts),
+    )
+
+
+def _is_same_version(folder: RunFolder) -> bool:
+    recorded = folder.read_verdict().get("versions")
+    return isinstance(recorded, dict) and recorded.get("staticfire") == versions()["staticfire"]
