@@ -1,6 +1,6 @@
 """Two ways to run a function over many items: a loop in this process, or a job on Spark.
 
-Functions and items are pickled; a function that raises HistoryError or OSError ends the job with that sentence, and
+Functions and items are pickled; a function that raises HistoryError or OSError ends the job with that error, and
 nothing is retried, because the file will not be better. Whatever else dies with an executor, Spark does again.
 """
 
@@ -45,7 +45,7 @@ class Engine(Protocol):
     def map(
         self, what: str, function: Callable[[T], R], items: Sequence[T], weights: Sequence[int]
     ) -> list[R]:
-        """Results in the order of items. Raises HistoryError, SparkError."""
+        """Results in the order of items. Raises HistoryError, SparkError, OSError."""
 
 
 @dataclass(slots=True)
@@ -143,19 +143,12 @@ def run_tasks(
                 try:
                     result, failed = run(pickle.loads(item)), False
                 except (HistoryError, OSError) as error:
-                    result, failed = sentence_of(error), True
+                    result, failed = error, True
                 columns = [[number], [failed], [pickle.dumps(result)]]
                 yield pa.RecordBatch.from_arrays(
                     [pa.array(c, f.type) for c, f in zip(columns, RESULT, strict=True)],
                     schema=RESULT,
                 )
-
-
-def sentence_of(error: HistoryError | OSError) -> str:
-    """The sentence about a file that cannot be used."""
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename} cannot be read or written: {error.strerror}"
-    return str(error)
 
 
 def _in_order(table: pa.Table, items: int, what: str) -> list[Any]:
@@ -168,7 +161,7 @@ def _in_order(table: pa.Table, items: int, what: str) -> list[Any]:
     ):
         results[number] = pickle.loads(data)
         if failed:
-            raise HistoryError(results[number])
+            raise results[number]
     return results
 
 

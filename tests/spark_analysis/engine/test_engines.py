@@ -46,10 +46,25 @@ def missing(path: str, _item: int) -> None:
     raise FileNotFoundError(2, "No such file or directory", path)
 
 
-def test_what_is_wrong_with_a_file_comes_back_as_a_sentence() -> None:
-    table = run_in_worker(partial(missing, "part-3"), [1])
-    with pytest.raises(HistoryError, match=r"^part-3 cannot be read or written: No such file"):
-        _in_order(table, 1, "look")
+def full(path: str, _item: int) -> None:
+    error = OSError(28, "No space left on device")
+    error.filename = path
+    raise error
+
+
+def damaged(path: str, _item: int) -> None:
+    raise HistoryError(f"{path} is damaged")
+
+
+def test_what_is_wrong_with_a_file_is_raised_as_in_this_process() -> None:
+    with pytest.raises(FileNotFoundError) as gone:
+        _in_order(run_in_worker(partial(missing, "part-3"), [1]), 1, "look")
+    assert gone.value.filename == "part-3"
+    with pytest.raises(OSError, match="No space left on device") as error:
+        _in_order(run_in_worker(partial(full, "part-4"), [1]), 1, "look")
+    assert (error.value.errno, error.value.filename) == (28, "part-4")
+    with pytest.raises(HistoryError, match="part-5 is damaged"):
+        _in_order(run_in_worker(partial(damaged, "part-5"), [1]), 1, "look")
 
 
 def test_half_of_the_results_are_none() -> None:

@@ -25,7 +25,7 @@ from staticfire.checkers.verdicts.compose import (
     kernels_of,
     run_verdict,
 )
-from staticfire.spark_analysis.engine.engines import InProcess, sentence_of
+from staticfire.spark_analysis.engine.engines import InProcess
 from staticfire.spark_analysis.results import verdicts
 from staticfire.spark_analysis.results.analysis import analyse, laid_out
 from staticfire.spark_analysis.results.verdicts import CHECKERS, judge_runs
@@ -205,7 +205,7 @@ def test_whatever_file_lacks_there_is_a_sentence_and_no_verdict(
     try:
         analyse(find_runs([tmp_path / "run"]), InProcess())
     except (HistoryError, OSError) as error:
-        said = sentence_of(error)
+        said = str(error)
     assert "\n" not in said
 
 
