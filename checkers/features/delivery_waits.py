@@ -7,8 +7,8 @@ seconds, and with short polling the time until a broker looks at waiting pulls (
 `PUT_OFF_NS`: an orderly one tries again before anything else. Of a group that shares its queues the first delivery
 counts, in a broadcasting group the first one to each member's process, and in a group that changed its filter only what
 both filters let through.
-Slaves whose master is gone for good may ask each other first (`orphaned_slaves.py`). On a disk whose fsync takes more
-than 100 ms the bound is the time of 20 of them (`flush_waits.py`).
+Slaves whose master is gone for good may ask each other first (`orphaned_slaves.py`). On a slow disk the bound is the
+time until a message is flushed (`Timings.flush_wait_s`).
 
 The same of a message whose place no acknowledgement tells, from its store time on, while the cluster is at rest
 (rest.py): what brokers keep back at first (delays, transactions), retries, and sends without an answer. It is not asked
@@ -42,7 +42,6 @@ from staticfire.checkers.engine.kernel import (
     queue_of,
 )
 from staticfire.checkers.engine.position_index import index_of
-from staticfire.checkers.features.flush_waits import flush_wait_ns
 from staticfire.checkers.features.message_times import (
     ROUGHNESS_NS,
     brokers_stepped_ns,
@@ -129,7 +128,7 @@ def bound_ns(context: Context, broker: str | None = None) -> int:
     facts = context.facts
     has_slave = len(facts.brokers.get(broker, ())) > 1 if broker is not None else False
     unwoken_ns = SLAVES_LOOK_NS if has_slave and facts.mode == "faithful" else 0
-    at_once_ns = max(AT_ONCE_NS, flush_wait_ns(facts.timings))
+    at_once_ns = max(AT_ONCE_NS, int(facts.timings.flush_wait_s * NS_PER_S))
     return at_once_ns + unwoken_ns + int(facts.timings.poll_s * NS_PER_S)
 
 

@@ -7,7 +7,7 @@ retry, which is due when its step of the ladder is over, counted from when its m
 back (`send_back`). Allowed where the clock of its broker was stepped, since brokers count by their wall clock; so is
 the lateness of what was sent up to a delay later, because it may stand behind a message of that time, and a level is
 delivered in order. A message that never comes is a matter of loss. A message is flushed twice, when it is kept back and
-when it is due, and slow disks take their time for both (`flush_waits.py`).
+when it is due, and slow disks take their time for both (`Timings.flush_wait_s`).
 
 A fault is in the way of a queue and a group while a row of the table of excuses says so of the member that has the
 queue then (of any member while none has it), unless messages pass. A message passes that was sent to this queue without
@@ -39,7 +39,6 @@ from staticfire.checkers.engine.observed import observed_verdict
 from staticfire.checkers.engine.position_index import index_of
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.features.delays import clock_stepped
-from staticfire.checkers.features.flush_waits import flush_wait_ns
 from staticfire.checkers.features.retries import FIRST_LEVEL, NS_PER_MS, RETRY
 from staticfire.checkers.groups.groups import owned_spans
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
@@ -313,7 +312,7 @@ def _judge(
         waited = shared(waited, [span for _, span in owned])
     free = without(waited, hindered.spans(group, queue))
     free_ns = sum(span.length_ns for span in free)
-    stored_ns = 2 * flush_wait_ns(context.facts.timings)
+    stored_ns = int(2 * context.facts.timings.flush_wait_s * NS_PER_S)
     if free_ns <= LATE_AFTER_NS + stored_ns + _unreported_ns(context, group):
         return None
     stepped = clock_stepped(context, queue, since_ns - (due_ns - since_ns), given_ns)

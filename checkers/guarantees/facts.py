@@ -114,7 +114,9 @@ class Timings:
     poll_s: float = 0.0  # shortPollingTimeMills, where no arrival wakes a waiting pull (longPollingEnable=false)
     flush_timeout_s: float = 5.0  # syncFlushTimeout: then a broker answers with FLUSH_DISK_TIMEOUT
     slave_timeout_s: float = 3.0  # slaveTimeout: with FLUSH_SLAVE_TIMEOUT
-    fsync_s: float = 0.0  # an fsync on the disks of brokers; 0: not known, and not slow
+    # From the store of a message to its flush, where no fault slows the disk; 0: not known, and not long. Consumers are
+    # given nothing that is not flushed.
+    flush_wait_s: float = 0.0
     # From a write under asynchronous flush until the disk has it: flushIntervalCommitLog and
     # flushCommitLogThoroughInterval, and 3 s for the fsync itself.
     flush_s: float = 13.5

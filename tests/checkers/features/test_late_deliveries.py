@@ -44,9 +44,27 @@ def test_a_delayed_message_comes_in_its_time(at_s: float, expected: set[str]) ->
 
 @pytest.mark.parametrize(("at_s", "expected"), [(28.9, set()), (29.1, LATE)])
 def test_it_is_stored_and_flushed_twice(at_s: float, expected: set[str]) -> None:
-    """15 s, and twice the 20 fsyncs of 0.2 s that may stand before its own."""
-    timings = Timings(fsync_s=0.2)
+    """15 s, and twice the time until a message is flushed."""
+    timings = Timings(flush_wait_s=4.0)
     assert late(at_s).counts("late_deliveries", timings=timings) == expected
+
+
+@pytest.mark.parametrize(
+    ("slaves", "permanent", "at_s", "expected"),
+    [
+        (2, True, 45.0, set()),  # 20 s of silence, then they ask each other
+        (2, True, 60.0, LATE),
+        (1, True, 45.0, LATE),  # it has no other slave to ask
+        (2, False, 45.0, LATE),
+    ],
+)
+def test_slaves_without_a_master_may_ask_each_other_first(
+    slaves: int, permanent: bool, at_s: float, expected: set[str]
+) -> None:
+    nodes = (NODE, *(f"slave-{number}" for number in range(slaves)))
+    lost = replace(fault("disk_lost", NODE, at_s=5.0, healed_s=7.0), permanent=permanent)
+    judged = late(at_s).counts("late_deliveries", brokers={BROKER: nodes}, faults=(lost,))
+    assert judged == expected
 
 
 @pytest.mark.parametrize(("at_s", "expected"), [(50.9, set()), (51.1, LATE)])

@@ -20,6 +20,7 @@ from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.rocketmq.facts import run_facts, timings_of
+from staticfire.harness.workloads.groups import groups_of
 
 CAMPAIGN: Campaign = draw_campaign(1, {"slaves": (1, 1), "replication": "sync", "plan": ()})
 
@@ -196,3 +197,11 @@ def test_a_filter_has_changed_when_the_last_member_asks_anew() -> None:
     assert after.wanted_before == {group: ("red", "Aa")}
     assert after.filters_changed_ns == {group: 7}
     assert type(after).from_json(after.to_json()) == after
+
+
+def test_a_message_waits_for_an_fsync_of_every_file() -> None:
+    campaign = replace(CAMPAIGN, queues=6, fsync_us=400_000, plan=())
+    files = 6 + 18 + len(groups_of(campaign)) + 2 + 11 + 2
+    assert timings_of(campaign).flush_wait_s == pytest.approx(files * 0.4)
+    assert timings_of(campaign).flush_s == pytest.approx(1.0 + files * 0.4)
+    assert timings_of(replace(campaign, environment="processes")).flush_wait_s == 0.0
