@@ -33,11 +33,9 @@ def short_logs(context: Context) -> Iterator[str]:
         return
     acked: dict[str, list[Seen]] = {}
     for seen in context.observations:
-        if seen["kind"] != "ack_durability" or seen["end_offset"] is None:
-            continue
-        if (
-            seen["status"] == SEND_OK
-        ):  # others promise nothing: a write that failed may be seen for a moment
+        is_acked = seen["kind"] == "ack_durability" and seen["end_offset"] is not None
+        # Other statuses promise nothing: a write that failed may be seen for a moment.
+        if is_acked and seen["status"] == SEND_OK:
             acked.setdefault(seen["broker_name"], []).append(seen)
     yield from _slaves_behind(context, acked)
     yield from _short_recoveries(context, acked)
@@ -72,8 +70,8 @@ def _slaves_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iterato
 
 
 def _is_in_the_way(fault: FaultFacts, pair: set[str], since_ns: int) -> bool:
-    """Whether a fault that was fired may have concerned one of two replicas after a time."""
-    if fault.fired_ns is None or healed_ns(fault) < since_ns:
+    """Whether a fault that bit may have concerned one of two replicas after a time."""
+    if fault.bitten_ns is None or healed_ns(fault) < since_ns:
         return False
     nodes = {*fault.targets, *chain.from_iterable(fault.links)}
     return not nodes or not nodes.isdisjoint(pair)

@@ -183,10 +183,14 @@ def rebalanced_ns(timings: Timings) -> int:
     return int(timings.rebalance_s * REBALANCES * NS_PER_S)
 
 
+def looked_ns(timings: Timings) -> int:
+    """The time until a member has looked, and its broker has answered: a rebalance and a request."""
+    return int(timings.rebalance_s * NS_PER_S) + int(timings.request_s * NS_PER_S)
+
+
 def least_bound_ns(timings: Timings) -> int:
     """No `bound_ns` of a run is shorter."""
-    looked_s = timings.rebalance_s + timings.request_s
-    return min(int(looked_s * NS_PER_S), rebalanced_ns(timings))
+    return min(looked_ns(timings), rebalanced_ns(timings))
 
 
 def bound_ns(context: Context, group: str, span: Span) -> int:
@@ -201,18 +205,17 @@ def bound_ns(context: Context, group: str, span: Span) -> int:
     """
     timings, known = context.facts.timings, _group(context, group)
     request_ns = int(timings.request_s * NS_PER_S)
-    looked_ns = int(timings.rebalance_s * NS_PER_S) + request_ns
     meanwhile = [at for at in known.changes_ns if span.start_ns + request_ns < at < span.end_ns]
     near_ns = span.start_ns - int(timings.rebalance_s * NS_PER_S)
     at_rest = known.is_known and not meanwhile
     if at_rest and not _is_near_a_fault(context, known.members, near_ns, span.end_ns):
-        return looked_ns
+        return looked_ns(timings)
     until_ns = span.start_ns + rebalanced_ns(timings)
     if not timings.members_notified:
         restarts_ns = stops_ns(context, _brokers(context))
         for change_ns in sorted({*meanwhile, *restarts_ns}):
             if span.start_ns < change_ns <= until_ns:
-                until_ns = max(until_ns, change_ns + looked_ns)
+                until_ns = max(until_ns, change_ns + looked_ns(timings))
     return until_ns - span.start_ns
 
 

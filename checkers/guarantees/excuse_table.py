@@ -494,21 +494,16 @@ _ROWS: tuple[Excuse, ...] = (
         mechanism="the producer could not reach the broker, or had no route to it",
     ),
     # refusals.py
-    Excuse(
-        anomaly="wrong_refusal",
-        effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
-        on=(Role.REPLICAS,),
-        across=(Role.REPLICAS,),
-        after=lambda t: t.ha_silence_s,
-        mechanism="the broker could not store anything, or had not yet its topics, and says so first",
-    ),
-    Excuse(
-        anomaly="needless_refusal",
-        effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
-        on=(Role.REPLICAS,),
-        across=(Role.REPLICAS,),
-        after=lambda t: t.ha_silence_s,
-        mechanism="the broker could not store anything, or had not yet its topics",
+    *(
+        Excuse(
+            anomaly=refusal,
+            effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
+            on=(Role.REPLICAS,),
+            across=(Role.REPLICAS,),
+            after=lambda t: t.ha_silence_s,
+            mechanism="the broker could not store anything, or had not yet its topics, and says so first",
+        )
+        for refusal in ("wrong_refusal", "needless_refusal")
     ),
     # ordered_keys.py
     Excuse(

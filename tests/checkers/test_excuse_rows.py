@@ -581,7 +581,7 @@ def _histories() -> Iterator[Legal]:
     )
     unable = {"topic": "t", "key": "x", "size": 1, "code": 14, "refused_by": "b"}
     yield Legal(
-        mechanism="the broker could not store anything, or had not yet its topics",
+        mechanism="the broker could not store anything, or had not yet its topics, and says so first",
         anomaly="needless_refusal",
         ops=Story().op(8.9, "invoke", "send", unable).op(9.0, "fail", "send", unable),
         faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
