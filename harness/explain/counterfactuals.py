@@ -19,6 +19,7 @@ from staticfire.harness.campaign.campaign import SEED_MAX, Campaign, CampaignErr
 from staticfire.harness.draws.limits import check_campaign
 from staticfire.harness.explain.recorded_run import NotRepeated
 from staticfire.harness.results.fingerprint import Fingerprint, fingerprint_of
+from staticfire.harness.worker_processes import begin_worker
 
 SEEDS = 3  # of each change: the run's own, and the following ones
 SHIFT_S = 1.0
@@ -193,7 +194,6 @@ def counterfactuals_of(
     *,
     jobs: int,
     until: float,
-    begin_worker: Callable[[], None],
     progress: Callable[[int], None],
 ) -> Counterfactuals:
     """Run each change under a few seeds.
@@ -201,7 +201,6 @@ def counterfactuals_of(
     Args:
         ops: of the failed run.
         until: of `time.monotonic`.
-        begin_worker: is called first in each process.
 
     Raises NotRepeated.
     """

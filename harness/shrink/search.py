@@ -13,6 +13,7 @@ from staticfire.harness.results.fingerprint import Fingerprint
 from staticfire.harness.shrink.candidates import PASSES
 from staticfire.harness.shrink.reducer import Reducer
 from staticfire.harness.shrink.trials import Answer, Trial, try_candidate
+from staticfire.harness.worker_processes import begin_worker
 
 Improved = Callable[[str, Trial], None]  # takes the name of the pass and the new best
 
@@ -33,7 +34,6 @@ class Search:
         jobs: processes.
         until: of `time.monotonic`.
         improved: takes each new best.
-        begin_worker: is called first in each process.
         tried: is called when candidates are under way, and when they have ended.
 
     Attributes:
@@ -48,7 +48,6 @@ class Search:
         jobs: int,
         until: float,
         improved: Improved,
-        begin_worker: Callable[[], None],
         tried: Callable[[], None] = lambda: None,
     ) -> None:
         self._wanted = wanted

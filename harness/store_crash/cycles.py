@@ -8,19 +8,16 @@ The command is `staticfire crash-store`.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from multiprocessing.process import BaseProcess
 
 from staticfire.harness.raised_text import raised_text
 from staticfire.harness.store_crash.cycle import Cycle, WrapStorage
 from staticfire.harness.store_crash.plan import CycleCounts
 from staticfire.harness.truncated_repr import printable
+from staticfire.harness.worker_processes import begin_worker
 from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
 from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.configuration.policy_choice import policy_names, with_chosen
@@ -119,25 +116,12 @@ def run_parallel(
     ]
     total = CrashSummary()
     context = multiprocessing.get_context("fork")
-    with context.Pool(min(jobs, len(chunks)), _begin_worker) as pool:
+    begin = partial(begin_worker, ends_with_sigterm=True)
+    with context.Pool(min(jobs, len(chunks)), begin) as pool:
         for part in pool.imap_unordered(partial(_run_chunk, policy), chunks):
             total.add(part)
             progress(total)
     return total
-
-
-def _begin_worker() -> None:
-    """Ctrl-C is for the parent, which ends its workers with SIGTERM; without a parent no worker stays."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
 
 
 def _run_chunk(policy: StorePolicy, chunk: tuple[int, int]) -> CrashSummary:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -200,12 +201,14 @@ class _Workers:
     def __init__(self, judging: Judging, checkers: Sequence[Checker], jobs: int) -> None:
         self._judging, self._checkers, self._jobs = judging, checkers, jobs
         self._pool: ProcessPoolExecutor | None = None
+        self._others: list[BaseProcess] = []  # children that this process had before
 
     def __enter__(self) -> Callable[..., Iterator[Any]]:
         if self._jobs == 1:
             history = ColumnarHistory(self._judging.folder, verify=self._judging.verify)
             mine = history, self._judging.context, self._checkers
             return lambda look, work: (look(*mine, *one) for one in work)
+        self._others = multiprocessing.active_children()
         self._pool = ProcessPoolExecutor(
             self._jobs, get_context("spawn"), initializer=_begin, initargs=(self._judging,)
         )
@@ -222,7 +225,8 @@ class _Workers:
             return
         if error is not None:  # interrupted, perhaps: what is under way is not waited for
             for worker in multiprocessing.active_children():
-                worker.kill()
+                if worker not in self._others:
+                    worker.kill()
         self._pool.shutdown(cancel_futures=True)
 
 

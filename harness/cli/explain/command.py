@@ -18,7 +18,6 @@ from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
-from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_VALID, BadInput
@@ -237,7 +236,6 @@ def _parts(
                     explanation.fingerprint,
                     jobs=asked.jobs,
                     until=time.monotonic() + asked.budget_s,
-                    begin_worker=begin_worker,
                     progress=progress.update,
                 )
             parts.append(other)

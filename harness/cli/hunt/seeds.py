@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +21,10 @@ from staticfire.harness.cli.hunt.breeding import (
 )
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.progress import begin_shown
-from staticfire.harness.cli.status import EXIT_HARNESS_ERROR
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.raised_text import raised_text
+from staticfire.harness.worker_processes import begin_worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,20 +150,6 @@ def _as_they_come(
         for worker in multiprocessing.active_children():
             worker.kill()
         raise
-
-
-def begin_worker() -> None:
-    """Signals are for the parent, which ends its workers; without a parent no worker stays."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(EXIT_HARNESS_ERROR)
 
 
 def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:

@@ -16,7 +16,6 @@ from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.explain.command import explain_run
-from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.run import make_folder, run_in
@@ -155,7 +154,7 @@ def _shrink(out: Path, first: Trial, wanted: Fingerprint, jobs: int, until: floa
         progress.update(search.runs, details=f"{search.cpu_s:.0f} CPU s; {len(best.ops)} ops left")
 
     print(f"shrink    {wanted}", flush=True)
-    search = Search(wanted, jobs, until, improved, begin_worker, tried)
+    search = Search(wanted, jobs, until, improved, tried)
     try:
         with working("shrinking", unit="runs", forks=True) as progress:
             _written("the run")

@@ -21,7 +21,6 @@ from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import Campaign, CampaignError
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
-from staticfire.harness.cli.hunt.seeds import begin_worker
 from staticfire.harness.cli.options import runs_option, system_option
 from staticfire.harness.cli.progress import Progress, working
 from staticfire.harness.cli.run import make_folder, run_in
@@ -36,6 +35,7 @@ from staticfire.harness.cli.status import (
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
+from staticfire.harness.worker_processes import begin_worker
 
 if TYPE_CHECKING:
     from staticfire.harness.results.fingerprint import Fingerprint

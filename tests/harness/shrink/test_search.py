@@ -26,7 +26,7 @@ def searching(answer: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> tu
     monkeypatch.setattr(trials, "run_trial", answer)
     first = Trial(campaign=draw_campaign(1, {"queues": 3}), digest="", sends=1, fingerprint=LOST)
     until = time.monotonic() + 60
-    return Search(LOST, 1, until, lambda _name, _trial: None, lambda: None), first
+    return Search(LOST, 1, until, lambda _name, _trial: None), first
 
 
 def refuse(_campaign: Any) -> Trial:
