@@ -13,7 +13,6 @@ from typing import Any, Literal, Self, TypeVar
 
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement
 from staticfire.checkers.model.time_series import Measured
-from staticfire.checkers.model.typed_fields import check_types
 
 Validity = bool | Literal["unknown"]
 K = TypeVar("K")
@@ -51,10 +50,8 @@ class Finding:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what to_json wrote. Raises TypeError, KeyError, ValueError or AttributeError on other input."""
-        finding = cls(**{**fields, "judgement": Judgement(fields["judgement"])})
-        check_types(finding, cls, "finding")
-        return finding
+        """Read what to_json wrote; RunVerdict.from_json checks its types."""
+        return cls(**{**fields, "judgement": Judgement(fields["judgement"])})
 
 
 def _ordered(*values: Any) -> Iterable[tuple[bool, Any]]:
@@ -190,11 +187,9 @@ class Verdict:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what to_json wrote. Raises as that of a finding does."""
+        """Read what to_json wrote; RunVerdict.from_json checks its types."""
         findings = tuple(map(Finding.from_json, fields["findings"]))
-        verdict = cls(**{**fields, "findings": findings})
-        check_types(verdict, cls, "verdict")
-        return verdict
+        return cls(**{**fields, "findings": findings})
 
 
 def combine(valid: Iterable[Validity]) -> Validity:

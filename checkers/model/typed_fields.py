@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -16,9 +17,9 @@ def check_types(value: Any, wanted: Any, name: str) -> None:
     origin, arguments = get_origin(wanted), get_args(wanted)
     if wanted is Any:
         return
-    if is_dataclass(wanted):
-        _require(isinstance(value, wanted), name, value)  # type: ignore[arg-type]
-        hints = get_type_hints(wanted)
+    if isinstance(wanted, type) and is_dataclass(wanted):
+        _require(isinstance(value, wanted), name, value)
+        hints = _hints_of(wanted)
         for part in fields(wanted):
             check_types(getattr(value, part.name), hints[part.name], part.name)
     elif origin is tuple:
@@ -37,6 +38,11 @@ def check_types(value: Any, wanted: Any, name: str) -> None:
             check_types(value, one_of[0], name)
     else:
         _require(_is_scalar(value, wanted), name, value)
+
+
+@cache
+def _hints_of(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _require(condition: bool, name: str, value: Any) -> None:
