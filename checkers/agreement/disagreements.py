@@ -114,14 +114,12 @@ def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
         }
     by_master: dict[tuple[str, str], int] = {}
     for seen in context.observations:
-        told = seen.get("master") if seen["kind"] == "topic_route" else None
-        if (
-            isinstance(told, list)
-            and len(told) == 3
-            and not _may_forget(facts, seen["broker_name"])
-        ):
+        table = seen.get("master") if seen["kind"] == "topic_route" else None
+        if not isinstance(table, list) or len(table) != 3:
+            continue
+        if not _may_forget(facts, seen["broker_name"]):
             place = seen["topic"], seen["broker_name"]
-            by_master[place] = max(by_master.get(place, 0), told[0], told[1])
+            by_master[place] = max(by_master.get(place, 0), *table[:2])
     return known | by_master
 
 

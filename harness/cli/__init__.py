@@ -194,9 +194,8 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
     except HarnessError as error:
         print(f"staticfire: {one_sentence(str(error))}", file=sys.stderr)
         return EXIT_HARNESS_ERROR
-    except (
-        SystemExit
-    ):  # of click and rich: they take a pipe without a reader for an end with status 1
+    except SystemExit:
+        # Click and rich end the process with status 1 when a pipe has no reader.
         if COMPLETE in os.environ:
             raise
         print("staticfire: the output cannot be written: Broken pipe", file=sys.stderr)
@@ -205,9 +204,9 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
         print("staticfire: interrupted", file=sys.stderr)
         return EXIT_HARNESS_ERROR
     except OSError as error:
-        told = of_a_file(error, None)
-        print(f"staticfire: {one_sentence(str(told))}", file=sys.stderr)
-        return EXIT_BAD_ARGUMENTS if isinstance(told, BadInput) else EXIT_HARNESS_ERROR
+        refusal = of_a_file(error, None)
+        print(f"staticfire: {one_sentence(str(refusal))}", file=sys.stderr)
+        return EXIT_BAD_ARGUMENTS if isinstance(refusal, BadInput) else EXIT_HARNESS_ERROR
     except MemoryError:
         print("staticfire: there is not enough memory for this", file=sys.stderr)
         return EXIT_HARNESS_ERROR

@@ -1,7 +1,8 @@
 """Progress of long work on stderr: one line that changes on a terminal, a line now and then in the log of a CI system.
 
 Work that is over within SHOWN_AFTER_S shows nothing. A thread shows the rest, so that work which reports nothing for
-minutes is still seen to go on. Before a process forks the thread ends; it begins again with the next report.
+minutes is still seen to go on. Before a process forks the thread ends; it begins again with the next report. The bars
+of rich do neither: they have no lines for a log, and a fork amid their thread leaves a lock that is held.
 """
 
 from __future__ import annotations
@@ -155,9 +156,8 @@ class Progress:
         return printable("  ".join(parts))
 
 
-_shown: list[
-    Progress
-] = []  # the last one is on the screen; it has taken the place of those before it
+# The last one is on the screen, in the place of those before it.
+_shown: list[Progress] = []
 
 
 @contextmanager

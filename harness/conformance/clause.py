@@ -28,6 +28,9 @@ class Level(StrEnum):
     QUIRK = "quirk"  # Java does it, arguably a bug: never fails a target
 
 
+BINDING = (Level.MUST, Level.SHOULD)  # what is not kept of these fails a target
+
+
 class Need(StrEnum):
     """What a case asks of the place where the target runs."""
 

@@ -8,7 +8,13 @@ from typing import Any
 
 from staticfire.harness.conformance.case import cases
 from staticfire.harness.conformance.clause import Clause, contract
-from staticfire.harness.conformance.outputs.about import BREAKS, BROKEN_SUITE, CONFORMS, UNPROVEN
+from staticfire.harness.conformance.outputs.about import (
+    BREAKS,
+    BROKEN_SUITE,
+    CONFORMS,
+    UNPROVEN,
+    verdict_from,
+)
 from staticfire.harness.serve.documents import json_object
 from staticfire.harness.serve.folder import NotServed, ServedFolder
 from staticfire.harness.serve.loose import counts, number, table, tables, text
@@ -19,7 +25,6 @@ FOLDERS_MAX = 2000
 # Outcomes in the order in which a page lists them.
 ORDER = ("failed", "error", "expected failure", "quirk", "not run", "passed")
 STATES = {CONFORMS: "valid", BREAKS: "invalid", UNPROVEN: "unknown", BROKEN_SUITE: "damaged"}
-BINDING = ("must", "should")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +45,9 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """As `staticfire conform` says it: a MAY that is not kept fails no target."""
-        if any(case["outcome"] == "error" for case in self.cases):
-            return BROKEN_SUITE
-        if any(case["outcome"] == "failed" and case["level"] in BINDING for case in self.cases):
-            return BREAKS
-        ran = sum(case["outcome"] != "not run" for case in self.cases)
-        return UNPROVEN if self.stopped or ran < self.floor else CONFORMS
+        """As `staticfire conform` says it."""
+        cases = [(case["level"], case["outcome"]) for case in self.cases]
+        return verdict_from(cases, floor=self.floor, is_stopped=bool(self.stopped))
 
     @property
     def state(self) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from staticfire.harness.conformance.clause import BINDING
+from staticfire.harness.conformance.result import Outcome
 from staticfire.harness.conformance.sites.suite import SuiteResult
 from staticfire.harness.version import versions
 
@@ -41,8 +43,15 @@ def about_now(profile: str, command: str) -> About:
 
 def verdict_of(result: SuiteResult) -> str:
     """One of the keys of SENTENCES. The exit status of `staticfire conform` follows the same order."""
-    if result.errors:
+    cases = [(one.clause.level, one.outcome) for one in result.results]
+    return verdict_from(cases, floor=result.floor, is_stopped=bool(result.stopped))
+
+
+def verdict_from(cases: Sequence[tuple[str, str]], *, floor: int, is_stopped: bool) -> str:
+    """The same, from the level and the outcome of each case. `floor`: how many cases must have run."""
+    if any(outcome == Outcome.ERROR for _, outcome in cases):
         return BROKEN_SUITE
-    if result.broken:
+    if any(outcome == Outcome.FAILED and level in BINDING for level, outcome in cases):
         return BREAKS
-    return UNPROVEN if result.stopped or result.is_below_floor else CONFORMS
+    ran = sum(outcome != Outcome.NOT_RUN for _, outcome in cases)
+    return UNPROVEN if is_stopped or ran < floor else CONFORMS

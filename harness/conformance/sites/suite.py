@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from staticfire.harness.conformance.case import Case, cases, selects
-from staticfire.harness.conformance.clause import Clause, Level, contract
+from staticfire.harness.conformance.clause import BINDING, Clause, Level, contract
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.site import Site, SiteFailed
 
@@ -46,8 +46,7 @@ class SuiteResult:
         return tuple(
             result
             for result in self.results
-            if result.outcome is Outcome.FAILED
-            and result.clause.level in (Level.MUST, Level.SHOULD)
+            if result.outcome is Outcome.FAILED and result.clause.level in BINDING
         )
 
     @property
