@@ -10,7 +10,7 @@ LENGTH_MAX = 300  # of what it says, characters
 
 
 def raised_text(error: BaseException) -> str:
-    """`ValueError: no number, at harness/cli/run.py:12 in run`; control characters are kept."""
+    """Return such as `ValueError: no number, at harness/cli/run.py:12 in run`; control characters are kept."""
     said = " ".join(str(error).split())
     text = type(error).__name__ + (f": {said[:LENGTH_MAX]}" if said else "")
     frames = traceback.extract_tb(error.__traceback__)

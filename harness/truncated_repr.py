@@ -15,7 +15,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(data: bytes) -> str:
-    """JSON for a terminal: what JSON may hold raw, C1 controls and marks that turn text round, becomes its escapes."""
+    """Return JSON that is safe on a terminal: C1 controls and marks that change the direction of text are escaped."""
     text = data.decode()
     if text.isascii() and "\x7f" not in text:
         return text

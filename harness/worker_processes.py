@@ -1,4 +1,4 @@
-"""Processes that do a part of the work of a command: how they begin, and how they are given up."""
+"""The first steps of a process that does part of the work of a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXIT_WITHOUT_PARENT = 255
 
 
 def begin_worker(*, ends_with_sigterm: bool = False) -> None:
-    """Begin a worker: Ctrl-C is for its parent, which ends it, and it does not outlive its parent.
+    """Set up a worker: it ignores Ctrl-C, which its parent handles, and ends with its parent.
 
     Args:
         ends_with_sigterm: as the workers of `multiprocessing.Pool` must; others ignore SIGTERM, too.

@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C while it is imported, which takes a moment, is no traceback either."""
+    """Run the command line. Ctrl-C prints no traceback, even while the command line is being imported."""
     try:
         from staticfire.harness.cli import main as run_command_line
 

@@ -100,7 +100,7 @@ def _raised_drains(context: Context) -> Iterator[str]:
 
 
 def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
-    """How many queues a topic has on a broker at most: by its master after the run, otherwise by its campaign.
+    """Return the most queues that each topic has on each broker: by its master after the run, else by its campaign.
 
     A fault adds queues and takes none away. Where one did, a master that may have forgotten them since is not believed:
     one with an emptied disk gets topics from a slave that copies them now and then, and in faithful mode they are not

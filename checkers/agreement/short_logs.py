@@ -92,7 +92,7 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
                 of["end_offset"]
                 for of in acked.get(masters[node], ())
                 if node in of["durable_on"] and known_ns < of["time_ns"] < at_ns
-                # What a disk whose writes fail has for a moment it may lose with the fsync that fails.
+                # While writes fail, a disk may show bytes for a moment and lose them when the fsync fails.
                 if not any(span.start_ns <= of["time_ns"] <= span.end_ns for span in failing)
             ),
             default=0,

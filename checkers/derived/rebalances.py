@@ -184,12 +184,12 @@ def rebalanced_ns(timings: Timings) -> int:
 
 
 def looked_ns(timings: Timings) -> int:
-    """The time until a member has looked, and its broker has answered: a rebalance and a request."""
+    """Return how long it takes at most until a member looks and its broker answers: a rebalance and a request."""
     return int(timings.rebalance_s * NS_PER_S) + int(timings.request_s * NS_PER_S)
 
 
 def least_bound_ns(timings: Timings) -> int:
-    """No `bound_ns` of a run is shorter."""
+    """Return the shortest value that `bound_ns` can have in a run."""
     return min(looked_ns(timings), rebalanced_ns(timings))
 
 

@@ -68,7 +68,7 @@ def check_refusals(_columns: Columns, context: Context) -> Verdict:
 
 
 def _expected(one: Refused) -> int | None:
-    """The code that RocketMQ gives; None: it takes the message."""
+    """Return the code with which RocketMQ refuses the send; None if it accepts the message."""
     return None if one.illegal is None else CODES[one.illegal]
 
 
@@ -92,7 +92,7 @@ def _finding(context: Context, one: Refused) -> Finding:
 
 
 def _excuse(context: Context, one: Refused, anomaly: str) -> str | None:
-    """Why its broker could not store, or look at, the message."""
+    """Return what kept its broker from storing the message, or from looking at it."""
     if one.code not in UNABLE:
         return None
     since_ns = one.time_ns - round(context.facts.timings.request_s * NS_PER_S)

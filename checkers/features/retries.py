@@ -334,7 +334,7 @@ def _is_overlong(context: Context, deliveries: MessageEvents, row: int) -> bool:
 
 
 def retry_delay_ns(context: Context, tries: int) -> int | None:
-    """How long a broker keeps the retry of this number (1: the first one) back; None: not known."""
+    """Return how long a broker delays the retry with this number (1 is the first); None if that is not known."""
     levels = context.facts.delay_levels_ms
     return levels[min(FIRST_LEVEL + tries - 1, len(levels)) - 1] * NS_PER_MS if levels else None
 

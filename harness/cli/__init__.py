@@ -83,7 +83,7 @@ class _Commands(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names without their summaries: those are in the modules, and a shell should not wait for all of them."""
+        """Complete names without summaries: reading those would import every command."""
         names = [one for one in self.list_commands(ctx) if one.startswith(incomplete)]
         return [*map(CompletionItem, names), *click.Command.shell_complete(self, ctx, incomplete)]
 

@@ -147,7 +147,7 @@ def _analyze(runs: list[RunInput], out: Path, settings: Settings | None, outputs
 
 
 def _doubted(analysis: Analysis) -> Analysis:
-    """With what speaks against the files of its runs. Raises HistoryError, RunFolderError, OSError."""
+    """Add the reasons not to believe the files of each run. Raises HistoryError, RunFolderError, OSError."""
     judged = tuple(
         replace(one, verdict=doubted_verdict(one.run.path, one.run.facts, one.verdict))
         for one in analysis.judged

@@ -79,7 +79,7 @@ def complete_node(
     context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
     """The nodes of the run that the command names."""
-    # Click gives up at the option that has no value yet, and leaves the argument where it was.
+    # While an option still lacks its value, click has not parsed the argument.
     run = context.params.get("run") or next(iter(context.args), "")
     try:
         topology = RunFolder(Path(str(run))).read_campaign().topology()
@@ -105,7 +105,7 @@ def all_or_workloads() -> list[str]:
 
 
 def checkers() -> list[str]:
-    """Those that planted bugs are found by."""
+    """Return the checkers that planted bugs name."""
     return sorted({checker for bug in DEFECTS.values() for checker in bug.checkers})
 
 
@@ -122,19 +122,19 @@ def systems() -> list[str]:
 
 
 def policies() -> list[str]:
-    """Lines of docs/faithful.md."""
+    """Return the behaviours of docs/faithful.md that can be chosen one by one."""
     from staticfire.harness.targets.own_cluster import known_policies
 
     return ["all", *known_policies()]
 
 
 def store_policies() -> list[str]:
-    """Those of a store alone."""
+    """Return the behaviours that concern the store alone."""
     return [name for name in policies() if name.startswith("store.")]
 
 
 def profiles() -> list[str]:
-    """Of promises."""
+    """Return the profiles of promises."""
     from staticfire.checkers.guarantees.promise_table import PROFILES
 
     return ["all", *map(str, PROFILES)]
@@ -153,7 +153,7 @@ def clauses() -> list[str]:
 
 
 def op_kinds() -> list[str]:
-    """As histories name them."""
+    """Return the kinds of op by the names that histories use."""
     from staticfire.checkers.op_kinds.catalogue import OP_KINDS
 
     return sorted({kind.recorded_name for kind in OP_KINDS.values()})

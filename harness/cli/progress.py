@@ -73,7 +73,7 @@ class Progress:
         total: float | None = None,
         details: str | None = None,
     ) -> None:
-        """Report how far the work is. What is not given stays as it was."""
+        """Report how far the work is. Omitted values keep their last value."""
         with self._lock:
             self._done = self._done if done is None else done
             self._what = self._what if what is None else what
@@ -83,7 +83,7 @@ class Progress:
         self.begin()
 
     def show(self) -> None:
-        """Show it if it is time to."""
+        """Draw or log the progress if the interval has passed."""
         with self._lock:
             now_s = self._clock()
             every_s = REDRAWN_S if self._is_live else LOG_EVERY_S
@@ -98,12 +98,12 @@ class Progress:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Other lines are printed meanwhile: the line of the terminal makes room until the next report."""
+        """Clear the progress line while the block prints lines of its own; the next report draws it again."""
         self.pause()
         yield
 
     def begin(self) -> None:
-        """Start the thread that shows it, unless there is one."""
+        """Start the thread that shows the progress, unless it runs already."""
         if self._stream is None or self._thread is not None or _shown[-1:] != [self]:
             return
         self._ended = threading.Event()
@@ -184,13 +184,13 @@ def working(
 
 
 def begin_shown() -> None:
-    """The processes of the block have begun: from now on its progress is shown before it reports, too."""
+    """Show the progress of the innermost block from now on: its processes have started, so nothing forks any more."""
     for progress in _shown[-1:]:
         progress.begin()
 
 
 def counted(items: Iterable[Item], progress: Progress) -> Iterator[Item]:
-    """The items; every STEP of them are reported."""
+    """Yield the items and report the count every STEP items."""
     for number, item in enumerate(items):
         if not number % STEP:
             progress.update(number)
@@ -210,7 +210,7 @@ def _is_live(stream: TextIO) -> bool:
 
 
 def _columns() -> int:
-    """Of the terminal behind stderr."""
+    """Return the width of the terminal behind stderr, in columns."""
     try:
         return os.get_terminal_size(sys.__stderr__.fileno()).columns or COLUMNS  # type: ignore[union-attr]
     except (OSError, ValueError, AttributeError):

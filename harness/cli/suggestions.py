@@ -51,7 +51,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def with_suggestion(sentence: str) -> str:
-    """The refusal of a name with the nearest allowed ones; any other sentence as it is."""
+    """Add the nearest allowed names to a sentence that refuses a name; return any other sentence unchanged."""
     if found := _REFUSAL.search(sentence):
         names = found["names"].split(", ")
         value = found["value"][1:-1]

@@ -54,7 +54,7 @@ def wrapped(text: str, columns: int, indent: int = 10, lines_max: int | None = N
 
 
 def fitted(text: str, indent: int = 10) -> list[str]:
-    """A line as lines that fit the terminal. In a file and a pipe it stays one, as scripts read it."""
+    """Wrap a line to the width of the terminal. In a file or a pipe it stays one line, for scripts."""
     return wrapped(text, width(), indent) or [""] if is_terminal() else [text]
 
 

@@ -80,7 +80,7 @@ def _of_queue(witness: Finding, ops: Iterable[Op], faults: Sequence[Record]) -> 
         owners = owners | {op.process} if has else owners - {op.process}
     nodes = {node for fault in faults for node in fault["targets"]}
     found = list(_of_faults(faults, nodes, witness.time_ns - BEFORE_NS, witness.time_ns))
-    # Long after the last fault, as when a group has not read everything in time, the last ones are what there is.
+    # A finding long after the last fault, such as a group that is not drained, shows the last faults of all.
     yield from found or sorted(_of_faults(faults, nodes, 0, witness.time_ns))[-LAST_EVENTS:]
 
 

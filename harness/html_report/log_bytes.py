@@ -35,7 +35,7 @@ class Acknowledged:
     found: list[tuple[int, int, int]] = field(default_factory=list)  # offset, message, time
 
     def take(self, events: QueueEvents, names: Names) -> None:
-        """Take over those of one queue that are nearer than others."""
+        """Keep the acknowledged messages of one queue that are nearer to the place than those kept so far."""
         if events.queue == UNKNOWN or names.logs[events.queue].stream != self.broker:
             return
         sends = events.sends

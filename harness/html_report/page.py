@@ -112,7 +112,7 @@ def _file(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """For the policy of the page: no other style and no other script than its own is obeyed."""
+    """Return the hash by which the content security policy of the page admits its own style or script."""
     return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

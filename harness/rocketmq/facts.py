@@ -181,7 +181,7 @@ def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[ConsumerSpec]]) ->
 
 
 def _queues_max(campaign: Campaign) -> int:
-    """How many queues the topic may have on a broker; 0 where brokers or others decide it."""
+    """Return the most queues that the topic can have on a broker; 0 if the campaign does not decide it."""
     if campaign.auto_topic or campaign.is_external:
         return 0
     later = (one.params["queues"] for one in campaign.plan if one.kind == TopicChange.name)

@@ -1,4 +1,4 @@
-"""Compares the facts of a finished run with what they were made of: its campaign, its faults and its history.
+"""Compares the facts of a finished run with their sources: its campaign, its faults and its history.
 
 Checksums tie the files of a folder together only where they are there. What a run promised is in campaign.toml, what
 each fault came to in faults.jsonl, and which nodes ended by themselves in the history. Facts that say otherwise were
@@ -68,7 +68,7 @@ ADVICE = "one of the files was edited or is of another run; copy the folder agai
 
 
 def read_records(folder: RunFolder, campaign: Campaign) -> list[FaultRecord]:
-    """What became of each fault that the campaign planned. Raises RunFolderError where that is not known."""
+    """Read what each planned fault came to. Raises RunFolderError if faults.jsonl is missing or is not of this plan."""
     path = folder.path / FAULTS_FILE
     planned = {fault.fault_id: (fault.kind, fault.targets) for fault in campaign.plan}
     if planned and not path.exists():
@@ -92,7 +92,7 @@ def read_records(folder: RunFolder, campaign: Campaign) -> list[FaultRecord]:
 def expected_facts(
     campaign: Campaign, records: Sequence[FaultRecord], events: Sequence[Op]
 ) -> RunFacts:
-    """The facts that these files come to. Raises RunFolderError for evidence of a fault that makes no sense."""
+    """Derive the facts from these files. Raises RunFolderError if the evidence of a fault is malformed."""
     try:
         return system_of(campaign).facts(campaign, records, events)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -130,7 +130,7 @@ def refuse_contradictions(
 def differences(
     recorded: Mapping[str, Any], expected: RunFacts, *, is_same_version: bool
 ) -> Iterator[str]:
-    """A sentence for each other fact that is not what this version would have written.
+    """Yield a sentence for each other fact that this version would have written differently.
 
     For runs without checksums: another version may have written them differently, and did not know all of them.
     """
@@ -186,7 +186,7 @@ def _exits(facts: Mapping[str, Any]) -> set[tuple[str, int]]:
 
 
 def _plain(facts: RunFacts) -> dict[str, Any]:
-    """As a file has it."""
+    """Return the facts as plain JSON values."""
     plain: dict[str, Any] = orjson.loads(
         orjson.dumps(facts.to_json(), option=orjson.OPT_NON_STR_KEYS)
     )

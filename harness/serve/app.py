@@ -327,7 +327,7 @@ class _Pages:
         return Response(css, media_type="text/css", headers={"cache-control": "max-age=3600"})
 
     def icon(self, _request: Request) -> Response:
-        """None. Browsers ask for it by themselves for reports, and would call its lack an error."""
+        """Answer without content. Browsers request an icon for every page and log an error if there is none."""
         return Response(status_code=204, headers={"cache-control": "max-age=86400"})
 
     async def login(self, request: Request) -> Response:
@@ -355,7 +355,7 @@ class _Pages:
 
 
 def _renews(request: Request) -> bool:
-    """A reader can stop a page that renews itself."""
+    """Return whether the page reloads itself; the link "Stop" turns that off."""
     return request.query_params.get("renew") != "no"
 
 

@@ -113,7 +113,7 @@ class LiveRun:
 
     @property
     def oldest_unseen_ns(self) -> int | None:
-        """How long the oldest message that no consumer has seen waits; None if none waits."""
+        """Return for how many seconds the oldest undelivered message has waited; None if there is none."""
         first_ns = next(iter(self._waiting.values()), None)
         return None if first_ns is None else max(self.last_ns - first_ns, 0)
 

@@ -1,4 +1,4 @@
-"""Logs in the files that a run keeps of its servers: what a system tells of them to reports."""
+"""The face through which reports read the logs of servers in the files that a run keeps."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ class _Workers:
         return self._map
 
     def _map(self, look: Callable[..., Any], work: Iterable[Any]) -> Iterator[Any]:
-        """Ctrl-C is for the parent: the processes that begin here ignore it, because it is ignored while they begin."""
+        """Start the work. The new processes ignore Ctrl-C, which their parent handles."""
         assert self._pool is not None
         with _interrupts_ignored():
             return self._pool.map(partial(_in_worker, look), work)

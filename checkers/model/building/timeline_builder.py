@@ -271,7 +271,7 @@ class TimelineBuilder:
             self._tried_reads.append(tried)
 
     def send(self, op: Op) -> None:
-        """Take what a broker said of a legal send that it refused; `_refuse` has the others."""
+        """Record the code with which a broker refused a legal send. Refusals of illegal sends are ops of their own."""
         value = op.value
         if op.type != "fail" or "code" not in value or "illegal" in value:
             return

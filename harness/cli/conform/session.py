@@ -251,7 +251,7 @@ def _run(
     expectations: dict[str, Expectation],
     console: Console,
 ) -> SuiteResult:
-    """Run with a line a case that did not pass, and a count on stderr."""
+    """Run the suite: print a line for each case that did not pass, and show the count on stderr."""
     console.print(f"target: {site.name}; {len(clauses)} clauses", soft_wrap=True)
     today, done = date.today(), 0
     with working("conform", total=len(clauses), unit="clauses") as progress:

@@ -10,7 +10,7 @@ import click
 
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.extras import need_extra
-from staticfire.harness.cli.history.reading import say_torn, told_errors, watched
+from staticfire.harness.cli.history.reading import errors_as_refusals, say_torn, watched
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError
 from staticfire.harness.truncated_repr import truncated_repr
@@ -97,7 +97,7 @@ def _export(
     from staticfire.harness.exports.selection import Selection
 
     selection = Selection(keys=frozenset(keys), since_ns=since_ns, until_ns=until_ns)
-    with told_errors():
+    with errors_as_refusals():
         run = recorded_run(folder)
         for name, path in wanted.items():
             if not path.absolute().parent.is_dir():

@@ -17,7 +17,13 @@ from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.gc_pause import collector_paused
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.cli.completion import complete_run, one_of, op_kinds
-from staticfire.harness.cli.history.reading import open_source, say, say_torn, told_errors, watched
+from staticfire.harness.cli.history.reading import (
+    errors_as_refusals,
+    open_source,
+    say,
+    say_torn,
+    watched,
+)
 from staticfire.harness.cli.progress import counted, working
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.histories.choice import Choice, chosen
@@ -46,7 +52,7 @@ def convert(source: Path, target: Path, run_id: str | None) -> None:
 
     Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error.
     """
-    with told_errors(target):
+    with errors_as_refusals(target):
         opened = open_source(source)
         write_history(opened, target, run_id or _name_of(source), opened.ops, "converting")
 
@@ -123,7 +129,7 @@ def filter_history(source: Path, target: Path, **options: Any) -> None:
         name: frozenset(value) if type(value) is tuple else value for name, value in options.items()
     }
     choice = Choice(**given)
-    with told_errors(target):
+    with errors_as_refusals(target):
         opened = open_source(source)
         write_history(
             opened, target, _name_of(source), lambda: chosen(opened.ops, choice), "filtering"
@@ -157,7 +163,7 @@ def merge(sources: tuple[Path, ...], out: Path) -> None:
     names = [_name_of(source) for source in sources]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadInput(f"two runs are named {twice[0]}; names of runs must differ")
-    with told_errors(out):
+    with errors_as_refusals(out):
         if out.exists():
             raise HistoryError(f"{out} exists already; choose another name")
         for source in sources:  # before anything is written

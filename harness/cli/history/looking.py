@@ -17,7 +17,12 @@ from staticfire.checkers.formats.columnar.statistics import Statistics, of_colum
 from staticfire.checkers.model.columns import UNKNOWN, LogKey
 from staticfire.checkers.model.history import OP_TYPES, Op, encode_op
 from staticfire.harness.cli.completion import complete_run
-from staticfire.harness.cli.history.reading import open_source, say_torn, told_errors, watched
+from staticfire.harness.cli.history.reading import (
+    errors_as_refusals,
+    open_source,
+    say_torn,
+    watched,
+)
 from staticfire.harness.cli.progress import working
 from staticfire.harness.console.terminal import is_terminal, width
 from staticfire.harness.histories.sources import columns_at
@@ -47,7 +52,7 @@ def head(source: Path, count: int, as_json: bool) -> None:
 
     Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error.
     """
-    with told_errors():
+    with errors_as_refusals():
         for op in islice(open_source(source).ops(), count):
             if as_json:
                 sys.stdout.write(printable_json(encode_op(op)))
@@ -79,7 +84,7 @@ def stats(source: Path) -> None:
 
     Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error.
     """
-    with told_errors():
+    with errors_as_refusals():
         columns = columns_at(source)
         opened = open_source(source if columns is None else columns)
         with working("counting"):

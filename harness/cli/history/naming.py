@@ -10,7 +10,7 @@ import click
 from staticfire.checkers.formats.columnar.named import write_named
 from staticfire.checkers.formats.columnar.schema import FOLDER
 from staticfire.harness.cli.history.converting import SOURCE, TARGET, write_history
-from staticfire.harness.cli.history.reading import open_source, told_errors
+from staticfire.harness.cli.history.reading import errors_as_refusals, open_source
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.histories.sources import columns_at
@@ -31,7 +31,7 @@ def named(source: Path, target: Path) -> None:
 
     Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error.
     """
-    with told_errors(target):
+    with errors_as_refusals(target):
         if target.is_dir():
             raise BadInput(f"TARGET is {target}, a folder; give the name of a file")
         columns = columns_at(source)

@@ -16,7 +16,7 @@ EXIT_STATUS = "Exit status: 0 done, 254 bad arguments or a damaged history, 255 
 
 
 @contextmanager
-def told_errors(target: Path | None = None) -> Iterator[None]:
+def errors_as_refusals(target: Path | None = None) -> Iterator[None]:
     """What is wrong with input is BadInput, what cannot be written HarnessError; `target` is what the block writes."""
     try:
         yield
@@ -38,7 +38,7 @@ def open_source(path: Path) -> Source:
 
 
 def watched(source: Source, what: str) -> Iterator[Op]:
-    """The ops of a source; stderr says how far they are."""
+    """Yield the ops of a source and show on stderr what share of it is read."""
     with working(what, total=100, unit="%") as progress:
         for number, op in enumerate(source.ops()):
             if not number % STEP:

@@ -22,7 +22,7 @@ SENTENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """Empty text and an empty table: not recorded, as in reports of earlier versions."""
+    """The head of a report. Reports of earlier versions did not record all of it: then a field is empty."""
 
     profile: str = ""
     command: str = ""  # repeats the run
@@ -36,7 +36,7 @@ class About:
 
 
 def about_now(profile: str, command: str) -> About:
-    """What a report that is written now says of itself."""
+    """Return the head of a report that is written now."""
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return About(profile=profile, command=command, written=written, versions=versions())
 

@@ -78,7 +78,7 @@ def _log_files(store: Path) -> Mapping[int, Path]:
 
 
 def _read(path: Path, offset: int, size: int) -> bytes:
-    """At most `size` bytes; none of what is no plain file."""
+    """Return at most `size` bytes of a plain file; nothing of a device, a link or a pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
