@@ -22,15 +22,19 @@ def hostile_run(run_folder: Path) -> Path:
     """A run whose topic, keys and groups end with terminal codes and markup."""
     without_checksums(run_folder)
     shutil.rmtree(run_folder / "history.parquet")
+    make_hostile(run_folder, FILES)
+    return run_folder
+
+
+def make_hostile(run_folder: Path, names: tuple[str, ...]) -> None:
     end = json.dumps(HOSTILE)[1:-1]
-    for name in FILES:
+    for name in names:
         text = (run_folder / name).read_text()
         for old in ("StaticfireTopic", "staticfire-group"):
             text = text.replace(f'"{old}"', f'"{old}{end}"')
         for number in range(1, 5):
             text = text.replace(f'"key":"p{number}-', f'"key":"{end}p{number}-')
         (run_folder / name).write_text(text)
-    return run_folder
 
 
 @pytest.mark.parametrize(
@@ -69,3 +73,18 @@ def test_the_hostile_names_are_there(staticfire: Staticfire, hostile_run: Path) 
     assert "\\x1b[31mE" in staticfire("history", "stats", hostile_run).out
     ops = staticfire("history", "head", hostile_run, "-n", "200", "--json").out.splitlines()
     assert any(HOSTILE in str(json.loads(op)["value"].get("key")) for op in ops)
+
+
+@pytest.mark.parametrize("command", ["check", "report", "explain", "analyze"])
+def test_facts_with_hostile_names_are_refused_or_shown_as_escapes(
+    command: str, staticfire: Staticfire, run_folder: Path, tmp_path: Path
+) -> None:
+    without_checksums(run_folder)
+    make_hostile(run_folder, (*FILES, "verdict.json"))
+    more = ["--out", str(tmp_path / "out")] if command in ("report", "analyze") else []
+    said = staticfire(command, run_folder, *more)
+    assert said.status in (0, 254)
+    assert said.out + said.err
+    assert "error of Staticfire" not in said.err
+    for line in (said.out + said.err).splitlines():
+        assert line.isprintable(), repr(line)
