@@ -30,7 +30,13 @@ GOOD = Outer(by_name={"x": (Inner(),)})
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"word": "two"}, {"by_name": {"x": (Inner(at_s=2),)}}, {"anything": b"one"}, {"anything": [None]}],
+    [
+        {},
+        {"word": "two"},
+        {"by_name": {"x": (Inner(at_s=2),)}},
+        {"anything": b"one"},
+        {"anything": [None]},
+    ],
     ids=str,
 )
 def test_right_types_pass(changes: dict[str, Any]) -> None:
