@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, product
+from operator import itemgetter
 from typing import NamedTuple
 
 from staticfire.checkers.guarantees.excuse_table import EXCUSES, Excuse, Role
@@ -48,7 +49,7 @@ class Excuses:
         fired = (fault for fault in facts.faults if _start_ns(fault) is not None)
         self._faults = (*chain.from_iterable(map(by_target, fired)), *_exits(facts))
         self._effects = [frozenset(fault.effects) for fault in self._faults]
-        self._rows: dict[str, tuple[tuple[Excuse, _Possible], ...]] = {}
+        self._rows: dict[str, tuple[tuple[Excuse, list[_Possible]], ...]] = {}
         self._known: dict[_Asked, tuple[Window, ...]] = {}
         self._spans: dict[_Asked, tuple[Span, ...]] = {}
 
@@ -69,7 +70,7 @@ class Excuses:
             found = (
                 window for row, possible in rows for window in self._of(row, possible, *key[1:])
             )
-            self._known[key] = tuple(sorted(found, key=lambda window: window[:2]))
+            self._known[key] = tuple(sorted(found, key=_TIMES))
         return self._known[key]
 
     def spans(
@@ -95,24 +96,28 @@ class Excuses:
         windows = self.windows(anomaly, broker, nodes)
         return next((w for w in windows if w.start_ns <= until_ns and w.end_ns >= since_ns), None)
 
-    def _rows_of(self, anomaly: str) -> tuple[tuple[Excuse, _Possible], ...]:
+    def _rows_of(self, anomaly: str) -> tuple[tuple[Excuse, list[_Possible]], ...]:
         """The rows of an anomaly, each with what faults may do by it on the right nodes."""
         if anomaly not in self._rows:
             found = ((row, self._possible(row)) for row in EXCUSES.get(anomaly, ()))
             self._rows[anomaly] = tuple((row, possible) for row, possible in found if possible)
         return self._rows[anomaly]
 
-    def _possible(self, row: Excuse) -> _Possible:
+    def _possible(self, row: Excuse) -> list[_Possible]:
         at_least_s, wanted = row.at_least(self._facts.timings), frozenset(row.effects)
         return [
-            (self._window(row, fault, began_ns(fault), healed_ns(fault)), effects)
+            _Possible(
+                window=self._window(row, fault, began_ns(fault), healed_ns(fault)),
+                effects=effects,
+                everywhere=Role.CLUSTER in row.on or self._strikes_all(row, fault),
+            )
             for fault, of_fault in zip(self._faults, self._effects, strict=True)
             if (effects := wanted & of_fault)
             if (fault.bitten_ns is not None or row.unproven) and _length_s(fault) >= at_least_s
         ]
 
     def _of(
-        self, row: Excuse, possible: _Possible, broker: str | None, nodes: frozenset[str]
+        self, row: Excuse, possible: list[_Possible], broker: str | None, nodes: frozenset[str]
     ) -> Iterator[Window]:
         if Role.ALL_REPLICAS in row.on:
             yield from self._of_all(row, possible, self._facts.brokers.get(broker or "", ()))
@@ -120,13 +125,12 @@ class Excuses:
         nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
         near = frozenset().union(*(nodes_of(role) for role in row.on))
         far = frozenset().union(*(nodes_of(role) for role in row.across)) or near
-        for window, effects in possible:
-            fault = window.fault
-            if _strikes(row, fault, effects, near, far) or self._strikes_all(row, fault):
+        for window, effects, everywhere in possible:
+            if everywhere or _strikes(window.fault, effects, near, far):
                 yield window
 
     def _of_all(
-        self, row: Excuse, possible: _Possible, replicas: tuple[str, ...]
+        self, row: Excuse, possible: list[_Possible], replicas: tuple[str, ...]
     ) -> Iterator[Window]:
         """When faults have struck each of some replicas: one fault all of them, or one each.
 
@@ -136,8 +140,8 @@ class Excuses:
         of_each = [
             [
                 window.fault
-                for window, effects in possible
-                if _strikes(row, window.fault, effects, frozenset({node}), far)
+                for window, effects, everywhere in possible
+                if everywhere or _strikes(window.fault, effects, frozenset({node}), far)
             ]
             for node in replicas
         ]
@@ -191,9 +195,16 @@ class Excuses:
         )
 
 
-# Windows of faults that last long enough for a row, and which of its effects each has.
-_Possible = list[tuple[Window, frozenset[str]]]
+class _Possible(NamedTuple):
+    """A fault that lasts long enough for a row."""
+
+    window: Window
+    effects: frozenset[str]  # those of the row that the fault has
+    everywhere: bool  # it need not strike a node that is asked about
+
+
 _Asked = tuple[str, str | None, frozenset[str]]  # an anomaly, a broker name, nodes
+_TIMES = itemgetter(0, 1)  # of a window
 
 
 def _asked(anomaly: str, broker: str | None, nodes: Iterable[str | None]) -> _Asked:
@@ -236,15 +247,9 @@ def _length_s(fault: FaultFacts) -> float:
 
 
 def _strikes(
-    row: Excuse,
-    fault: FaultFacts,
-    effects: frozenset[str],
-    near: frozenset[str],
-    far: frozenset[str],
+    fault: FaultFacts, effects: frozenset[str], near: frozenset[str], far: frozenset[str]
 ) -> bool:
-    """Whether the fault has these effects of the row, one at least, on the nodes or the links that the row names."""
-    if Role.CLUSTER in row.on:
-        return True
+    """Whether the fault has these effects, one at least, on the nodes that are near or the links from near to far."""
     if CUTS in effects:
         if cuts_between(fault, near, far):
             return True

@@ -47,17 +47,18 @@ def check_contents(contents: Any) -> None:
             raise ValueError(f"{CONTENTS[number]} is {value!r:.80}; expected {wanted} or null")
 
 
-def split(messages: Sequence[Sequence[Any]], width: int) -> tuple[Any, Sequence[Contents] | None]:
-    """Messages of an op without their contents, and those; None where no message has any.
-
-    Raises ValueError for a message that is no list.
-    """
+def widest(messages: Sequence[Sequence[Any]]) -> int:
+    """The fields of the longest message. Raises ValueError for a message that is no list."""
     try:
-        widest = len(messages[0]) if len(messages) == 1 else max(map(len, messages), default=0)
+        return len(messages[0]) if len(messages) == 1 else max(map(len, messages))
     except TypeError:
         odd = next(message for message in messages if not hasattr(message, "__len__"))
         raise ValueError(f"message is {odd!r:.80}; expected a list") from None
-    if widest <= width:
-        return messages, None
+
+
+def split(
+    messages: Sequence[Sequence[Any]], width: int
+) -> tuple[list[Sequence[Any]], list[Contents]]:
+    """Messages of an op without their contents, and those."""
     plain = [message[:width] for message in messages]
     return plain, [row[width] if len(row) == width + 1 else UNKNOWN_CONTENTS for row in messages]

@@ -40,9 +40,9 @@ class MessageIds(dict[str, int]):
         if base == UNKNOWN:
             base = self._bases[prefix] = _base_of(prefix)
         message = None
-        if base is not None and len(digits) <= NUMBER_DIGITS and digits.isdecimal():
+        if base is not None and len(digits) <= NUMBER_DIGITS and _is_plain(digits):
             number = int(digits)
-            if number <= NUMBER_MASK and str(number) == digits:  # the key must follow from the id
+            if number <= NUMBER_MASK:
                 message = base | number
         if message is None:
             message = self._other(key)
@@ -60,6 +60,11 @@ class MessageIds(dict[str, int]):
         """Give back the memory of keys that follow from their id; ids stay what they are."""
         self.clear()
         self._bases.clear()
+
+
+def _is_plain(digits: str) -> bool:
+    """Whether these are the digits that `str` makes of a number: a key must follow from its id."""
+    return digits.isdecimal() and digits.isascii() and (digits[0] != "0" or digits == "0")
 
 
 def _base_of(prefix: str) -> int | None:

@@ -428,7 +428,7 @@ def _found(messages: Sequence[Sequence[Any]]) -> list[Found]:
         if set(map(type, column)) != {int} or max(map(abs, column)) > INT64_MAX:
             list(map(integer, column))
     by_key, by_id, in_queue = found
-    ids = (None if value is None else bool(value) for value in by_id)
+    ids = [None if value is None else bool(value) for value in by_id]
     return list(map(Found, keys, queues, offsets, map(bool, by_key), ids, map(bool, in_queue)))
 
 
