@@ -20,11 +20,14 @@ class Span(NamedTuple):
 def joined(spans: Iterable[Span]) -> list[Span]:
     """The same time in as few spans as possible, sorted; empty ones are dropped."""
     found: list[Span] = []
-    for span in sorted(span for span in spans if span.start_ns < span.end_ns):
-        if found and span.start_ns <= found[-1].end_ns:
-            found[-1] = Span(found[-1].start_ns, max(found[-1].end_ns, span.end_ns))
-        else:
+    for span in sorted(spans):
+        start_ns, end_ns = span
+        if start_ns >= end_ns:
+            continue
+        if not found or start_ns > found[-1].end_ns:
             found.append(span)
+        elif end_ns > found[-1].end_ns:
+            found[-1] = Span(found[-1].start_ns, end_ns)
     return found
 
 
