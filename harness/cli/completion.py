@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 from staticfire.faults.defects import DEFECTS
 from staticfire.faults.plans.catalogue import FAULTS
-from staticfire.harness.campaign.campaign import ENVIRONMENTS
+from staticfire.harness.campaign.campaign import ENVIRONMENTS, Campaign
 from staticfire.harness.campaign.file import campaign_names
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
 from staticfire.harness.workloads.catalogue import WORKLOADS
@@ -79,13 +79,28 @@ def complete_node(
     context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
     """The nodes of the run that the command names."""
+    campaign = _campaign_of_run(context)
+    topology = None if campaign is None else campaign.topology()
+    return [] if topology is None else _items([*topology.servers, *topology.clients], text)
+
+
+def complete_part(
+    context: click.Context, _parameter: click.Parameter, text: str
+) -> list[CompletionItem]:
+    """What `look` can show of a node of the run that the command names."""
+    from staticfire.harness.explain.look import parts_of
+
+    campaign = _campaign_of_run(context)
+    return [] if campaign is None else _items(parts_of(campaign), text)
+
+
+def _campaign_of_run(context: click.Context) -> Campaign | None:
     # While an option still lacks its value, click has not parsed the argument.
     run = context.params.get("run") or next(iter(context.args), "")
     try:
-        topology = RunFolder(Path(str(run))).read_campaign().topology()
+        return RunFolder(Path(str(run))).read_campaign()
     except RunFolderError:
-        return []
-    return _items([*topology.servers, *topology.clients], text)
+        return None
 
 
 def faults() -> list[str]:

@@ -9,10 +9,11 @@ from typing import Any
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.environments.simulated.environment import SimulatedNode
-from staticfire.harness.rocketmq.observers.node_inside import inside_of
 from staticfire.harness.runs.simulated_runner import LiveRun, run_simulated
+from staticfire.harness.systems.registry import system_of
+from staticfire.harness.systems.server_memory import ServerMemory
 
-WHAT = ("store", "queues", "offsets", "routes", "files")
+FILES = "files"
 
 
 class Looked(Exception):
@@ -33,18 +34,28 @@ class NothingThere(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What was seen: `at_ns`, `node`, `state`, `starts` (processes so far), and one list or table for each of WHAT."""
+    """What was seen: `at_ns`, `node`, `state`, `starts` (processes so far), and a list or a table for each part."""
 
     seen: dict[str, Any]
+    parts: tuple[str, ...]  # that a node may have
+
+    def only(self, what: str | None) -> dict[str, Any]:
+        """What was seen, with one of the parts or, for None, with all of them."""
+        return {
+            name: value
+            for name, value in self.seen.items()
+            if what in (None, name) or name not in self.parts
+        }
 
     def lines(self, what: str | None) -> list[str]:
         """Text; of one part, or of everything but the files. Raises NothingThere."""
         seen = self.seen
         head = f"node      {seen['node']} at {seconds(seen['at_ns'])}: {seen['state']}, start {seen['starts']}"
         if what is None:
-            return [head, *(line for name in WHAT[:-1] for line in self._part(name))]
+            shown = (name for name in self.parts if name != FILES)
+            return [head, *(line for name in shown for line in self._part(name))]
         if what not in seen:
-            there = ", ".join(name for name in WHAT if name in seen)
+            there = ", ".join(name for name in self.parts if name in seen)
             raise NothingThere(
                 f"{seen['node']} has no {what} at {seconds(seen['at_ns'])}: it is {seen['state']}; there is: {there}"
             )
@@ -56,26 +67,33 @@ class Look:
             yield f"{name:<9} " + "  ".join(f"{key} {_shown(value)}" for key, value in row.items())
 
 
+def parts_of(campaign: Campaign) -> tuple[str, ...]:
+    """The parts that a node of this campaign may have."""
+    memory = system_of(campaign).memory
+    return (*(() if memory is None else memory.parts), FILES)
+
+
 def look_at(campaign: Campaign, at_ns: int, node: str) -> Look:
     """Repeat a simulated run up to a virtual time and look into a node.
 
     Raises EndedBefore, and what runs raise.
     """
+    look = _look(node, at_ns, system_of(campaign).memory)
     try:
-        result = run_simulated(campaign, begun=lambda live: live.at(at_ns, _look(node, at_ns)))
+        result = run_simulated(campaign, begun=lambda live: live.at(at_ns, look))
     except Looked as looked:
-        return Look(seen=looked.seen)
+        return Look(seen=looked.seen, parts=parts_of(campaign))
     raise EndedBefore(seconds(int(result.run_s * 1e9)))
 
 
-def _look(node: str, at_ns: int) -> Any:
+def _look(node: str, at_ns: int, memory: ServerMemory | None) -> Any:
     def look(live: LiveRun) -> None:
-        live.world.scheduler.fail(Looked(_seen(live.environment.nodes[node], at_ns)))
+        live.world.scheduler.fail(Looked(_seen(live.environment.nodes[node], at_ns, memory)))
 
     return look
 
 
-def _seen(node: SimulatedNode, at_ns: int) -> dict[str, object]:
+def _seen(node: SimulatedNode, at_ns: int, memory: ServerMemory | None) -> dict[str, object]:
     process = node.running
     seen: dict[str, object] = {
         "at_ns": at_ns,
@@ -83,9 +101,9 @@ def _seen(node: SimulatedNode, at_ns: int) -> dict[str, object]:
         "state": _state(node),
         "starts": len(node.incarnations),
     }
-    if process is not None:
-        seen |= inside_of(process)
-    return {**seen, "files": list(_files(node))}
+    if process is not None and memory is not None:
+        seen |= memory.read(process)
+    return {**seen, FILES: list(_files(node))}
 
 
 def _state(node: SimulatedNode) -> str:

@@ -87,7 +87,7 @@ def check_declaration(system: Any, name: str) -> None:
         if not condition:
             raise SystemRefused(f"system {truncated_repr(name)} {what}")
 
-    for attribute in ("name", "workloads", "faults", "targets", "options", "stored_logs"):
+    for attribute in ("name", "workloads", "faults", "targets", "options", "stored_logs", "memory"):
         require(hasattr(system, attribute), f"has no {attribute}")
     for method in METHODS:
         require(callable(getattr(system, method, None)), f"has no method {method}")

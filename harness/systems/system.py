@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
     from staticfire.harness.machines.machine import Machine
     from staticfire.harness.machines.options import MachineOptions
     from staticfire.harness.recording.nemesis import FaultRecord
+    from staticfire.harness.systems.server_memory import ServerMemory
     from staticfire.harness.systems.stored_logs import StoredLogs
     from staticfire.harness.targets.target import SimulatedTarget, Target
     from staticfire.harness.workloads.workload import Workload
@@ -81,6 +82,7 @@ class System(Protocol):
         targets: its variants by name, the default first, each with the environments in which it runs.
         options: campaign options that are fixed where a user says nothing, instead of drawn.
         stored_logs: reads the logs in the files that a run keeps of its servers; None: reports show none of them.
+        memory: reads the memory of a simulated server for `staticfire look`; None: it shows files only.
     """
 
     @property
@@ -100,6 +102,9 @@ class System(Protocol):
 
     @property
     def stored_logs(self) -> StoredLogs | None: ...
+
+    @property
+    def memory(self) -> ServerMemory | None: ...
 
     def check(self, campaign: Campaign) -> None:
         """Raises CampaignError for the first option that the system does not allow."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import orjson
 
-from staticfire.harness.cli.completion import complete_node, complete_run
+from staticfire.harness.cli.completion import complete_node, complete_part, complete_run
 from staticfire.harness.cli.explain.command import repeatable
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
@@ -16,7 +16,6 @@ from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError
 from staticfire.harness.run_folder.run_folder import RunFolder
 from staticfire.harness.truncated_repr import printable, printable_json, truncated_repr
 
-WHAT = ("store", "queues", "offsets", "routes", "files")
 TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 
 
@@ -32,8 +31,9 @@ TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 )
 @click.option(
     "--what",
-    type=click.Choice(WHAT),
-    help="What of it. Default: everything but the files.",
+    metavar="PART",
+    shell_complete=complete_part,
+    help="A part of it; RocketMQ: store, queues, offsets, routes, files. Default: everything but the files.",
 )
 @click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
 @system_option(expose=False)
@@ -57,9 +57,12 @@ def look(run: Path, at: str, node: str, what: str | None, is_json: bool) -> int:
     if node not in nodes:
         raise BadInput(f"--node is {truncated_repr(node)}; allowed: {', '.join(nodes)}")
 
-    from staticfire.harness.explain.look import EndedBefore, NothingThere, look_at
+    from staticfire.harness.explain.look import EndedBefore, NothingThere, look_at, parts_of
     from staticfire.harness.systems.errors import RunError
 
+    parts = parts_of(campaign)
+    if what not in (None, *parts):
+        raise BadInput(f"--what is {truncated_repr(what)}; allowed: {', '.join(parts)}")
     try:
         with working("repeating"):
             seen = look_at(campaign, at_ns, node)
@@ -71,10 +74,7 @@ def look(run: Path, at: str, node: str, what: str | None, is_json: bool) -> int:
     except RunError as error:
         raise HarnessError(str(error)) from error
     if is_json:
-        shown = {
-            key: value for key, value in seen.seen.items() if what in (None, key) or key not in WHAT
-        }
-        print(printable_json(orjson.dumps(shown, option=orjson.OPT_INDENT_2)))
+        print(printable_json(orjson.dumps(seen.only(what), option=orjson.OPT_INDENT_2)))
     else:
         print("\n".join(map(printable, lines)))
     return EXIT_VALID

@@ -21,7 +21,9 @@ from staticfire.harness.rocketmq.assembly import target_choice
 from staticfire.harness.rocketmq.assembly.operations import RocketMQOperations
 from staticfire.harness.rocketmq.facts import run_facts
 from staticfire.harness.rocketmq.observers.ack_observer import AckObserver
+from staticfire.harness.rocketmq.observers.server_memory import RocketMQMemory
 from staticfire.harness.rocketmq.observers.stored_log import CommitLogs
+from staticfire.harness.systems.server_memory import ServerMemory
 from staticfire.harness.systems.stored_logs import StoredLogs
 from staticfire.harness.systems.system import Operations
 from staticfire.harness.targets.own_simulated import OwnSimulated
@@ -38,6 +40,7 @@ class RocketMQ:
     targets: Mapping[str, Sequence[str]] = limits.PLACES
     options: Mapping[str, Any] = MappingProxyType({})
     stored_logs: StoredLogs | None = CommitLogs()
+    memory: ServerMemory | None = RocketMQMemory()
 
     @property
     def faults(self) -> Sequence[str]:

@@ -98,6 +98,8 @@ def test_runs_newest_first_their_seeds_and_their_nodes(runs: Path, complete: Com
     assert complete("staticfire run --runs nowhere --seed ") == []
     assert complete(f"staticfire look {oldest} --node bro") == ["plain,broker-a-0"]
     assert complete("staticfire look nowhere --node bro") == []
+    assert complete(f"staticfire look {oldest} --what f") == ["plain,files"]
+    assert complete("staticfire look nowhere --what f") == []
 
 
 def test_a_folder_that_cannot_be_read_has_no_runs(tmp_path: Path, complete: Complete) -> None:

@@ -89,6 +89,10 @@ def test_a_broker_is_shown_as_it_was(lost: Path, capfd: pytest.CaptureFixture[st
         (("--at", "soon", "--node", "ns-1"), "--at is 'soon'; allowed: virtual seconds"),
         (("--at", "-1", "--node", "ns-1"), "--at is '-1'; allowed: virtual seconds"),
         (("--at", "1s", "--node", "ns-9"), "--node is 'ns-9'; did you mean ns-1? allowed: ns-1, "),
+        (
+            ("--at", "1s", "--node", "ns-1", "--what", "route"),
+            "--what is 'route'; did you mean routes? allowed: store, queues, offsets, routes, files",
+        ),
     ],
 )
 def test_a_look_at_nothing_is_refused(

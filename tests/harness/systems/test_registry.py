@@ -53,6 +53,7 @@ def declaration(**changes: Any) -> Any:
         "targets": {"own": ("simulation",)},
         "options": {},
         "stored_logs": None,
+        "memory": None,
     }
     return SimpleNamespace(**{**methods, **fields, **changes})
 

@@ -191,6 +191,7 @@ class ToyLog:
     workloads: Mapping[str, Workload] = MappingProxyType({"queue": QUEUE})
     faults: Sequence[str] = ("kill", "graceful-stop", "power-cut", "client-crash")
     stored_logs = None
+    memory = None
     targets: Mapping[str, Sequence[str]] = MappingProxyType({"own": ("simulation", "processes")})
     options: Mapping[str, Any] = MappingProxyType(
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from staticfire.harness.simulation.hosts.process import SimProcess
@@ -10,18 +10,23 @@ from staticfire.system_under_test.broker.assembly.broker import Broker
 from staticfire.system_under_test.name_server.name_server import NameServer
 
 
-def inside_of(process: SimProcess) -> dict[str, Any]:
-    """`store`, `queues` and `offsets` of a broker, `routes` of a name server; nothing of what has not opened yet."""
-    for found in _locals_of(process):
-        if isinstance(found, Broker):
-            return {
-                "store": _store(found),
-                "queues": list(_queues(found)),
-                "offsets": list(_offsets(found)),
-            }
-        if isinstance(found, NameServer):
-            return {"routes": list(_routes(found))}
-    return {}
+class RocketMQMemory:
+    """Implements `staticfire.harness.systems.server_memory.ServerMemory`."""
+
+    parts = ("store", "queues", "offsets", "routes")
+
+    def read(self, process: SimProcess) -> Mapping[str, Any]:
+        """`store`, `queues` and `offsets` of a broker, `routes` of a name server."""
+        for found in _locals_of(process):
+            if isinstance(found, Broker):
+                return {
+                    "store": _store(found),
+                    "queues": list(_queues(found)),
+                    "offsets": list(_offsets(found)),
+                }
+            if isinstance(found, NameServer):
+                return {"routes": list(_routes(found))}
+        return {}
 
 
 def _locals_of(process: SimProcess) -> Iterator[object]:
