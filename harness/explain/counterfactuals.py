@@ -4,10 +4,9 @@ that passes.
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +18,7 @@ from staticfire.harness.campaign.campaign import SEED_MAX, Campaign, CampaignErr
 from staticfire.harness.draws.limits import check_campaign
 from staticfire.harness.explain.recorded_run import NotRepeated
 from staticfire.harness.results.fingerprint import Fingerprint, fingerprint_of
-from staticfire.harness.worker_processes import begin_worker
+from staticfire.harness.worker_processes import WorkerPool
 
 SEEDS = 3  # of each change: the run's own, and the following ones
 SHIFT_S = 1.0
@@ -205,8 +204,7 @@ def counterfactuals_of(
     Raises NotRepeated.
     """
     rows = [Row(change) for change in changes_of(campaign)]
-    context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker)
+    pool = WorkerPool(jobs)
     futures: dict[Future[Ended], Row | None] = {}  # None: of the run itself
     count = 0
     try:
@@ -231,9 +229,7 @@ def counterfactuals_of(
                     raise NotRepeated(one.difference[0])
                 progress(count)
     finally:
-        for worker in multiprocessing.active_children():
-            worker.kill()
-        pool.shutdown(cancel_futures=True)
+        pool.end()
     return Counterfactuals(wanted=wanted, rows=rows, is_complete=not left)
 
 

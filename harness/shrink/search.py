@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
 
 from staticfire.harness.results.fingerprint import Fingerprint
 from staticfire.harness.shrink.candidates import PASSES
 from staticfire.harness.shrink.reducer import Reducer
 from staticfire.harness.shrink.trials import Answer, Trial, try_candidate
-from staticfire.harness.worker_processes import begin_worker
+from staticfire.harness.worker_processes import WorkerPool
 
 Improved = Callable[[str, Trial], None]  # takes the name of the pass and the new best
 
@@ -58,8 +57,7 @@ class Search:
         self.not_run: Counter[str] = Counter()
         self.runs = 0
         self.cpu_s = 0.0
-        context = multiprocessing.get_context("fork")
-        self._pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker)
+        self._pool = WorkerPool(jobs)
 
     def run(self, first: Trial) -> bool:
         """Whether it came to its end: the best that it reported cannot be made simpler by any pass.
@@ -74,7 +72,7 @@ class Search:
         except BrokenProcessPool as error:
             raise WorkerLost("a process that tried a campaign was killed") from error
         finally:
-            self._end()
+            self._pool.end()
         return True
 
     def _try_all(self, candidates: Sequence[Trial]) -> tuple[int, Trial] | None:
@@ -100,12 +98,6 @@ class Search:
         self.cpu_s += answer.cpu_s
         if answer.not_run:
             self.not_run[answer.not_run] += 1
-
-    def _end(self) -> None:
-        """Candidates under way are not waited for."""
-        for worker in multiprocessing.active_children():
-            worker.kill()
-        self._pool.shutdown(cancel_futures=True)
 
 
 def _key(trial: Trial) -> str:

@@ -7,7 +7,6 @@ The command is `staticfire crash-store`.
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,7 +16,7 @@ from staticfire.harness.raised_text import raised_text
 from staticfire.harness.store_crash.cycle import Cycle, WrapStorage
 from staticfire.harness.store_crash.plan import CycleCounts
 from staticfire.harness.truncated_repr import printable
-from staticfire.harness.worker_processes import begin_worker
+from staticfire.harness.worker_processes import WorkerPool
 from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
 from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.configuration.policy_choice import policy_names, with_chosen
@@ -115,10 +114,8 @@ def run_parallel(
         for seed in range(seed_from, seed_from + count, CHUNK_SIZE)
     ]
     total = CrashSummary()
-    context = multiprocessing.get_context("fork")
-    begin = partial(begin_worker, ends_with_sigterm=True)
-    with context.Pool(min(jobs, len(chunks)), begin) as pool:
-        for part in pool.imap_unordered(partial(_run_chunk, policy), chunks):
+    with WorkerPool(min(jobs, len(chunks))) as pool:
+        for part in pool.results(partial(_run_chunk, policy), chunks):
             total.add(part)
             progress(total)
     return total

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from staticfire.harness.cli.progress import begin_shown
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.raised_text import raised_text
-from staticfire.harness.worker_processes import begin_worker
+from staticfire.harness.worker_processes import WorkerPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,16 +122,13 @@ def _child(result: SeedResult, campaign: Campaign, folder: Path) -> SeedResult:
     return replace(result, bred=str(file))
 
 
-def _pool(jobs: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
+def _pool(jobs: int) -> AbstractContextManager[WorkerPool | None]:
     """Processes; None for one job, which is done in this process."""
-    if jobs == 1:
-        return nullcontext()
-    context = multiprocessing.get_context("fork")
-    return ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker)
+    return nullcontext() if jobs == 1 else WorkerPool(jobs)
 
 
 def _as_they_come(
-    pool: ProcessPoolExecutor | None,
+    pool: WorkerPool | None,
     tries: Sequence[tuple[int, dict[str, Any]]],
     judging: Judging,
 ) -> Iterator[SeedResult]:
@@ -141,15 +137,10 @@ def _as_they_come(
         for seed, given in tries:
             yield run_seed(seed, given, judging)
         return
-    try:
-        futures = [pool.submit(run_seed, seed, given, judging) for seed, given in tries]
-        begin_shown()
-        for future in as_completed(futures):
-            yield future.result()
-    except BaseException:  # stopped early: the seeds under way are not waited for
-        for worker in multiprocessing.active_children():
-            worker.kill()
-        raise
+    futures = [pool.submit(run_seed, seed, given, judging) for seed, given in tries]
+    begin_shown()
+    for future in as_completed(futures):
+        yield future.result()
 
 
 def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:

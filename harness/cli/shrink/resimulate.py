@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +34,7 @@ from staticfire.harness.cli.status import (
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
-from staticfire.harness.worker_processes import begin_worker
+from staticfire.harness.worker_processes import WorkerPool
 
 if TYPE_CHECKING:
     from staticfire.harness.results.fingerprint import Fingerprint
@@ -162,8 +161,7 @@ def _search(
     """The first try that shows it; None if none does in time. Raises HarnessError."""
     from staticfire.harness.shrink.near import near
 
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker) as pool:
+    with WorkerPool(jobs) as pool:
         try:
             with working("searching", unit="runs", forks=True) as progress:
                 return _first(pool, near(base), wanted, jobs, budget_s, tried, progress)
@@ -172,12 +170,11 @@ def _search(
         except BrokenProcessPool as error:
             raise HarnessError("a process that ran a campaign was killed") from error
         finally:
-            for worker in multiprocessing.active_children():
-                worker.kill()
+            pool.end()
 
 
 def _first(
-    pool: ProcessPoolExecutor,
+    pool: WorkerPool,
     tries: Iterator[tuple[Variant, Campaign]],
     wanted: Fingerprint,
     jobs: int,

@@ -1,0 +1,59 @@
+"""Processes that do parts of a command: their results, their end, and signals that come while they begin."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from staticfire.harness.worker_processes import WorkerPool
+
+INTERRUPTED = """
+import os, signal
+from staticfire.harness.worker_processes import WorkerPool
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+os.register_at_fork(after_in_parent=interrupt, after_in_child=interrupt)
+try:
+    with WorkerPool(2) as pool:
+        pool.submit(abs, -1)
+        print("not interrupted")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_every_task_has_its_result() -> None:
+    with WorkerPool(2) as pool:
+        assert sorted(pool.results(abs, range(-50, 0))) == list(range(1, 51))
+        assert list(pool.results(abs, ())) == []
+
+
+def test_an_error_of_a_task_is_that_of_the_command() -> None:
+    with pytest.raises(ZeroDivisionError), WorkerPool(1) as pool:
+        list(pool.results(divided, [1, 0]))
+
+
+def divided(number: int) -> float:
+    return 1 / number
+
+
+def test_an_exception_kills_the_workers() -> None:
+    with pytest.raises(RuntimeError), WorkerPool(1) as pool:
+        worker = pool.submit(os.getpid).result()
+        pool.submit(time.sleep, 3600)
+        raise RuntimeError
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
+def test_a_signal_while_a_process_is_forked_is_not_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
