@@ -51,7 +51,7 @@ def run_pytest(
         env={"PYTHONPATH": str(path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 
