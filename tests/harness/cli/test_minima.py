@@ -12,6 +12,7 @@ import pytest
 
 from staticfire.harness.campaign.file import load_options
 from tests.harness.cli.conftest import Said
+from tests.support.sample import sample_of
 
 DATA = Path(__file__).parents[2] / "data"
 NAMES = sorted(path.stem for path in (DATA / "minima").glob("*.toml"))
@@ -36,7 +37,7 @@ def test_what_was_shrunk_is_at_most_half_as_large_again(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["minima", "shrunk"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sample_of(NAMES, 4))
 def test_each_fails_with_its_bug_alone(
     name: str, folder: str, staticfire: Staticfire, tmp_path: Path
 ) -> None:
