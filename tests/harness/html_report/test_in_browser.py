@@ -41,7 +41,6 @@ TIER_S = {
 UNSHOWN = sorted(bug.name for bug in DEFECTS.values() if bug.tier == "S" and bug.name not in TIER_S)
 SEEDS = range(6)
 A4_PX = 794
-OPENS_S = 2.0  # of the browser's own clock, with room for a machine that does other things
 SIZE_MAX = 3 << 20
 MILLION = ("--ops", "1000000", "--queues", "24")
 HEADINGS = (
@@ -301,8 +300,6 @@ def test_a_million_ops(chromium: Browser, tmp_path: Path) -> None:
     assert report.stat().st_size < SIZE_MAX
     page = opened(chromium, report)
     check_panels(page)
-    loaded_s = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd / 1000")
-    assert loaded_s < OPENS_S
     page.keep_screenshot("report-million-ops", is_whole=False)
 
 
