@@ -81,19 +81,19 @@ class Rows:
 
 
 def former_results(out: Path, options: Collection[str]) -> list[SeedResult]:
-    """What an interrupted hunt with these options has left for `out`; a line that is torn is done again.
+    """What an interrupted hunt with these options has left for `out`, if anything; a line that is torn is done again.
 
-    Raises BadInput if there is nothing, or the options were others.
+    Raises BadInput if the options were others, or the file is none of a hunt.
     """
     target = out.resolve()
     part = target.with_name(target.name + ".part")
     path = part if part.exists() else target
     try:
         lines = path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []  # this is the first time
     except OSError as error:
-        raise BadInput(
-            f"--resume finds no rows: {path} cannot be read: {error.strerror}; without it the hunt begins"
-        ) from error
+        raise BadInput(f"--out {path} cannot be read: {error.strerror}") from error
     results = []
     for number, line in enumerate(lines, 1):
         if not line.endswith(b"\n"):

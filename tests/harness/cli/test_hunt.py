@@ -283,22 +283,31 @@ def test_rows_of_another_hunt_are_not_gone_on_with(
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("out", "words"),
     [
         ((), "--resume goes on with the rows of --out, which is missing"),
-        (("--out", "nowhere.jsonl"), "--resume finds no rows"),
+        (("--out", "rows"), "rows.part cannot be read: Is a directory"),
     ],
 )
-def test_without_rows_nothing_can_be_resumed(
-    options: tuple[str, ...],
+def test_what_cannot_be_resumed(
+    out: tuple[str, ...],
     words: str,
     staticfire: Staticfire,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = staticfire("hunt", "--seeds", "0-1", *options, "--resume")
-    assert (said.status, words in said.err) == (254, True)
+    (tmp_path / "rows.part").mkdir()
+    said = staticfire("hunt", "--seeds", "0-1", *out, "--resume")
+    assert (said.status, words in said.err) == (254, True), said.err
+
+
+def test_without_rows_a_hunt_begins(
+    answers: dict[int, Any], staticfire: Staticfire, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    staticfire("hunt", "--seeds", "0-1", "--jobs", 1, "--out", out, "--resume")
+    assert [json.loads(line)["seed"] for line in out.read_text().splitlines()] == [0, 1]
 
 
 def test_a_guided_hunt_breeds_and_keeps_what_fails(
