@@ -79,21 +79,21 @@ def acknowledged(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) 
 
 
 def weak(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Weak:
-    """Of each look at a message with a weaker status: whether SEND_OK would have been true."""
+    """Of each look at a message with a weaker status: whether SEND_OK would have been true, and what explains it."""
     wrong: list[str] = []
     excused: list[str] = []
     behind: list[str] = []
     looks = list(_looks(ops, observations, "weak"))
     for send, seen in looks:
-        if _held(facts, _broker_of(send), seen):
-            statuses = {seen["status"]} & set(MECHANISMS) or set(MECHANISMS)
-            near = any(_fault_near(ops, facts, send, status) for status in statuses)
-            if near or _came_up(ops, send):
-                excused.append(send.key)
-            elif _left_behind(ops, observations, facts, send):
-                behind.append(send.key)
-            else:
-                wrong.append(send.key)
+        statuses = {seen["status"]} & set(MECHANISMS) or set(MECHANISMS)
+        near = any(_fault_near(ops, facts, send, status) for status in statuses)
+        is_held = _held(facts, _broker_of(send), seen)
+        if near or _came_up(ops, send):
+            excused += [send.key] * is_held
+        elif _left_behind(ops, observations, facts, send):
+            behind += [send.key] * is_held
+        else:
+            wrong.append(send.key)
     looked_at = len({send.key for send, _ in looks})
     return Weak(len(_stored(ops, "weak")), looked_at, wrong, excused, behind)
 
@@ -150,13 +150,16 @@ def _left_behind(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts, 
 
 
 def _enough(facts: Facts, broker: str, on_disk: Set[str], held: Set[str]) -> bool:
-    """Whether so many nodes are as many as SEND_OK promises: of nodes that there are, at most all."""
+    """Whether so many nodes are as many as SEND_OK promises, the master among them: of nodes that there are, all."""
     nodes = facts["brokers"].get(broker, ("a node that nobody knows",))
     master_flushes = facts["flush"] == "sync"
     slave_has_it = facts["replication"] == "sync"
     slave_flushes = slave_has_it and master_flushes and facts["mode"] == "hardened"
     disks = master_flushes + slave_flushes
     memories = 2 if slave_has_it else 0 if facts["transient_pool"] else 1
+    master = set(facts["brokers"].get(broker, ())[:1])
+    if (disks and master - on_disk) or (memories and master - held):
+        return False
     return len(on_disk) >= min(disks, len(nodes)) and len(held) >= min(memories, len(nodes))
 
 

@@ -101,7 +101,9 @@ from staticfire.harness.truncated_repr import printable, truncated_repr
     show_default=True,
     help="Folder for bred campaigns whose runs are not valid.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the rows that --out has so far, if it has any.")
+@click.option(
+    "--resume", is_flag=True, help="Go on with the rows that --out has so far, if it has any."
+)
 @click.option("--client-only", is_flag=True, help="Judge by what clients saw alone.")
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a JSON line a seed."

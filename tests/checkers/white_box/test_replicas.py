@@ -74,6 +74,10 @@ def replica(master_end: int, slave_end: int, first_difference: int | None) -> di
         # what nobody could look at may be there: no violation, and no proof
         ("sync", "sync", ack(durable="n0", unobserved="n1"), "unknown"),
         ("sync", "sync", ack(unobserved="n1"), False),
+        # the master that acknowledged is one of them
+        ("sync", "async", ack(durable="n1", cached="n0 n1"), False),
+        ("async", "none", ack(cached="n1"), False),
+        ("sync", "async", ack(durable="n1", unobserved="n0"), "unknown"),
     ],
 )
 def test_durable_before_ack(flush: str, replication: str, seen: Any, valid: Validity) -> None:
