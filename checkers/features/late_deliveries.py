@@ -1,6 +1,6 @@
 """Delayed messages that come much too late.
 
-**late_delivery**: the first delivery to a group, in the queue that the message was sent to, came more than 15 s after
+**late_delivery**: the first delivery to a group, in the queue that the message was sent to, came more than 10 s after
 it was due, not counting the time in which a fault was in its way, or no member had the queue (`queue_unowned` bounds
 that). Where no member of the group reports its queues, a rebalance may have taken its time as well. The same of a
 retry, which is due when its step of the ladder is over, counted from when its member said that the broker had taken it
@@ -58,7 +58,7 @@ from staticfire.checkers.model.event_times import began_earliest
 from staticfire.checkers.model.intervals import Span, shared, without
 
 # Delivered within 100 ms of its time, then stored, replicated and pulled; a backlog may lie before it.
-LATE_AFTER_NS = 15 * NS_PER_S
+LATE_AFTER_NS = 10 * NS_PER_S
 _EVER = Span(0, FOREVER_NS)
 
 

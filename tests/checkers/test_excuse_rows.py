@@ -126,7 +126,7 @@ def offsets(
 def late(mechanism: str, *faults: FaultFacts) -> Legal:
     assigned = {"group": "g", "topic": "t", "queues": [["b", 0]]}
     story = Story().opened("c1", 100).op(0.1, "ok", "assign", assigned, process=100)
-    story.send(1.0, "a", delay_level=2, delay_ms=5000).consume(47.0, "a", 0)
+    story.send(1.0, "a", delay_level=2, delay_ms=5000).consume(42.0, "a", 0)
     return Legal(mechanism=mechanism, anomaly="late_delivery", ops=story, faults=faults)
 
 

@@ -26,7 +26,7 @@ NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 ROUGHLY_NS = 2 * NS_PER_MS  # clocks of brokers count whole milliseconds
 REQUEST_NS = 3 * NS_PER_S
 GIVEN_UP_NS = 900 * NS_PER_S
-LATE_NS = 45 * NS_PER_S  # 15 s, and a rebalance of 30 s: these histories have no assignments
+LATE_NS = 40 * NS_PER_S  # 10 s, and a rebalance of 30 s: these histories have no assignments
 Groups = Mapping[str, tuple[str, ...]]
 
 

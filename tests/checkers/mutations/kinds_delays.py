@@ -64,7 +64,7 @@ def delivered_a_millisecond_early(run: Run, rng: Random, site: Site) -> Run | No
     return draft.finish()
 
 
-@KINDS.mutation("late_delivery", "a delayed message comes 15 s after it was due", workloads=DELAYED)
+@KINDS.mutation("late_delivery", "a delayed message comes 12 s after it was due", workloads=DELAYED)
 def delivered_late(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_single(
         run,
@@ -73,17 +73,17 @@ def delivered_late(run: Run, rng: Random, site: Site) -> Run | None:
         lambda d: (
             d.alone
             and _delay_ns(run, d.key) >= S
-            and d.time_ns + 15 * S < run.end_ns
+            and d.time_ns + 12 * S < run.end_ns
             and not run.is_explained(
-                run.sends[d.key].begin_ns, d.time_ns + 15 * S, nodes_of(run, d), 20
+                run.sends[d.key].begin_ns, d.time_ns + 12 * S, nodes_of(run, d), 20
             )
         ),
     )
     if like is None:
         return None
     draft = Draft(run)
-    draft.move_deliveries([like], like.time_ns + 15 * S)
-    draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 15 * S)
+    draft.move_deliveries([like], like.time_ns + 12 * S)
+    draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 12 * S)
     return draft.finish()
 
 
