@@ -171,8 +171,8 @@ FEATURES: Final = (
         name="wrong_store_time",
         title="wrong store time",
         meaning=(
-            "the store time lies before the send, after the delivery, or after an "
-            "acknowledgement in one attempt; that of a dead letter before any delivery that it "
+            "the store time lies before the send, before a delayed message was due, after the "
+            "delivery, or after an acknowledgement in one attempt; that of a dead letter before any delivery that it "
             "can be a copy of"
         ),
         promise=CONTENTS,

@@ -172,6 +172,14 @@ LOG: Final = (
         by_damage=True,
     ),
     Anomaly(
+        name="nonmonotonic_store_time",
+        title="store times out of order",
+        meaning="of two neighbours in a queue the later one was stored before the other",
+        promise=ORDER,
+        example="stored at 5.0 s, and the message below it at 5.3 s",
+        by_damage=True,
+    ),
+    Anomaly(
         name="int_nonmonotonic_send",
         title="batch stored out of order",
         meaning="the messages of one request were stored in another order than it held them in",

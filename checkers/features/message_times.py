@@ -1,10 +1,11 @@
 """Times that messages carry: a producer stamps a message while it sends it, and a broker stores it before it shows it.
 
 **wrong_born_time**: the born time of a message that was delivered from its own topic lies outside its send (a copy
-that a client made for the retry topic is born again: `contents.py`). **wrong_store_time**: its store time
-lies before its send began or after it was delivered; after the end of its send, where that was acknowledged in one
-attempt and brokers keep nothing back first (a delay, a transaction, a retry); or, of a dead letter, before any delivery
-of the step before it began. (A client that cannot send back a retry counts its tries by itself: the record is older.)
+that a client made for the retry topic is born again: `contents.py`). **wrong_store_time**: its store time lies before
+its send began or after it was delivered; before a delayed message was due, when a broker stores it in its queue; after
+the end of its send, where that was acknowledged in one attempt and brokers keep nothing back first (a delay, a
+transaction, a retry); or, of a dead letter, before any delivery of the step before it began. (A client that cannot send
+back a retry counts its tries by itself: the record is older.)
 
 Neither is asked where a fault that bit had set the wall clock of the producer or of the broker wrong by then: such a
 clock may be wrong until its node starts again. A producer whose node is not known may be any client.
@@ -78,7 +79,7 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
     stored_ns = on_run_clock(given.stored_ms, epoch_ms)
     by_ns = np.where(first, ended_ns, given.invoke_ns)
     of_brokers = brokers_stepped_ns(columns, context)[columns.names.stream_of_log[given.log]]
-    since_ns = np.maximum(began_ns, _sent_back_ns(columns))
+    since_ns = np.maximum.reduce([began_ns, sends.due_ns[send], _sent_back_ns(columns)])
     stored = _outside(stored_ns, since_ns, by_ns) & (given.invoke_ns < of_brokers)
     return {
         BORN: is_sent

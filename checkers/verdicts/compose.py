@@ -59,6 +59,7 @@ from staticfire.checkers.log.provenance import PROVENANCE
 from staticfire.checkers.log.readability import READABILITY
 from staticfire.checkers.log.recovery import RECOVERY
 from staticfire.checkers.log.storage_order import STORAGE_ORDER
+from staticfire.checkers.log.store_times import STORE_TIMES
 from staticfire.checkers.measures.coverage import COVERAGE, coverage_of
 from staticfire.checkers.measures.latency import LATENCY
 from staticfire.checkers.measures.recovery_times import RECOVERY_TIMES
@@ -81,6 +82,7 @@ KERNELS = (
     *CORE,
     *SEMANTICS,
     MESSAGE_TIMES,
+    STORE_TIMES,
     LISTENERS,
     OWNERSHIP,
     DELIVERY_WAITS,

@@ -124,6 +124,17 @@ def _route_mismatch(scenario: Scenario, _sets: int) -> None:
     scenario.tell_of_run("route_mismatch", topic=scenario.topic, broker=scenario.broker)
 
 
+def _stored_before_its_neighbour(scenario: Scenario, _sets: int) -> None:
+    """Two messages of a queue, and the second one was stored before the first one."""
+    keys = [scenario.send(0, process=number, **SENT) for number in (0, 1)]
+    contents = _given(scenario)
+    earlier = _changed(scenario, "stored_ms", -3)
+    for number, (key, told) in enumerate(zip(keys, (contents, earlier), strict=True)):
+        scenario.consume(1 + number, key, number, contents=told)
+    scenario.drained(3)
+    scenario.tell("nonmonotonic_store_time", keys[1], 1)
+
+
 CONTENTS_PLANTS: Mapping[str, StoryPlant] = {
     "tag_changed": _delivered("tag_changed", "tag", "y"),
     "properties_changed": _delivered("properties_changed", "properties", 5),
@@ -134,6 +145,7 @@ CONTENTS_PLANTS: Mapping[str, StoryPlant] = {
     "origin_changed": _origin_changed,
     "wrong_born_time": _delivered("wrong_born_time", "born_ms", -HOUR_MS),
     "wrong_store_time": _delivered("wrong_store_time", "stored_ms", HOUR_MS),
+    "nonmonotonic_store_time": _stored_before_its_neighbour,
     "unreadable_topic": _unreadable_topic,
     "wrong_refusal": _wrong_refusal,
     "needless_refusal": _needless_refusal,

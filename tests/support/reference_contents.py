@@ -149,7 +149,8 @@ def times(
         there = (send.queue, send.offset) == (one.delivery.queue, one.delivery.offset)
         until_ms = ended_ms if send.outcome == "ok" and at_once and there else given_ms
         clocks = [skewed.get(node, 1 << 62) for node in brokers[one.delivery.queue[1]]]
-        since_ms = max(began_ms, _sent_back_ms(ops, one, epoch_ms))
+        due_ms = began_ms + value.get("delay_ms", 0)
+        since_ms = max(due_ms, _sent_back_ms(ops, one, epoch_ms))
         if one.stored is not None and given.time_ns < min(clocks):
             found["wrong_store_time", *what] += not since_ms - 100 <= one.stored <= until_ms + 100
     return +found

@@ -77,3 +77,22 @@ def _swapped(ops: Sequence[Op], before: Send, after: Send) -> bool:
     ended = ops[before.ended].time_ns == ops[after.ended].time_ns
     together = same_process and began and ended and before.began < after.ended
     return together and after.began < before.began
+
+
+def store_times(ops: Sequence[Op], stepped_ns: int) -> set[tuple[Queue, int]]:
+    """(queue, offset) of what was stored before its lower neighbour; `stepped_ns`: when a broker's clock went wrong."""
+    times: dict[Machine, set[int]] = {}
+    for given in deliveries_of(ops):
+        called = ops[given.began]
+        contents = next(
+            (row[5] for row in called.value["messages"] if row[1] == given.offset and len(row) > 5),
+            [None] * 7,
+        )
+        if contents[4] is not None and called.time_ns < stepped_ns:
+            times.setdefault((given.queue, given.offset), set()).add(contents[4])
+    known = sorted((place, min(found)) for place, found in times.items() if len(found) == 1)
+    return {
+        upper
+        for (lower, lower_ms), (upper, upper_ms) in pairwise(known)
+        if lower[0] == upper[0] and upper_ms < lower_ms
+    }

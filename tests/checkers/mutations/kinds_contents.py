@@ -204,12 +204,16 @@ def retry_born_anew(run: Run, rng: Random, site: Site) -> Run | None:
     return _with_contents(run, like, BORN, contents[STORED])
 
 
+def _skewed(run: Run) -> set[str]:
+    """Nodes whose wall clock was set wrong."""
+    return {node for f in run.facts.faults if f.kind.startswith("clock") for node in f.targets}
+
+
 def _at_wrong_time(
     run: Run, rng: Random, site: Site, place: int, after: str, by_ms: int
 ) -> Run | None:
     """All deliveries of one message say that it was born or stored so long before its send or after it was given."""
-    epoch_ms = run.facts.wall_epoch_ms
-    skewed = {node for f in run.facts.faults if f.kind.startswith("clock") for node in f.targets}
+    epoch_ms, skewed = run.facts.wall_epoch_ms, _skewed(run)
     like = pick_delivery(
         run,
         rng,
@@ -259,6 +263,39 @@ def stored_before_send(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation("wrong_store_time", "a message was stored after it was delivered", workloads=SINGLE)
 def stored_after_delivery(run: Run, rng: Random, site: Site) -> Run | None:
     return _at_wrong_time(run, rng, site, STORED, "delivery", 500)
+
+
+@KINDS.mutation(
+    "nonmonotonic_store_time",
+    "a message was stored a millisecond before the one below it in its queue",
+    workloads=SINGLE,
+)
+def stored_before_its_neighbour(run: Run, rng: Random, site: Site) -> Run | None:
+    skewed = _skewed(run)
+    stored = {(d.place, d.offset): c[STORED] for d in run.deliveries if (c := _contents(run, d))}
+
+    def below(d: Delivery) -> int | None:
+        return stored.get((d.place, d.offset - 1))
+
+    like = pick_delivery(
+        run,
+        rng,
+        site,
+        lambda d: (
+            _contents(run, d) is not None
+            and below(d) is not None
+            and skewed.isdisjoint(run.nodes_of_broker(d.broker))
+        ),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    for delivery in run.by_key[like.key]:
+        contents = _contents(run, delivery)
+        if contents is not None and (delivery.place, delivery.offset) == (like.place, like.offset):
+            contents[STORED] = (below(like) or 0) - 1
+            draft.set_field(delivery, CONTENTS, contents)
+    return draft.finish()
 
 
 @KINDS.mutation(

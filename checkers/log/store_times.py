@@ -1,0 +1,139 @@
+"""Store times in a queue: a broker stamps a message and appends it under one lock, so they ascend with the offset.
+
+**nonmonotonic_store_time**: a message was stored, by its contents, before the one below it in its queue. Neighbours are
+messages that were delivered with a store time, and no such message between them. Not asked where a fault that bit had
+set the wall clock of a replica of the broker wrong by then, nor of an offset that was delivered with several store
+times (`store_time_changed`, `inconsistent_offsets`). After damage that may cost a suffix of the log, offsets are used
+again: then a message may stand above one that took the place of an older one.
+
+Searches by time depend on it. Cannot see: contents that a client does not report.
+
+Source: CommitLog.asyncPutMessage of Apache RocketMQ 4.9, which sets the store timestamp while it holds the lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from staticfire.checkers.derived.proven import BUFFERED_NS
+from staticfire.checkers.engine.kernel import Context, Kernel, Split, finding_at, nothing_missing
+from staticfire.checkers.features.message_times import brokers_stepped_ns
+from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, MessageEvents
+
+ANOMALY = "nonmonotonic_store_time"
+
+
+class Timed(NamedTuple):
+    """A message with a store time: the first delivery from its place."""
+
+    row: MessageEvents  # one row
+
+    @property
+    def stored_ms(self) -> int:
+        return int(self.row.stored_ms[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TimedChunk:
+    """The outermost messages of a piece of a queue; their neighbours are in other pieces."""
+
+    number: int
+    ends: tuple[Timed, ...]  # none, or the first and the last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TimedInChunks:
+    """Some pieces of one queue. Merges in any order."""
+
+    tally: Tally
+    pieces: tuple[TimedChunk, ...]  # by number
+
+    def merge(self, other: TimedInChunks) -> TimedInChunks:
+        pieces = sorted((*self.pieces, *other.pieces), key=lambda piece: piece.number)
+        return TimedInChunks(tally=self.tally.merge(other.tally), pieces=tuple(pieces))
+
+
+def tally_store_times(columns: Columns, context: Context) -> Tally:
+    """Judge whole message queues (partition key: log)."""
+    given, rows = columns.deliveries, _timed(columns, context)
+    log, stored_ms = given.log[rows], given.stored_ms[rows]
+    back = np.flatnonzero((log[1:] == log[:-1]) & (stored_ms[1:] < stored_ms[:-1]))
+    pairs = ((_at(given, rows[at]), _at(given, rows[at + 1])) for at in back.tolist())
+    return Tally.of(_finding(columns, context, *pair) for pair in pairs)
+
+
+def look_at_store_times(columns: Columns, context: Context, piece: Chunk) -> TimedInChunks:
+    """Judge a piece of a queue, and keep its ends."""
+    rows = _timed(columns, context)
+    ends = tuple(_at(columns.deliveries, row) for row in rows[[0, -1]]) if len(rows) else ()
+    chunk = TimedChunk(number=piece.number, ends=ends)
+    return TimedInChunks(tally=tally_store_times(columns, context), pieces=(chunk,))
+
+
+def conclude_store_times(state: TimedInChunks, columns: Columns, context: Context) -> Tally:
+    """Judge the neighbours that lie in two pieces; of `columns` only the names are looked at."""
+    ends = [piece.ends for piece in state.pieces if piece.ends]
+    met = ((lower[1], upper[0]) for lower, upper in pairwise(ends))
+    findings = [
+        _finding(columns, context, lower, upper)
+        for lower, upper in met
+        if upper.stored_ms < lower.stored_ms
+    ]
+    return state.tally.merge(Tally.of(findings))
+
+
+def _timed(columns: Columns, context: Context) -> Ints:
+    """Rows of deliveries, one for each place with one store time, by queue and offset."""
+    given = columns.deliveries
+    stepped_ns = brokers_stepped_ns(columns, context)[columns.names.stream_of_log[given.log]]
+    known = (given.stored_ms != UNKNOWN) & (given.queue_offset != UNKNOWN)
+    rows = np.flatnonzero(known & (given.invoke_ns < stepped_ns))
+    rows = rows[np.lexsort((given.op_index[rows], given.queue_offset[rows], given.log[rows]))]
+    log, offset = given.log[rows], given.queue_offset[rows]
+    is_first = np.ones(len(rows), np.bool_)
+    is_first[1:] = (log[1:] != log[:-1]) | (offset[1:] != offset[:-1])
+    place = np.cumsum(is_first) - 1
+    stored_ms = given.stored_ms[rows]
+    disputed = np.unique(place[stored_ms != stored_ms[is_first][place]])
+    found: Ints = rows[is_first & ~np.isin(place, disputed)]
+    return found
+
+
+def _at(given: MessageEvents, row: int) -> Timed:
+    return Timed(given.where(slice(int(row), int(row) + 1)))
+
+
+def _finding(columns: Columns, context: Context, lower: Timed, upper: Timed) -> Finding:
+    given = [of.row for of in (lower, upper)]
+    broker = columns.names.logs[int(given[0].log[0])].stream
+    times_ns = [int(of.invoke_ns[0]) for of in given]
+    rule = context.promises.visible.rule(broker, min(times_ns) - BUFFERED_NS, max(times_ns))
+    return finding_at(
+        columns,
+        upper.row,
+        0,
+        anomaly=ANOMALY,
+        judgement=rule.judgement,
+        detail=(
+            f"stored {lower.stored_ms - upper.stored_ms} ms before key "
+            f"{columns.names.key(int(lower.row.message[0]))}, which lies at offset "
+            f"{lower.row.queue_offset[0]} below it"
+        ),
+        group=columns.names.groups[upper.row.group[0]],
+        at_invocation=True,
+    )
+
+
+STORE_TIMES = Kernel(
+    name="store_times",
+    partition_by="log",
+    anomalies=(ANOMALY,),
+    partial=tally_store_times,
+    unknown_reason=nothing_missing,
+    split=Split(look_at_store_times, conclude_store_times),
+)

@@ -1,0 +1,170 @@
+"""Store times ascend with the offsets of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.log.store_times import (
+    TimedInChunks,
+    conclude_store_times,
+    look_at_store_times,
+    tally_store_times,
+)
+from staticfire.checkers.model.building.column_builder import build_columns
+from staticfire.checkers.model.columns import Chunk, Columns
+from tests.checkers.stories import Story
+from tests.support import reference_storage
+from tests.support.history_language import facts, fault
+
+GOES_BACK = {"nonmonotonic_store_time"}
+BROKERS = {"b": ("n0", "n1")}
+FAULTS: tuple[tuple[FaultFacts, ...], ...] = (
+    (),
+    (fault("clock_skew", "n1", at_s=14.5, healed_s=15.0),),
+    (fault("clock_skew", "p1", at_s=5.0, healed_s=15.0),),
+)
+
+
+def story(*stored_ms: int | None, queues: Sequence[int] = (), at_s: float = 10.0) -> Story:
+    """A message at each offset from 0 on, given out one a second."""
+    told = Story()
+    for number, time_ms in enumerate(stored_ms):
+        queue = queues[number] if queues else 0
+        contents = [None, None, None, None, time_ms, None, None]
+        value = {
+            "group": "g",
+            "topic": "t",
+            "broker": "b",
+            "queue": queue,
+            "messages": [[f"p0-{number}", number, number, True, 0, contents]],
+        }
+        for type_ in ("invoke", "ok"):
+            told.op(at_s + number, type_, "consume", value, process=100)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("stored_ms", "anomalies"),
+    [
+        ((500, 500, 700), set()),
+        ((500, 499, 700), GOES_BACK),
+        ((500, None, 499), GOES_BACK),  # neighbours among those with a store time
+        ((None, 500, None), set()),
+    ],
+)
+def test_a_later_message_was_stored_later(
+    stored_ms: tuple[int | None, ...], anomalies: set[str]
+) -> None:
+    assert story(*stored_ms).counts("store_times", brokers=BROKERS) == anomalies
+
+
+def test_queues_have_nothing_to_do_with_each_other() -> None:
+    assert story(500, 400, queues=(0, 1)).counts("store_times", brokers=BROKERS) == set()
+
+
+@pytest.mark.parametrize(
+    ("node", "at_s", "anomalies"),
+    [("n1", 5.0, set()), ("n1", 30.0, GOES_BACK), ("p1", 5.0, GOES_BACK)],
+)
+def test_a_broker_whose_clock_was_stepped_is_not_asked(
+    node: str, at_s: float, anomalies: set[str]
+) -> None:
+    skew = fault("clock_skew", node, at_s=at_s, healed_s=at_s + 1)
+    assert story(500, 400).counts("store_times", brokers=BROKERS, faults=(skew,)) == anomalies
+
+
+def test_offsets_are_used_again_after_a_tail_was_lost() -> None:
+    cut = fault("power_cut", "n0", at_s=9.5, healed_s=12.0)
+    told = story(500, 400)
+    lossy = {"brokers": {"b": ("n0",)}, "replication": "none", "faults": (cut,)}
+    assert told.counts("store_times", **lossy, flush="sync") == GOES_BACK
+    verdict = told.verdict("store_times", **lossy, flush="async")
+    assert verdict.valid is True
+    assert [finding.judgement for finding in verdict.findings] == ["allowed"]
+
+
+def random_story(random: Random) -> Story:
+    """Times near each other, in two queues, some of them told twice and once differently."""
+    told = Story()
+    for number in range(14):
+        offset, queue = random.randrange(6), random.randrange(2)
+        time_ms = random.choice([None, 500 + 3 * offset + random.randrange(-6, 7)])
+        contents = [None, None, None, None, time_ms, None, None]
+        value = {
+            "group": random.choice("gh"),
+            "topic": "t",
+            "broker": "b",
+            "queue": queue,
+            "messages": [[f"p{queue}-{offset}", offset, offset, True, 0, contents]],
+        }
+        told.op(10.0 + number, "invoke", "consume", value, process=100)
+        told.op(10.0 + number, random.choice(["ok", "info"]), "consume", value, process=100)
+    return told
+
+
+def context_of(told: Story, faults: tuple[FaultFacts, ...]) -> tuple[Columns, Context]:
+    columns, timeline = build_columns(told.ops)
+    known = facts(brokers=BROKERS, faults=faults)
+    return columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
+
+
+@pytest.mark.slow
+@given(seed=st.integers(0, 2**32))
+def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
+    random = Random(seed)
+    told, faults = random_story(random), random.choice(FAULTS)
+    stepped = [of.fired_ns for of in faults if of.targets[0] in BROKERS["b"] and of.fired_ns]
+    expected = reference_storage.store_times(told.ops, min(stepped, default=1 << 62))
+    tally = tally_store_times(*context_of(told, faults))
+    assert tally.counts == ({"nonmonotonic_store_time": len(expected)} if expected else {})
+    assert {((of.topic, of.broker, of.queue), of.queue_offset) for of in tally.findings} <= expected
+
+
+@pytest.mark.slow
+def test_the_anomaly_occurs_and_does_not() -> None:
+    found = [
+        len(reference_storage.store_times(random_story(Random(seed)).ops, 1 << 62))
+        for seed in range(100)
+    ]
+    assert {0, 1, 2} <= set(found)
+
+
+@pytest.mark.slow
+@given(seed=st.integers(0, 2**32))
+def test_a_queue_in_pieces_gives_the_same_tally(seed: int) -> None:
+    random = Random(seed)
+    columns, context = context_of(random_story(random), random.choice(FAULTS))
+    for queue in range(len(columns.names.logs)):
+        cuts = sorted(random.sample(range(1, 6), 2))
+        looks = []
+        for number, (first, end) in enumerate(zip([0, *cuts], [*cuts, 1 << 40], strict=True)):
+            piece = Chunk(
+                queue=queue,
+                number=number,
+                first_offset=first,
+                last_offset=end - 1,
+                commits=columns.commits,
+                given={},
+            )
+            part = replace(of_queue(columns, queue, first, end), piece=piece)
+            looks.append(look_at_store_times(part, context, piece))
+        random.shuffle(looks)
+        state = reduce(TimedInChunks.merge, looks)
+        whole = of_queue(columns, queue, 0, 1 << 40)
+        assert conclude_store_times(state, columns, context) == tally_store_times(whole, context)
+
+
+def of_queue(columns: Columns, queue: int, first: int, end: int) -> Columns:
+    given = columns.deliveries
+    rows = (given.log == queue) & (given.queue_offset >= first) & (given.queue_offset < end)
+    return replace(columns, deliveries=given.where(rows))
