@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.harness.clients.payload import is_intact, key_of, make_body
+from staticfire.harness.clients.payload import BLOCK_BYTES, is_intact, key_of, make_body
 
 KEYS = st.integers(0, 999).map("p1-{}".format)
 
@@ -16,6 +16,11 @@ KEYS = st.integers(0, 999).map("p1-{}".format)
 def test_a_body_has_its_size_and_tells_its_key(key: str, size: int) -> None:
     body = make_body(key, size)
     assert (len(body), key_of(body), is_intact(body)) == (size, key, True)
+
+
+@pytest.mark.parametrize("size", [0, 6, 7, 8, BLOCK_BYTES, BLOCK_BYTES + 6, 3 * BLOCK_BYTES + 1])
+def test_a_body_repeats_its_key_up_to_its_size(size: int) -> None:
+    assert make_body("p1-100", size) == (b"p1-100 " * (size // 7 + 1))[: max(size, 7)]
 
 
 @given(KEYS, st.integers(16, 500), st.integers(0), st.integers(1, 255))
