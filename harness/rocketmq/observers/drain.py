@@ -56,6 +56,9 @@ class Drain:
         self._members = [told for members in groups.values() for told in members]
         self._failed: set[tuple[str, str | None]] = set()  # see _awaits_retries
         self._ops_seen = 0
+        # The last offset that was acknowledged of each queue, by topic, broker and queue; and how many ops it is of.
+        self._acknowledged: dict[tuple[str, str, int], int] = {}
+        self._acknowledged_of = 0
         self._silent: dict[str, None] = {}  # nodes that did not answer the last round
 
     async def run(self, bound_s: float) -> None:
@@ -121,13 +124,21 @@ class Drain:
             for broker, queue, _, high, _ in found
         }
         dead = {name for name in self._environment.topology.replica_sets if self._is_dead(name)}
+        self._read_acknowledged()
         return all(
-            ends.get((op.value["topic"], op.value["broker"], op.value["queue"]), 0) > last
-            for op in self._recorder.ops
-            if op.type == "ok"
-            and (last := _last_offset(op)) is not None
-            and op.value["broker"] not in dead
+            ends.get(queue, 0) > last
+            for queue, last in self._acknowledged.items()
+            if queue[1] not in dead
         )
+
+    def _read_acknowledged(self) -> None:
+        """Go on with the ops that have come since the last time."""
+        acknowledged, ops = self._acknowledged, self._recorder.ops
+        for op in islice(ops, self._acknowledged_of, None):
+            if op.type == "ok" and (last := _last_offset(op)) is not None:
+                queue = (op.value["topic"], op.value["broker"], op.value["queue"])
+                acknowledged[queue] = max(last, acknowledged.get(queue, last))
+        self._acknowledged_of = len(ops)
 
     def _is_dead(self, broker_name: str) -> bool:
         return self._environment.is_dead(self._node_of(broker_name))
