@@ -9,10 +9,8 @@ from staticfire.system_under_test.client.producer.sender import COMPRESS_OVER_BY
 from staticfire.system_under_test.store.record_scan import RECORD_HEADER_SIZE
 
 if TYPE_CHECKING:
-    from staticfire.harness.environments.simulated.environment import (
-        SimulatedNode,
-        SimulationEnvironment,
-    )
+    from staticfire.harness.environments.simulated.environment import SimulationEnvironment
+    from staticfire.harness.simulation.disk.disk import SimDisk
 
 
 class _Copy(NamedTuple):
@@ -20,6 +18,16 @@ class _Copy(NamedTuple):
 
     end_offset: int  # in the log
     is_durable: bool  # all of it is on the disk
+
+
+class _Place(NamedTuple):
+    """Where a record must be on each node that has it."""
+
+    offset: int  # physical
+    paths: list[str]  # of the commit-log file: one in each folder of the log
+    position: int  # in that file
+    size: int | None  # of what has the mark; None: the size that the record says
+    mark: bytes
 
 
 class AckObserver:
@@ -31,17 +39,21 @@ class AckObserver:
             name: environment.topology.replicas_of(name)
             for name in environment.topology.replica_sets
         }
+        properties = dict(environment.campaign.broker_properties)
+        self._log_folders = properties.get("storePathCommitLog", "/store/commitlog").split(",")
+        self._log_file_bytes = environment.campaign.log_file_bytes
 
     def acknowledged(self, op: Op) -> None:
         """Called for each such send at the instant the client has its status, SEND_OK or a weaker one."""
         value = op.value
+        place = self._place_of(value)
         copies: dict[str, _Copy] = {}
         unobserved: list[str] = []
         for replica in self._replicas[value["broker"]]:
             node = self._environment.nodes[replica.node]
             if node.lost:
                 unobserved.append(replica.node)
-            elif (copy := self._copy_on(node, op)) is not None:
+            elif (copy := _copy_on(node.host.disk, place)) is not None:
                 copies[node.name] = copy
         self._environment.recorder.observe(
             "ack_durability",
@@ -54,35 +66,32 @@ class AckObserver:
             unobserved=unobserved,
         )
 
-    def _copy_on(self, node: SimulatedNode, op: Op) -> _Copy | None:
-        """The record on a node, None if it is not there."""
-        stored_at = _stored_at(op.value)
-        paths, position = self._log_paths(stored_at)
-        size = RECORD_HEADER_SIZE + op.value["size"]
-        disk = node.host.disk
-        path = next((path for path in paths[1:] if disk.has(path)), paths[0])
-        mark = op.value["key"].encode() + b" "
-        try:
-            if op.value["size"] >= COMPRESS_OVER_BYTES:  # then only a property has the key in clear
-                size = int.from_bytes(disk.read_cached(path, position, 4), "big")
-                mark = b"KEYS\x01" + op.value["key"].encode()
-            record = disk.read_cached(path, position, size)
-        except OSError:
-            return None
-        if mark not in record:
-            return None
-        whole_size = int.from_bytes(record[:4], "big")
-        is_durable = disk.is_durable(path, position, whole_size)
-        return _Copy(end_offset=stored_at + whole_size, is_durable=is_durable)
+    def _place_of(self, value: dict[str, Any]) -> _Place:
+        """Where the record of a stored send must be, and how it is known."""
+        stored_at = _stored_at(value)
+        start = stored_at - stored_at % self._log_file_bytes
+        paths = [f"{folder}/{start:020d}" for folder in self._log_folders]
+        key, size = value["key"].encode(), value["size"]
+        if size >= COMPRESS_OVER_BYTES:  # then only a property has the key in clear
+            return _Place(stored_at, paths, stored_at - start, None, b"KEYS\x01" + key)
+        return _Place(stored_at, paths, stored_at - start, RECORD_HEADER_SIZE + size, key + b" ")
 
-    def _log_paths(self, physical_offset: int) -> tuple[list[str], int]:
-        """Where the commit-log file that holds a physical offset may be, and the position in it."""
-        campaign = self._environment.campaign
-        size = campaign.log_file_bytes
-        start = physical_offset // size * size
-        properties = dict(campaign.broker_properties)
-        folders = properties.get("storePathCommitLog", "/store/commitlog").split(",")
-        return [f"{folder}/{start:020d}" for folder in folders], physical_offset - start
+
+def _copy_on(disk: SimDisk, place: _Place) -> _Copy | None:
+    """The record on a disk, None if it is not there."""
+    path = next((path for path in place.paths[1:] if disk.has(path)), place.paths[0])
+    size = place.size
+    try:
+        if size is None:
+            size = int.from_bytes(disk.read_cached(path, place.position, 4), "big")
+        record = disk.read_cached(path, place.position, size)
+    except OSError:
+        return None
+    if place.mark not in record:
+        return None
+    whole_size = int.from_bytes(record[:4], "big")
+    is_durable = disk.is_durable(path, place.position, whole_size)
+    return _Copy(end_offset=place.offset + whole_size, is_durable=is_durable)
 
 
 def _stored_at(value: dict[str, Any]) -> int:
