@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+CALLS_MAX = 32  # remembered jobs of a disk, before those that are over are forgotten
+
 
 class Call(Protocol):
     """The executor job that is in a disk call."""
@@ -93,13 +95,17 @@ class CallsInFlight:
     def _awaited(self, call: Call, now_ns: int) -> _Awaited:
         awaited = self._calls.get(call)
         if awaited is None:
-            self._calls = {
-                other: kept
-                for other, kept in self._calls.items()
-                if other in self._replays or not kept.is_over(now_ns)
-            }
+            if len(self._calls) >= CALLS_MAX:
+                self._forget_what_is_over(now_ns)
             awaited = self._calls[call] = _Awaited()
         return awaited
+
+    def _forget_what_is_over(self, now_ns: int) -> None:
+        self._calls = {
+            call: kept
+            for call, kept in self._calls.items()
+            if call in self._replays or not kept.is_over(now_ns)
+        }
 
     def fail(self, count: int, now_ns: int) -> int:
         """Let up to `count` jobs fail in the sync that they wait for, those that end first; returns how many do."""

@@ -57,8 +57,9 @@ class SimFile:
                 device.release(inode, inode.cached.size)
                 raise device.no_space(self.path)
         self._write(data, offset)
-        for watcher in tuple(device.watchers):
-            watcher.wrote(self.path, data)
+        if device.watchers:
+            for watcher in tuple(device.watchers):
+                watcher.wrote(self.path, data)
 
     def allocate(self, size: int) -> None:
         device, inode = self._device, self._inode

@@ -55,7 +55,9 @@ class Content:
         self.size = 0
 
     def read(self, size: int, offset: int) -> bytes:
-        end = min(offset + size, self.size)
+        end = offset + size
+        if end > self.size:
+            end = self.size
         if end <= offset:
             return b""
         return bytes(self.data[offset:end]).ljust(end - offset, b"\0")
@@ -175,9 +177,10 @@ class Inode:
             durable.apply(change)
         self.changes[: sync.covered] = later
         landed = sync.covered - len(later)
-        self.in_flight = [
-            left._replace(covered=max(left.covered - landed, 0)) for left in self.in_flight
-        ]
+        if self.in_flight:
+            self.in_flight = [
+                left._replace(covered=max(left.covered - landed, 0)) for left in self.in_flight
+            ]
         if sync.failed is not None:
             self.sync_failures += 1
             self.is_cache_stale = True

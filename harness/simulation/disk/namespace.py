@@ -203,9 +203,12 @@ class Namespace:
         """Whether `path` names the same file after any power cut."""
         if path not in self._nodes:
             return False
-        if any(path in (entry.path, entry.source) for entry in self._journal):
-            return False
-        return path == "/" or self.is_durable(parent_of(path))
+        changed = {name for entry in self._journal for name in (entry.path, entry.source)}
+        while changed and path != "/":
+            if path in changed:
+                return False
+            path = parent_of(path)
+        return True
 
     def durable_file(self, path: str) -> Inode | None:
         """The file that `path` names on the platter."""
