@@ -52,7 +52,7 @@ class Handshake:
             return
         now_ns = self._scheduler.local_ns()
         self._scheduler.at(now_ns + self._link.latency_ns(), self._syn_arrives)
-        self._scheduler.at(now_ns + (SYN_TIMEOUT_NS << self._attempts), self.send_syn)
+        self._scheduler.later(now_ns + (SYN_TIMEOUT_NS << self._attempts), self.send_syn)
         self._attempts += 1
 
     def _syn_arrives(self, _: object) -> None:

@@ -165,7 +165,7 @@ class Stream:
         if not self._is_retrying:
             self._is_retrying = True
             self._attempts = 0
-            self._scheduler.at(self._scheduler.now_ns + RTO_MIN_NS, self._retry)
+            self._scheduler.later(self._scheduler.now_ns + RTO_MIN_NS, self._retry)
 
     def _retry(self, _: object) -> None:
         if self._source.is_gone:
@@ -207,4 +207,4 @@ class Stream:
             self._source.fail(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
             return
         delay_ns = min(RTO_MIN_NS << self._attempts, RTO_MAX_NS)
-        self._scheduler.at(self._scheduler.now_ns + delay_ns, self._retry)
+        self._scheduler.later(self._scheduler.now_ns + delay_ns, self._retry)

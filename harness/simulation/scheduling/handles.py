@@ -73,7 +73,7 @@ class SimTimerHandle(asyncio.TimerHandle):
 
 def start_timer(scheduler: Scheduler, timer: SimTimerHandle) -> None:
     """Let `timer` enter its owner's ready queue at its due time."""
-    scheduler.at(timer.when_ns, _fire, timer)
+    scheduler.later(timer.when_ns, _fire, timer)
 
 
 def _fire(timer: SimTimerHandle) -> None:

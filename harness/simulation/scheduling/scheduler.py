@@ -1,4 +1,8 @@
-"""The virtual clock and its events: one heap, ordered by time and then by creation."""
+"""The virtual clock and its events, ordered by time and then by creation.
+
+They are in two heaps. Timers are many, are long ahead, and mostly are cancelled; what happens next is a few turns and
+segments. In a heap of their own these few cost little.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from staticfire.harness.simulation.disk.device import PowerCut
 
 Event = tuple[int, int, Callable[[Any], object], Any]
 
-# A heap with fewer cancelled timers than this is never rebuilt (asyncio: _MIN_SCHEDULED_TIMER_HANDLES).
+# With fewer cancelled timers than this their heap is not rebuilt (asyncio: _MIN_SCHEDULED_TIMER_HANDLES).
 CANCELLED_MIN = 256
 
 
@@ -37,6 +41,7 @@ class Scheduler:
         "next_sequence",
         "now_ns",
         "stopped",
+        "timers",
     )
 
     def __init__(self) -> None:
@@ -47,11 +52,16 @@ class Scheduler:
         self.is_closed = False
         self.cancelled = 0
         self.heap: list[Event] = []
+        self.timers: list[Event] = []
         self.next_sequence = count().__next__
 
     def at(self, when_ns: int, action: Callable[[Any], object], argument: object = None) -> None:
         """Call `action(argument)` at `when_ns`, which is not in the past."""
         heappush(self.heap, (when_ns, self.next_sequence(), action, argument))
+
+    def later(self, when_ns: int, action: Callable[[Any], object], argument: object = None) -> None:
+        """The same, for what waits long or in vain: timers and retries."""
+        heappush(self.timers, (when_ns, self.next_sequence(), action, argument))
 
     def local_ns(self) -> int:
         """Return the time as the running callback sees it."""
@@ -67,19 +77,23 @@ class Scheduler:
         """End the world: nothing happens any more, and disks refuse what they are asked."""
         self.is_closed = True
         self.heap.clear()
+        self.timers.clear()
 
     def run(self, event_limit: int) -> None:
         """Let events happen in order until `stopped`. SimulationError when none is left, or after `event_limit`."""
-        heap, pop = self.heap, heappop
+        heap, timers, pop = self.heap, self.timers, heappop
         self.stopped = False
         for _ in range(event_limit):
             if self.stopped:
                 return
-            if not heap:
+            if heap and not (timers and timers[0] < heap[0]):
+                self.now_ns, _, action, argument = pop(heap)
+            elif timers:
+                self.now_ns, _, action, argument = pop(timers)
+            else:
                 raise SimulationError(
                     f"no event left at {self.now_ns} ns: every process waits for ever"
                 )
-            self.now_ns, _, action, argument = pop(heap)
             action(argument)
         if not self.stopped:
             raise SimulationError(
@@ -91,11 +105,11 @@ class Scheduler:
         heappush(self.heap, (self.now_ns, -1 - self.next_sequence(), _raise, error))
 
     def forget_cancelled(self, is_cancelled: Callable[[Event], bool]) -> None:
-        """Count one more cancelled timer, and clear the heap of them once they are the bigger part of it."""
+        """Count one more cancelled timer, and forget them once they are the bigger part of their heap."""
         self.cancelled += 1
-        if self.cancelled > CANCELLED_MIN and self.cancelled * 2 > len(self.heap):
-            self.heap[:] = [event for event in self.heap if not is_cancelled(event)]
-            heapify(self.heap)
+        if self.cancelled > CANCELLED_MIN and self.cancelled * 2 > len(self.timers):
+            self.timers[:] = [event for event in self.timers if not is_cancelled(event)]
+            heapify(self.timers)
             self.cancelled = 0
 
 

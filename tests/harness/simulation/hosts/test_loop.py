@@ -79,7 +79,7 @@ def test_a_cancelled_timer_never_fires_and_leaves_the_heap() -> None:
         for timer in timers[1:]:
             timer.cancel()
             assert timer.cancelled()
-        size = len(hosts.world.scheduler.heap)
+        size = len(hosts.world.scheduler.timers)
         await asyncio.sleep(11)
         return size
 
