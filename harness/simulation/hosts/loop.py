@@ -131,7 +131,10 @@ class SimLoop(asyncio.AbstractEventLoop):
     # --- futures, tasks, threads --------------------------------------------------------------------
 
     def create_future(self) -> SimFuture:
-        return SimFuture(self._next_future(), OWNER.get(self.harness), loop=self)
+        future = SimFuture(loop=self)
+        future.number = self._next_future()
+        future.owner = OWNER.get(self.harness)
+        return future
 
     def create_task(
         self,

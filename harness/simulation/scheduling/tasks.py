@@ -49,14 +49,15 @@ class SimTask(asyncio.Task[Any]):
 
 
 class SimFuture(asyncio.Future[Any]):
-    """A future with a number, which is its hash. `owner` is the process that made it."""
+    """A future with a number, which is its hash. `owner` is the process that made it.
+
+    `SimLoop.create_future` sets both: a constructor in Python doubles what a future costs.
+    """
 
     __slots__ = ("number", "owner")
 
-    def __init__(self, number: int, owner: RunQueue, *, loop: asyncio.AbstractEventLoop) -> None:
-        self.number = number
-        self.owner = owner
-        super().__init__(loop=loop)
+    number: int
+    owner: RunQueue
 
     def __hash__(self) -> int:
         return self.number
