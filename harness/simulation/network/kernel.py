@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextvars import Context
 from typing import Protocol
@@ -71,6 +71,7 @@ class Kernel:
         self.random = random
         self.powered = True
         self.sockets: dict[int, TcpSocket] = {}
+        self._ports: Counter[int] = Counter()  # sockets by local port
         self._listeners: dict[Address, Listener] = {}
         self._last_number = 0
         self._last_port = EPHEMERAL_PORT_MIN - 1
@@ -136,7 +137,13 @@ class Kernel:
         self._last_number += 1
         socket = TcpSocket(self, self._last_number, local, remote)
         self.sockets[socket.number] = socket
+        self._ports[local[1]] += 1
         return socket
+
+    def forget(self, socket: TcpSocket) -> None:
+        """Know nothing of a socket any more."""
+        if self.sockets.pop(socket.number, None) is not None:
+            self._ports[socket.local[1]] -= 1
 
     # --- power --------------------------------------------------------------------------------------
 
@@ -156,12 +163,11 @@ class Kernel:
         self.network.power_changed(self)
 
     def _free_port(self) -> int:
-        used = {socket.local[1] for socket in self.sockets.values()}
-        used.update(port for _, port in self._listeners)
+        listening = {port for _, port in self._listeners}
         port = self._last_port
         for _ in range(EPHEMERAL_PORT_MAX - EPHEMERAL_PORT_MIN + 1):
             port = port + 1 if port < EPHEMERAL_PORT_MAX else EPHEMERAL_PORT_MIN
-            if port not in used:
+            if not self._ports[port] and port not in listening:
                 self._last_port = port
                 return port
         raise OSError(errno.EADDRNOTAVAIL, f"no free port left on {self.name}")

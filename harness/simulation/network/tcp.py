@@ -170,8 +170,8 @@ class TcpSocket:
     def vanish(self) -> None:
         """Be forgotten by the kernel, with nothing sent."""
         self.is_gone = True
-        self.kernel.sockets.pop(self.number, None)
+        self.kernel.forget(self)
 
     def _forget_if_done(self) -> None:
         if self.is_closed and self.is_ended and self._is_fin_delivered:
-            self.kernel.sockets.pop(self.number, None)
+            self.kernel.forget(self)
