@@ -54,7 +54,7 @@ class PendingRequests:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timed_out: TimedOut) -> None:
         self._loop = loop
-        self._timed_out = timed_out
+        self._timed_out: TimedOut | None = timed_out
         self._requests: dict[int, PendingRequest] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._sweep_at_s = 0.0
@@ -84,7 +84,8 @@ class PendingRequests:
         self._requests.pop(opaque, None)
 
     def take_all(self) -> list[PendingRequest]:
-        """Remove and return the requests that still wait, oldest first."""
+        """End: remove and return the requests that still wait, oldest first. No request may be added any more."""
+        self._timed_out = None  # it belongs to the owner of this object: a cycle would keep both
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -93,6 +94,7 @@ class PendingRequests:
         return requests
 
     def fail_all(self, error_type: type[RemotingError], text: str) -> None:
+        """End: every request that still waits fails."""
         for request in self.take_all():
             request.fail(error_type(text))
 
@@ -111,8 +113,8 @@ class PendingRequests:
         if self._requests:
             earliest_s = min(request.deadline_s for request in self._requests.values())
             self._sweep_at(max(earliest_s, now_s + SWEEP_INTERVAL_S))
+        timed_out = self._timed_out  # it may close the connection, which ends these requests
         for request in requests:
-            if (
-                not request.future.done()
-            ):  # a request that its caller gave up must not end the connection
-                request.fail(self._timed_out(request))
+            # A request that its caller gave up must not end the connection.
+            if timed_out is not None and not request.future.done():
+                request.fail(timed_out(request))

@@ -197,6 +197,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             await connected
         except BaseException:
             socket.close()
+            del connected  # it holds the error, which holds this frame
             raise
         protocol = protocol_factory()
         made = self.create_future()

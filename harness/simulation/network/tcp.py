@@ -170,8 +170,13 @@ class TcpSocket:
     def vanish(self) -> None:
         """Be forgotten by the kernel, with nothing sent."""
         self.is_gone = True
-        self.kernel.forget(self)
+        self._forget()
 
     def _forget_if_done(self) -> None:
         if self.is_closed and self.is_ended and self._is_fin_delivered:
-            self.kernel.forget(self)
+            self._forget()
+
+    def _forget(self) -> None:
+        self.kernel.forget(self)
+        if self.is_closed:  # nothing is read or written any more; streams lead back here
+            self.inbound = self.outbound = None

@@ -278,6 +278,12 @@ class SimTransport(asyncio.Transport):
         finally:
             self._socket.user = None
             self._socket.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Keep nothing that leads back here, as asyncio's transports do: no cycle is left to a garbage collector."""
+        self._protocol = None
+        del self._read_handle, self._write_handle
 
     def _report(self, error: Exception, message: str) -> None:
         if not isinstance(error, EXPECTED_ERRORS):
