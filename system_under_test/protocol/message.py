@@ -47,6 +47,7 @@ _FRONTS = {
     for born_is_v6 in (False, True)
     for store_is_v6 in (False, True)
 }
+_LAYOUTS = {flags: front for front, flags in _FRONTS.values()}
 RECORD_SIZE_MIN = 91
 
 
@@ -163,9 +164,24 @@ def decode_record(buffer: Buffer, position: int = 0, *, check_crc: bool = False)
 
 
 def _decode(buffer: Buffer, position: int, check_crc: bool) -> Message:
-    (size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_ms) = (
-        _HEAD.unpack_from(buffer, position)
-    )
+    front = _LAYOUTS[buffer[position + _LAST_SYS_FLAG_AT] & _HOST_FLAGS]
+    (
+        size,
+        magic,
+        crc,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_ms,
+        born,
+        store_ms,
+        store,
+        reconsume_times,
+        prepared_offset,
+        body_size,
+    ) = front.unpack_from(buffer, position)
     end = position + size
     if magic != MAGIC_MESSAGE:
         raise RecordError(f"record at {position} has magic {magic}; expected {MAGIC_MESSAGE}")
@@ -173,11 +189,7 @@ def _decode(buffer: Buffer, position: int, check_crc: bool) -> Message:
         raise RecordError(
             f"record at {position} says {size} bytes; {len(buffer) - position} are there"
         )
-    born_host, at = _decode_host(buffer, position + _HEAD_SIZE, sys_flag & BORN_HOST_V6)
-    (store_ms,) = _LONG.unpack_from(buffer, at)
-    store_host, at = _decode_host(buffer, at + 8, sys_flag & STORE_HOST_V6)
-    reconsume_times, prepared_offset, body_size = _TAIL.unpack_from(buffer, at)
-    body_at = at + _TAIL.size
+    body_at = position + front.size
     topic_at = body_at + body_size + 1
     if body_size < 0 or topic_at + 2 > end:
         raise RecordError(f"record at {position} has a body of {body_size} bytes in {size}")
@@ -196,23 +208,23 @@ def _decode(buffer: Buffer, position: int, check_crc: bool) -> Message:
         raise RecordError(
             f"record at {position} has body checksum {body_checksum(body)}, not {crc}"
         )
-    return Message(
-        topic=bytes(buffer[topic_at : properties_at - 2]).decode(),
-        body=body,
-        properties=decode_properties(bytes(buffer[properties_at:end])),
-        flag=flag,
-        sys_flag=sys_flag,
-        queue_id=queue_id,
-        queue_offset=queue_offset,
-        physical_offset=physical_offset,
-        born_timestamp_ms=born_ms,
-        born_host=born_host,
-        store_timestamp_ms=store_ms,
-        store_host=store_host,
-        reconsume_times=reconsume_times,
-        prepared_transaction_offset=prepared_offset,
-        body_crc=crc,
-        size_bytes=size,
+    return Message(  # in the order of the fields: by name they take twice as long
+        bytes(buffer[topic_at : properties_at - 2]).decode(),
+        body,
+        decode_properties(bytes(buffer[properties_at:end])),
+        flag,
+        sys_flag,
+        queue_id,
+        queue_offset,
+        physical_offset,
+        born_ms,
+        _decode_host(born),
+        store_ms,
+        _decode_host(store),
+        reconsume_times,
+        prepared_offset,
+        crc,
+        size,
     )
 
 
@@ -291,12 +303,14 @@ def _packed_v4(host: str) -> bytes | None:
     return packed if len(packed) == 4 else None
 
 
-def _decode_host(buffer: Buffer, position: int, is_v6: int) -> tuple[Address, int]:
-    if is_v6:
-        packed, port = _V6.unpack_from(buffer, position)
-        return (str(ip_address(packed)), port), position + 20
-    packed, port = _V4.unpack_from(buffer, position)
-    return (".".join(map(str, packed)), port), position + 8
+@lru_cache(maxsize=4096)  # as encode_host
+def _decode_host(field: bytes) -> Address:
+    """What encode_host makes of an address."""
+    if len(field) == _V6.size:
+        packed, port = _V6.unpack(field)
+        return str(ip_address(packed)), port
+    packed, port = _V4.unpack(field)
+    return ".".join(map(str, packed)), port
 
 
 # --- properties ----------------------------------------------------------------------------------
@@ -373,5 +387,5 @@ def parse_offset_message_id(text: str) -> tuple[str, int, int]:
     if len(text) not in (32, 56):
         raise ValueError(f"message id {text!r} has {len(text)} characters; allowed: 32 or 56")
     data = bytes.fromhex(text)
-    (host, port), position = _decode_host(data, 0, int(len(text) == 56))
-    return host, port, int(_LONG.unpack_from(data, position)[0])
+    host, port = _decode_host(data[: -_LONG.size])
+    return host, port, int(_LONG.unpack_from(data, len(data) - _LONG.size)[0])
