@@ -1,7 +1,7 @@
 """Custom headers: dataclasses to ext fields and back (RocketMQ: CommandCustomHeader).
 
-A header class only declares its fields. Their annotations say how text is read (str, Int32, Int64, bool, each possibly
-`| None`); a field without a default is required.
+A header class is a dataclass with slots and only declares its fields. Their annotations say how text is read (str,
+Int32, Int64, bool, each possibly `| None`); a field without a default is required.
 """
 
 from __future__ import annotations
@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import cache
-from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 __all__ = [
     "BOOLEANS",
@@ -27,6 +37,7 @@ Int32: TypeAlias = Annotated[int, 32]  # Java's int
 Int64: TypeAlias = Annotated[int, 64]  # Java's long
 
 Parse = Callable[[str], Any]
+ReadHeader = TypeVar("ReadHeader", bound="Header")
 
 _SMALL_COUNT = 256
 
@@ -53,7 +64,7 @@ class Header:
             HeaderError: a required field is missing, or a number is none or does not fit.
         """
         header: Any = cls
-        return cls(**_read(cls, _header_fields(header).by_name, ext))
+        return _read(cls, _header_fields(header).by_name, ext)
 
 
 class ShortHeader(Header):
@@ -73,14 +84,15 @@ class ShortHeader(Header):
     @classmethod
     def _from_letters(cls, ext: Mapping[str, str]) -> Self:
         header: Any = cls
-        return cls(**_read(cls, _header_fields(header).by_letter, ext))
+        return _read(cls, _header_fields(header).by_letter, ext)
 
 
 class _WireField(NamedTuple):
     name: str  # in Python
     wire: str
     parse: Parse | None  # None: the text itself
-    required: bool
+    default: Any  # MISSING: it is required
+    put: Callable[[Any, Any], None]  # sets the field of a header that is being read
 
 
 class _HeaderFields(NamedTuple):
@@ -93,7 +105,11 @@ def _header_fields(header: Any) -> _HeaderFields:
     hints = get_type_hints(header, include_extras=True)
     by_name = tuple(
         _WireField(
-            field.name, wire_name(field), _parser(hints[field.name]), field.default is MISSING
+            field.name,
+            wire_name(field),
+            _parser(hints[field.name]),
+            field.default,
+            getattr(header, field.name).__set__,
         )
         for field in fields(header)
     )
@@ -150,29 +166,32 @@ _PARSE_INT: dict[int, Parse] = {32: INT32S.__getitem__, 64: INT64S.__getitem__}
 
 
 def _read(
-    header: type[Header], wire_fields: tuple[_WireField, ...], ext: Mapping[str, str]
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, wire, parse, required in wire_fields:
-        text = ext.get(wire)
+    header_type: type[ReadHeader], wire_fields: tuple[_WireField, ...], ext: Mapping[str, str]
+) -> ReadHeader:
+    """Put the fields into their slots: the constructor of a frozen dataclass takes longer than all the rest."""
+    header = object.__new__(header_type)
+    get = ext.get
+    for _, wire, parse, default, put in wire_fields:
+        text = get(wire)
         if text is None:
-            if required:
-                raise HeaderError(f"{header.__name__}: field {wire} is missing")
+            if default is MISSING:
+                raise HeaderError(f"{header_type.__name__}: field {wire} is missing")
+            put(header, default)
         elif parse is None:
-            values[name] = text
+            put(header, text)
         else:
             try:
-                values[name] = parse(text)
+                put(header, parse(text))
             except ValueError as error:
                 raise HeaderError(
-                    f"{header.__name__}: field {wire} is {text[:80]!r}: {error}"[:400]
+                    f"{header_type.__name__}: field {wire} is {text[:80]!r}: {error}"[:400]
                 ) from None
-    return values
+    return header
 
 
 def _write(header: Header, wire_fields: tuple[_WireField, ...]) -> dict[str, str]:
     ext: dict[str, str] = {}
-    for name, wire, parse, _ in wire_fields:
+    for name, wire, parse, _, _ in wire_fields:
         value = getattr(header, name)
         if value is None:
             continue
