@@ -21,6 +21,8 @@ __all__ = ["JsonBody"]
 
 Read = Callable[[Any], Any]
 
+_SCALARS = frozenset((str, int, bool, float))
+
 
 class JsonBody:
     """Base of the bodies."""
@@ -30,8 +32,12 @@ class JsonBody:
     def to_json(self) -> dict[str, Any]:
         """The document, with integer keys and objects as keys where Java has them; None is left out."""
         body: Any = type(self)
-        values = ((field.wires[0], getattr(self, field.name)) for field in _body_fields(body))
-        return {wire: _plain(value) for wire, value in values if value is not None}
+        document: dict[str, Any] = {}
+        for name, wires, _, _ in _body_fields(body):
+            value = getattr(self, name)
+            if value is not None:
+                document[wires[0]] = value if type(value) in _SCALARS else _plain(value)
+        return document
 
     def encode(self) -> bytes:
         """The bytes of the body, as Java writes them."""
@@ -100,6 +106,8 @@ def _read_fields(
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in _SCALARS:
+        return value
     if hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, dict):
