@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Generator
 from typing import Any
 
+from staticfire.system_under_test.name_server.encoded_routes import EncodedRoutes
 from staticfire.system_under_test.name_server.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
 from staticfire.system_under_test.name_server.live_config import ForbiddenOption, LiveConfig
 from staticfire.system_under_test.name_server.route_table import (
@@ -59,6 +60,8 @@ class RequestTable:
         self._kv_config = kv_config
         self._live_config = live_config
         self._pieces = Pieces()
+        self._standard_routes = EncodedRoutes(dumps_browser_compatible)
+        self._java_routes = EncodedRoutes(dumps_fastjson)
         self._answerers: dict[int, Answerer] = {
             RequestCode.REGISTER_BROKER: self._register,
             RequestCode.UNREGISTER_BROKER: self._unregister,
@@ -193,8 +196,8 @@ class RequestTable:
         if self._live_config.config.order_message_enable and order is not None:
             body["orderTopicConf"] = order
         if header.accept_standard_json_only or request.version >= STANDARD_JSON_VERSION_MIN:
-            return with_body(request, dumps_browser_compatible(body))
-        return with_body(request, dumps_fastjson(body))
+            return with_body(request, self._standard_routes.encoded(topic, body))
+        return with_body(request, self._java_routes.encoded(topic, body))
 
     def _cluster_info(self, request: RemotingCommand, _: Caller) -> RemotingCommand:
         return with_body(request, dumps_fastjson(self._routes.cluster_info().to_json()))

@@ -1,0 +1,29 @@
+"""Keeps the answers to questions for routes as bytes: clients ask twice a minute, and routes seldom change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["EncodedRoutes"]
+
+TOPICS_KEPT = 1_000
+
+
+class EncodedRoutes:
+    """Bodies in one form of JSON, which `encode` makes."""
+
+    def __init__(self, encode: Callable[[object], bytes]) -> None:
+        self._encode = encode
+        self._last: dict[str, tuple[dict[str, Any], bytes]] = {}  # by topic
+
+    def encoded(self, topic: str, body: dict[str, Any]) -> bytes:
+        """The bytes of `body`, which must not change afterwards."""
+        last = self._last.get(topic)
+        if last is not None and last[0] == body:
+            return last[1]
+        if len(self._last) >= TOPICS_KEPT:
+            self._last.clear()
+        data = self._encode(body)
+        self._last[topic] = body, data
+        return data
