@@ -1,7 +1,7 @@
 """Selects and hashes the keys of a message to index (RocketMQ, IndexService.buildIndex, indexKeyHashMethod).
 
 Java's string hash costs microseconds in Python, on the path of every send. Unique keys that one producer makes within a
-millisecond differ only in their last characters, so the hash of their common prefix is cached.
+minute differ only in their last characters, so the hash of their common prefix is cached.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _UNIQUE_KEY = b"\x02UNIQ_KEY\x01"
 _USER_KEYS = b"\x02KEYS\x01"
 _POWERS = tuple(pow(31, n, 1 << 32) for n in range(_WEIGHTED_MAX, -1, -1))
 _WEIGHTS = tuple(_POWERS[_WEIGHTED_MAX + 1 - n :] for n in range(_WEIGHTED_MAX + 1))
-_TAIL_SIZE = 4
-_TAIL_POWER: int = 31**_TAIL_SIZE
+_TAIL_SIZE = 8  # of a unique key: half of its time and its counter
+_TAIL_POWERS = tuple(31**n for n in range(_TAIL_SIZE + 1))
 _HEADS_MAX = 1_000
 
 Heads = dict[str, int]  # what comes before the tail of a key -> what the hash has of it
@@ -60,22 +60,20 @@ class KeyHasher:
 
     def _hash(self, heads: Heads, topic: str, key: str) -> int:
         """Like `index_hash`; remembers what comes before the tail."""
+        if not key.isascii():
+            return index_hash(topic, key)
         head = heads.get(key[:-_TAIL_SIZE])
-        if head is None or not key.isascii():
-            head = self._new_head(heads, topic, key)
-            if head is None:
-                return index_hash(topic, key)
-        first, second, third, fourth = key[-_TAIL_SIZE:].encode()
-        value = (head + ((first * 31 + second) * 31 + third) * 31 + fourth) & 0xFFFF_FFFF
+        if head is None:
+            head = self._new_head(heads, topic, key[:-_TAIL_SIZE])
+        tail = key[-_TAIL_SIZE:].encode()
+        size = len(tail)
+        value = (head * _TAIL_POWERS[size] + sum(map(mul, tail, _WEIGHTS[size]))) & 0xFFFF_FFFF
         return value if value < 0x8000_0000 else _absolute(value)
 
-    def _new_head(self, heads: Heads, topic: str, key: str) -> int | None:
-        """What the hash has of everything before the tail; None if the key has no such parts."""
-        if len(key) <= _TAIL_SIZE or not key.isascii():
-            return None
+    def _new_head(self, heads: Heads, topic: str, head: str) -> int:
+        """What the hash has of everything before the tail; of a short key that is the topic alone."""
         self._count_head()
-        head = key[:-_TAIL_SIZE]
-        value = heads[head] = _java_hash(f"{topic}#{head}") * _TAIL_POWER
+        value = heads[head] = _java_hash(f"{topic}#{head}")
         return value
 
     def _count_head(self) -> None:
