@@ -227,21 +227,28 @@ class MappedFileQueue:
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; never across the end of a file. b"" outside the sequence."""
-        if not self.files or not self.files[0].base <= offset < self.end_of_files:
+        files, file_size = self.files, self.file_size
+        if not files:
             return b""
-        position = (offset - self.files[0].base) % self.file_size
-        return self.file_at(offset).file.pread(min(size, self.file_size - position), position)
+        number, position = divmod(offset - files[0].base, file_size)
+        if not 0 <= number < len(files):
+            return b""
+        room = file_size - position
+        return files[number].file.pread(size if size < room else room, position)
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write `data`, which may cross file ends but must fit into the files there are."""
-        view = memoryview(data)
-        while len(view):
+        while size := len(data):
             mapped_file = self.file_at(offset)
             position = offset - mapped_file.base
-            part = view[: self.file_size - position]
-            mapped_file.file.pwrite(part, position)
-            offset += len(part)
-            view = view[len(part) :]
+            room = self.file_size - position
+            if size <= room:  # nearly always
+                mapped_file.file.pwrite(data, position)
+                return
+            data = memoryview(data)
+            mapped_file.file.pwrite(data[:room], position)
+            offset += room
+            data = data[room:]
 
     def cut(self, offset: int) -> None:
         """Remove the files at and beyond `offset`, last first, and make what lies beyond it zeros.

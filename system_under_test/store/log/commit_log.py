@@ -169,7 +169,9 @@ class CommitLog:
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes of what is written out; never across the end of a file."""
-        size = min(size, self.written_offset - offset)
+        written = self.written_offset - offset
+        if size > written:
+            size = written
         return self.files.read(offset, size) if size > 0 else b""
 
     def mark(self, offset: int) -> None:
