@@ -16,6 +16,7 @@ from staticfire.system_under_test.protocol.bodies import DataVersion
 KEY_LENGTH_MIN = 7  # RocketMQ: "length should longer than 6"
 GLOBAL_ADDRESSES = "globalWhiteRemoteAddresses"
 KINDS = {"topicPerms": "", "groupPerms": RETRY_PREFIX}
+_EVERYTHING = Permission.PUB | Permission.SUB
 
 
 class BadAccounts(ValueError):
@@ -58,7 +59,7 @@ class Account:
     def is_unlimited(self) -> bool:
         """Whether it may send to, and consume from, every topic and every group."""
         granted = (self.default_topic, self.default_group, *self.permissions.values())
-        is_open = all(one == Permission.PUB | Permission.SUB for one in granted)
+        is_open = all(one == _EVERYTHING for one in granted)
         return is_open or (self.is_admin and not self.permissions)
 
     def allows(self, need: Need) -> bool:
