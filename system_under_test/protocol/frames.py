@@ -36,10 +36,8 @@ class FrameDecoder:
         Raises:
             RemoteProtocolError: a length is below 4 or above the limit.
         """
-        buffer: bytes | bytearray = (
-            data  # mostly nothing is left over: whole frames are copied once
-        )
-        if self._buffer:
+        buffer: bytes | bytearray = data
+        if self._buffer:  # mostly nothing is left over: whole frames are copied once
             self._buffer += data
             buffer = self._buffer
         frames: list[bytes] = []
@@ -56,16 +54,16 @@ class FrameDecoder:
                 break
             position = start + size
             frames.append(_copied(buffer, start, position))
-        if buffer is not self._buffer:
+        if buffer is self._buffer:
+            del buffer[:position]
+        elif position < available:
             self._buffer += buffer[position:]
-        elif position:
-            del self._buffer[:position]
         return frames
 
 
 def _copied(buffer: bytes | bytearray, start: int, end: int) -> bytes:
     """A part of the buffer, copied once."""
-    if isinstance(buffer, bytes):
+    if type(buffer) is bytes:
         return buffer[start:end]
     with memoryview(buffer) as view:
         return bytes(view[start:end])

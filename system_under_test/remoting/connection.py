@@ -221,7 +221,8 @@ class Connection(asyncio.Protocol):
             self.abort()
         finally:
             self._reading = False
-            self._flush()
+            if self._output:
+                self._flush()
 
     def pause_writing(self) -> None:
         self._unread = True

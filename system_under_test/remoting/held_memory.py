@@ -37,6 +37,8 @@ class HeldMemory:
 
     def hold(self, holder: Holder, size: int, *, is_new: bool = False) -> None:
         """`holder` now has `size` bytes; `is_new` if it has made an end of what it held before."""
+        if not self._held and size <= UNCOUNTED_SIZE:  # nearly always
+            return
         if is_new or size <= UNCOUNTED_SIZE:
             self.release(holder)
         if size <= UNCOUNTED_SIZE:
