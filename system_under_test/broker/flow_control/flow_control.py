@@ -209,10 +209,11 @@ class FlowControl:
         if self.is_page_cache_busy:
             while self._sends:
                 refuse(self._sends.take(), "[PCBUSY_CLEAN_QUEUE]", now_ns, len(self._sends))
-        for queue in self.queues.values():
+        waiting = [queue for queue in self.queues.values() if queue]
+        for queue in waiting:
             for late in queue.take_late(now_ns):
                 refuse(late, "[TIMEOUT_CLEAN_QUEUE]", now_ns, len(queue))
-        if self._flush_began_ns is not None or any(self.queues.values()):
+        if self._flush_began_ns is not None or any(waiting):
             self._watch()
 
     def stop(self) -> None:
