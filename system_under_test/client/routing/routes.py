@@ -203,8 +203,11 @@ class RouteTable:
 
     def broker(self, broker_name: str) -> BrokerRoute | None:
         """The addresses of a broker name, from any topic's route."""
-        found = (route.brokers.get(broker_name) for route in self._routes.values())
-        return next((broker for broker in found if broker is not None), None)
+        for route in self._routes.values():
+            broker = route.brokers.get(broker_name)
+            if broker is not None:
+                return broker
+        return None
 
     def addresses(self, *, masters_only: bool = False) -> list[str]:
         """Every broker address in any route, sorted."""
