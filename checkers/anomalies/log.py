@@ -190,6 +190,17 @@ LOG: Final = (
         ),
     ),
     Anomaly(
+        name="torn_batch",
+        title="batch stored in pieces",
+        meaning="the messages of one request were not stored side by side",
+        promise=ORDER,
+        example=(
+            "`0 invoke send a t=1 / 0 invoke send b t=1 / 0 ok send a@0:0 t=2 / 0 ok send b@0:2 "
+            "t=2`"
+        ),
+        excuse="the log may have lost its end, and what is not acknowledged was stored once more",
+    ),
+    Anomaly(
         name="commit_ahead",
         title="commit ahead of consumption",
         meaning="an offset was committed beyond everything that the group had consumed",

@@ -47,6 +47,7 @@ from staticfire.checkers.groups.subscriptions import SUBSCRIPTIONS
 from staticfire.checkers.guarantees.facts import FaultFacts, Mode, RunFacts
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Finding, Validity, Verdict, combine
+from staticfire.checkers.log.batches import BATCHES
 from staticfire.checkers.log.causality import CAUSALITY
 from staticfire.checkers.log.commit_log import LOG_HOLES
 from staticfire.checkers.log.duplication import DUPLICATION
@@ -102,6 +103,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     SHARES,
     LATE_DELIVERIES,
     SHARDING_KEYS,
+    BATCHES,
     REQUESTS,
     SUBSCRIPTIONS,
     FORWARDING,

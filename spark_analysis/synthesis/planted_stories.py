@@ -247,6 +247,18 @@ def _int_nonmonotonic_send(scenario: Scenario, _sets: int) -> None:
     scenario.tell("int_nonmonotonic_send", keys[0], 1, in_group=False, in_log=False)
 
 
+def _torn_batch(scenario: Scenario, _sets: int) -> None:
+    """A request whose messages do not lie side by side."""
+    keys = [f"p{scenario.process}-{number}" for number in (0, 1)]
+    value = {"topic": scenario.topic, "size": 100}
+    for key in keys:
+        scenario.op(0, "invoke", "send", {**value, "key": key})
+    for key, offset in zip(keys, (0, 2), strict=True):
+        place = {"broker": scenario.broker, "queue": 0, "queue_offset": offset, "attempts": 1}
+        scenario.op(0.01, "ok", "send", {**value, **place, "key": key, "status": "SEND_OK"})
+    scenario.tell("torn_batch", keys[1], 2, in_group=False, in_log=False)
+
+
 def _answered(scenario: Scenario, *answers: tuple[float, int, int]) -> list[str]:
     """Two requests that are given to a listener at 0.4 s; answers are (time, request, whose answer it is)."""
     keys = [scenario.send(0), scenario.send(0.1)]
@@ -447,6 +459,7 @@ STORIES: Mapping[str, StoryPlant] = {
     "inconsistent_physical_offset": _inconsistent_physical_offset,
     "nonmonotonic_physical_offset": _nonmonotonic_physical_offset,
     "int_nonmonotonic_send": _int_nonmonotonic_send,
+    "torn_batch": _torn_batch,
     "wrong_answer": _wrong_answer,
     "duplicate_reply": _duplicate_reply,
     "phantom_reply": _phantom_reply,

@@ -62,6 +62,42 @@ def storage(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
     return found
 
 
+def torn_batches(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
+    """(key, queue, offset) of each acknowledged message that is not where its request has it; of unknown requests a set
+    of (first key, queue, -1) where what was delivered cannot be of several attempts to store them."""
+    requests: dict[tuple[int, int, Queue | None], list[Send]] = {}
+    for send in sorted(sends_of(ops), key=lambda send: send.began):
+        begun_ns = ops[send.began].time_ns
+        requests.setdefault((send.process, begun_ns, send.queue), []).append(send)
+    found = set()
+    for (_, _, queue), request in requests.items():
+        acked = [send for send in request if send.outcome in ("ok", "weak") and send.offset >= 0]
+        for one, other in pairwise(acked):
+            up = other.offset - one.offset
+            if queue and 0 < up != other.began - one.began:
+                found.add((other.key, queue, other.offset))
+        unknown = [send for send in request if send.outcome == "unknown"]
+        if len(unknown) > 1:
+            found |= {(unknown[0].key, where, -1) for where in _impossible(ops, unknown)}
+    return found
+
+
+def _impossible(ops: Sequence[Op], request: Sequence[Send]) -> set[Queue]:
+    """Queues with two deliveries of a request that begin differently, the later one not above the earlier one."""
+    number = {send.key: send.began - request[0].began for send in request}
+    given = [
+        (one.queue, one.offset, one.offset - number[one.key])
+        for one in deliveries_of(ops)
+        if one.key in number and one.queue[0] == request[0].topic
+    ]
+    return {
+        queue
+        for queue, offset, begin in given
+        for other, _, later in given
+        if queue == other and begin < later and (later <= offset or request[0].attempts == 1)
+    }
+
+
 def _up_to(physical: set[int]) -> set[int]:
     return set(range(max(physical) + 1))
 

@@ -90,6 +90,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_storage.storage: "inconsistent_physical_offset nonmonotonic_physical_offset "
     "int_nonmonotonic_send",
     reference_storage.store_times: "nonmonotonic_store_time",
+    reference_storage.torn_batches: "torn_batch",
     reference_waits.waits: "send_gap start_gap delivery_gap",
     reference_waits.stuck: "producer_stuck",
     reference_waits.refused: "refused_at_rest",

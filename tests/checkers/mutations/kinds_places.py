@@ -195,6 +195,25 @@ def batch_pair_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
     )
 
 
+@KINDS.mutation(
+    "torn_batch",
+    "a message of another producer lies before the last one of a batch; acknowledgements and deliveries agree",
+    workloads=("batch", "queue", "rebalance"),
+)
+def batch_interrupted(run: Run, rng: Random, site: Site) -> Run | None:
+    def is_last_of_several(low: Sent, high: Sent) -> bool:
+        before = run.ops[low.begin - 1] if low.begin else None
+        return (
+            low.process != high.process
+            and run.ops[low.begin].value.get("batch", 1) > 1
+            and before is not None
+            and (before.f, before.type) == ("send", "invoke")
+            and (before.process, before.time_ns) == (low.process, low.begin_ns)
+        )
+
+    return _exchanged(run, rng, site, is_last_of_several)
+
+
 def _pair(run: Run, rng: Random, site: Site, fits: object) -> tuple[Sent, Sent] | None:
     assert callable(fits)
     pairs = neighbours(

@@ -1,0 +1,208 @@
+"""Batches: the messages of one request lie side by side in one queue, in the order of the request.
+
+**torn_batch**: two messages of an acknowledged request lie in its order, and not as far apart as in it: something else
+lies between them, or one was left out. Or two messages of a request of unknown outcome were delivered from places that
+no storing of it explains: each attempt stores the request as a whole, or the beginning of it where a crash cuts the
+log, and a later attempt begins above what an earlier one has stored. The latter is allowed for several attempts where
+the log may have lost its end meanwhile, so that places were used again.
+
+The messages of one request are the sends of one process that began together, because a process has one request under
+way at a time. Their order is that of their invocations, or of their keys where one op sent them all.
+
+Cannot see: that the first or the last messages of a request of unknown outcome are missing; a hole within it.
+
+Source: CommitLog.putMessages of Apache RocketMQ 4.9, which numbers and appends a batch under one lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at, sends_only
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.guarantees.promises import NS_PER_S, Damage, Judgement, judge
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
+
+ANOMALY = "torn_batch"
+
+
+def batch_rows(columns: Columns, _context: Context) -> Columns:
+    """Messages of requests with something wrong, of those of unknown outcome, and of those that a piece may cut."""
+    acked = _acked(columns.sends)
+    lower, upper = _torn_pairs(columns.sends, acked)
+    ends = acked[:0] if columns.piece is None else _ends_of_processes(columns.sends, acked)
+    rows = np.concatenate((lower, upper, ends, _of_unknown_batches(columns.sends)))
+    return sends_only(columns, np.unique(rows))
+
+
+def batch_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
+    """The same messages, and the deliveries of those of unknown outcome; `gathered` are those of all queues."""
+    sends = gathered.sends
+    unknown = np.unique(sends.message[_of_unknown_batches(sends)])
+    theirs = is_among(columns.deliveries.message, unknown)
+    return replace(batch_rows(columns, context), deliveries=columns.deliveries.where(theirs))
+
+
+def check_batches(columns: Columns, context: Context) -> Verdict:
+    """Judge acknowledged requests by their answers, those of unknown outcome by what was delivered of them."""
+    tally = Tally.of([*_acked_apart(columns, context), *_unknown_apart(columns, context)])
+    return Verdict(
+        checker="batches",
+        valid=ANOMALY not in tally.counts,
+        counts=tally.counts,
+        findings=tally.findings,
+    )
+
+
+def _acked(sends: MessageEvents) -> Ints:
+    """Rows of what was answered with a place; of each queue request by request, in the order of the request."""
+    placed = (sends.outcome <= Outcome.WEAK) & (sends.log != UNKNOWN) & (sends.queue_offset >= 0)
+    return _by_request(sends, np.flatnonzero(placed))
+
+
+def _by_request(sends: MessageEvents, rows: Ints) -> Ints:
+    names = ("message", "invoke_index", "invoke_ns", "process", "log")
+    ordered: Ints = rows[np.lexsort([getattr(sends, name)[rows] for name in names])]
+    return ordered
+
+
+def _together(sends: MessageEvents, lower: Ints, upper: Ints) -> Mask:
+    """Which pairs of rows are of one request to one queue."""
+    together = np.ones(len(lower), np.bool_)
+    for name in ("log", "process", "invoke_ns"):
+        together &= getattr(sends, name)[lower] == getattr(sends, name)[upper]
+    return together
+
+
+def _apart(sends: MessageEvents, lower: Ints, upper: Ints) -> Ints:
+    """How far apart pairs of rows are in their request."""
+    begun = sends.invoke_index[upper] - sends.invoke_index[lower]
+    apart: Ints = np.where(begun == 0, sends.message[upper] - sends.message[lower], begun)
+    return apart
+
+
+def _torn_pairs(sends: MessageEvents, acked: Ints) -> tuple[Ints, Ints]:
+    """Neighbours in their requests that lie further up, and not where they belong."""
+    lower, upper = acked[:-1], acked[1:]
+    up = sends.queue_offset[upper] - sends.queue_offset[lower]
+    torn = _together(sends, lower, upper) & (up > 0) & (up != _apart(sends, lower, upper))
+    torn &= sends.time_ns[lower] == sends.time_ns[upper]
+    return lower[torn], upper[torn]
+
+
+def _ends_of_processes(sends: MessageEvents, acked: Ints) -> Ints:
+    """The lowest and the highest message of each process: their requests may go on in another piece."""
+    rows = acked[np.lexsort((sends.queue_offset[acked], sends.process[acked]))]
+    process = sends.process[rows]
+    first = np.diff(process, prepend=-2) != 0
+    last = np.diff(process, append=-2) != 0
+    ends: Ints = rows[first | last]
+    return ends
+
+
+def _of_unknown_batches(sends: MessageEvents) -> Ints:
+    """Rows of requests of several messages whose outcome is unknown; request by request, in its order."""
+    rows = _by_request(sends, np.flatnonzero(sends.outcome == Outcome.UNKNOWN))
+    pairs = _together(sends, rows[:-1], rows[1:])
+    several = np.zeros(len(rows), np.bool_)
+    several[:-1] |= pairs
+    several[1:] |= pairs
+    found: Ints = rows[several]
+    return found
+
+
+def _acked_apart(columns: Columns, context: Context) -> Iterator[Finding]:
+    sends = columns.sends
+    lower, upper = _torn_pairs(sends, _acked(sends))
+    apart = _apart(sends, lower, upper)
+    for one, other, places in zip(lower.tolist(), upper.tolist(), apart.tolist(), strict=True):
+        key, offset = columns.names.key(int(sends.message[one])), sends.queue_offset[one]
+        yield finding_at(
+            columns,
+            sends,
+            other,
+            anomaly=ANOMALY,
+            judgement=judge(context.facts.mode, ANOMALY),
+            detail=f"in its request it was {places} behind key {key}, which got offset {offset}",
+        )
+
+
+def _unknown_apart(columns: Columns, context: Context) -> Iterator[Finding]:
+    """One finding for each request and queue that holds what no attempts can have stored."""
+    sends = columns.sends
+    rows = _of_unknown_batches(sends)
+    cuts = 1 + np.flatnonzero(~_together(sends, rows[:-1], rows[1:]))
+    for request in np.split(rows, cuts) if len(rows) else ():
+        first = np.full(len(request), request[0])
+        numbers = dict(
+            zip(
+                sends.message[request].tolist(),
+                _apart(sends, first, request).tolist(),
+                strict=True,
+            )
+        )
+        yield from _of_request(columns, context, int(request[0]), numbers)
+
+
+def _of_request(
+    columns: Columns, context: Context, row: int, numbers: dict[int, int]
+) -> Iterator[Finding]:
+    """`row`: the first send of the request; `numbers`: the place of each message in the request."""
+    deliveries, sends = columns.deliveries, columns.sends
+    theirs = is_among(deliveries.message, np.unique(np.array([*numbers], np.int64)))
+    theirs &= (deliveries.topic == sends.topic[row]) & (deliveries.queue_offset >= 0)
+    given = np.flatnonzero(theirs)
+    number = np.array([numbers[of] for of in deliveries.message[given].tolist()], np.int64)
+    begins = deliveries.queue_offset[given] - number
+    order = np.lexsort((deliveries.op_index[given], deliveries.queue_offset[given], begins))
+    order = order[np.argsort(deliveries.log[given][order], kind="stable")]
+    given, begins = given[order], begins[order]
+    for log in np.unique(deliveries.log[given]).tolist():
+        here = np.flatnonzero(deliveries.log[given] == log)
+        steps = 1 + np.flatnonzero(np.diff(begins[here]))
+        # Of each attempt the first place; the one before is the last place of an earlier attempt.
+        for at in steps.tolist():
+            earlier, later = int(given[here[at - 1]]), int(given[here[at]])
+            is_one = sends.tries[row] == 1
+            if is_one or begins[here[at]] <= deliveries.queue_offset[earlier]:
+                yield _overlapping(columns, context, row, earlier, later)
+                break
+
+
+def _overlapping(columns: Columns, context: Context, row: int, earlier: int, later: int) -> Finding:
+    deliveries = columns.deliveries
+    sends, broker = columns.sends, columns.names.logs[int(deliveries.log[later])].stream
+    # No attempt arrives later.
+    sent_ns = int(sends.time_ns[row] + context.facts.timings.request_s * NS_PER_S)
+    lost = sends.tries[row] != 1 and context.promises.damaged(
+        broker,
+        at_least=Damage.WRITE_ERROR,
+        since_ns=int(sends.invoke_ns[row]),
+        until_ns=min(sent_ns, int(deliveries.invoke_ns[[earlier, later]].max())),
+    )
+    key = columns.names.key(int(deliveries.message[earlier]))
+    return finding_at(
+        columns,
+        deliveries,
+        later,
+        anomaly=ANOMALY,
+        judgement=Judgement.ALLOWED if lost else judge(context.facts.mode, ANOMALY),
+        detail=(
+            f"key {key} of the same request, at offset {deliveries.queue_offset[earlier]}, is not as far away as in it"
+        ),
+        group=columns.names.groups[deliveries.group[later]],
+        at_invocation=True,
+    )
+
+
+BATCHES = Checker(
+    name="batches",
+    anomalies=(ANOMALY,),
+    check=check_batches,
+    rows=batch_rows,
+    rows_again=batch_deliveries,
+)
