@@ -211,7 +211,7 @@ FEATURES: Final = (
         meaning=(
             "left to the broker's question, which the producer would have answered with commit, "
             "and never seen; or not ended by its producer, and no broker had asked about it "
-            "after three rounds at rest"
+            "after three rounds at rest; or committed, and stored much later"
         ),
         promise=DECIDED,
         example="no broker asked the producer",

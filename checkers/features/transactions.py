@@ -7,16 +7,19 @@ where the history has no `check_back` at all, producers do not report them, and 
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
 seen is `lost`.) Or its producer never decided or left the end to the question, the cluster was at rest (rest.py) for
 three rounds of questions after its time, producers were asked about others later, and no broker had asked about it yet.
+Or its producer had committed it, no broker asked, and it was stored two requests later or more, by its store time
+(allowed where a fault of its broker or of the producer was near its end; not asked where a clock of the broker was
+wrong).
 **check_too_early**: a broker asked before the time in which it must not (allowed where its clock was stepped).
 **checked_too_often**: it asked more often than configured, for each half that the send may have stored (allowed where a
 broker died meanwhile and may have forgotten, and where the producer died before it could say how often it had sent it).
-Also: it asked again more than a request after the transaction was over (its producer had ended it with a commit, or had
-answered with commit or rollback, or a consumer was given it), or twice within half of the time between its rounds, of a
-transaction that was sent in one attempt. Allowed are as many questions as halves that a broker may have put back since
-it wrote its progress down, if a fault may have made it forget that, or the end; any number where a fault of the broker,
-or of the producer that ended it or was asked, delays requests at that moment; outside the simulation always, as a busy
-broker refuses the end of a transaction, and the producer does not hear of it. Also, once a run: it asked about what no
-producer of the run had sent as a transaction.
+Also: it asked again more than a request after the transaction was over (its producer had ended it with a commit that
+went out, or had answered with commit or rollback, or a consumer was given it), or twice within half of the time between
+its rounds, of a transaction that was sent in one attempt. Allowed are as many questions as halves that a broker may
+have put back since it wrote its progress down, if a fault may have made it forget that, or the end; any number where a
+fault of the broker, or of the producer that ended it or was asked, delays requests at that moment; outside the
+simulation always, as a busy broker refuses the end of a transaction, and the producer does not hear of it. Also, once a
+run: it asked about what no producer of the run had sent as a transaction.
 
 Cannot see: a transaction whose half message no broker acknowledged, unless it shows up; questions that never reached a
 producer; that one was asked about which its producer had rolled back by itself.
@@ -38,6 +41,7 @@ from staticfire.checkers.derived.rest import spans_at_rest
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
+from staticfire.checkers.features.message_times import brokers_stepped_ns, on_run_clock
 from staticfire.checkers.features.retries import WRITTEN_LATE_NS
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROLLS_BACK
@@ -62,6 +66,7 @@ ANOMALIES = (
     "check_too_early",
     "checked_too_often",
 )
+LATE_REQUESTS = 2  # until a broker has stored what a producer has committed
 ROUNDS = 3  # of questions: then a broker must have asked
 # In the table of excuses.
 ASKED_AGAIN = "asked_again"
@@ -87,6 +92,7 @@ def tally_transactions(columns: Columns, context: Context) -> Tally:
         *_unresolved(columns, context, halves),
         *(_never_asked(columns, context, halves, asked) if checks else ()),
         *_checked(columns, context, halves, asked),
+        *(_stored_late(columns, context, halves, asked) if checks else ()),
     ]
     return Tally.of(
         findings,
@@ -250,6 +256,47 @@ def _checked(
             yield _question(columns, context, halves, row, "checked_too_often", *again)
 
 
+def _stored_late(
+    columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
+) -> Iterator[Finding]:
+    """Transactions that were ended with a commit, that no broker asked about, and that were stored much later."""
+    rows = np.flatnonzero(_is_committed(halves))
+    stored_ns = _first_stored_ns(columns, context, halves.message[rows])
+    request_ns = round(context.facts.timings.request_s * NS_PER_S)
+    for row in rows.tolist():
+        at_ns, ended_ns = stored_ns.get(int(halves.message[row]), 0), int(halves.time_ns[row])
+        if row in asked or at_ns - ended_ns <= LATE_REQUESTS * request_ns:
+            continue
+        queue = queue_of(columns, halves, row)
+        sender = context.timeline.nodes.get(int(halves.process[row]))
+        senders = context.facts.producers if sender is None else (sender,)
+        broker = None if queue is None else queue.stream
+        near = ended_ns - request_ns, ended_ns + request_ns
+        window = context.excuses.find(ASKED_AGAIN, *near, broker)
+        window = window or context.excuses.find(ON_ITS_WAY, *near, broker, senders)
+        what = f"stored {(at_ns - ended_ns) / NS_PER_S:.3f} s after it was committed, and no broker asked"
+        words = None if window is None else window.words
+        yield _question(columns, context, halves, row, "unresolved_transaction", what, words)
+
+
+def _first_stored_ns(columns: Columns, context: Context, messages: Ints) -> dict[int, int]:
+    """When each message was stored first, by the clock of its broker; 0 where that clock may be wrong."""
+    deliveries, epoch_ms = columns.deliveries, context.facts.wall_epoch_ms
+    if epoch_ms is None:
+        return {}
+    known = is_among(deliveries.message, np.unique(messages)) & (deliveries.stored_ms != UNKNOWN)
+    known &= ~columns.names.internal_topic[deliveries.topic]
+    rows = np.flatnonzero(known)
+    stepped_ns = brokers_stepped_ns(columns, context)
+    stepped_ns = stepped_ns[columns.names.stream_of_log[deliveries.log[rows]]]
+    stored_ns = on_run_clock(deliveries.stored_ms[rows], epoch_ms)
+    stored_ns = np.where(deliveries.invoke_ns[rows] < stepped_ns, stored_ns, 0)
+    found: dict[int, int] = {}
+    for message, at_ns in zip(deliveries.message[rows].tolist(), stored_ns.tolist(), strict=True):
+        found[message] = min(at_ns, found.get(message, FOREVER_NS))
+    return found
+
+
 def _given_ns(columns: Columns, messages: Ints) -> dict[int, int]:
     """When a consumer was first given each of some messages."""
     deliveries = columns.deliveries
@@ -316,7 +363,7 @@ def _asked_over(
     seen_ns = given_ns.get(int(halves.message[row]))
     if seen_ns is not None:
         ends.append(_Moment(seen_ns, None, is_seen=True))
-    if halves.outcome[row] == Outcome.OK and halves.transaction[row] == Transaction.COMMIT:
+    if _is_committed(halves)[row] and checks[0].key not in context.timeline.untold:
         sender = context.timeline.nodes.get(int(halves.process[row]))
         ends.append(_Moment(int(halves.time_ns[row]), sender))
     for check in reversed(checks):
@@ -325,6 +372,12 @@ def _asked_over(
             if late_ns > context.facts.timings.request_s * NS_PER_S:
                 what = f"asked {late_ns / NS_PER_S:.3f} s after the transaction was over"
                 yield _Again(what, 1, end, _Moment(check.time_ns, check.node))
+
+
+def _is_committed(halves: MessageEvents) -> Mask:
+    """Halves that were stored for certain, and that their producer ended with a commit if its end went out."""
+    committed: Mask = (halves.outcome == Outcome.OK) & (halves.transaction == Transaction.COMMIT)
+    return committed
 
 
 def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -306,6 +306,7 @@ class Timeline:
     forwards: Sequence[Forward] = ()
     tried_reads: Sequence[TriedRead] = ()
     refused: Sequence[Refused] = ()
+    untold: Set[str] = frozenset()  # keys of transactions whose end did not go out
     sent_back: Mapping[str, Sequence[SentBack]] = field(default_factory=dict)  # by key
     faults: Sequence[FaultOp] = ()
     nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent

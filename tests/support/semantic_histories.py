@@ -69,6 +69,8 @@ class _Run(ToldOps):
             self._ends[topic, queue] = offset + (not kept_back)
             value |= {"broker": "b", "queue": queue, "physical_offset": offset * 100}
             value["queue_offset"] = -1 if kept_back else offset
+            if kind == "transaction" and random.random() < 0.3:
+                value["told"] = random.random() < 0.5
         self.op(process, end, "send", value)
 
     def consume(self) -> None:

@@ -47,7 +47,8 @@ class OpTables:
         """Take the next op."""
         self.builder.add(op)
         if self._paired is op or _touches_later(op):
-            if op.f == "probe" or (op.type == "fail" and "code" in op.value):
+            refused = op.type == "fail" and "code" in op.value
+            if op.f == "probe" or refused or op.value.get("told") is False:
                 self._write_event(encode_op(op))
         else:
             self._event(op)

@@ -199,7 +199,7 @@ class ColumnBuilder:
 
     def _sent(self, op: Op, invoke: Op, outcome: Outcome) -> None:
         touches = 1
-        if outcome is Outcome.FAILED:
+        if outcome is Outcome.FAILED or op.value.get("told") is False:
             self.timeline.send(op)
         if op.stamp is not None or invoke.stamp is not None:
             self._stamps.add(op, invoke)

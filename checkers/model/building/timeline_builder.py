@@ -65,6 +65,7 @@ class TimelineBuilder:
         "_tried_reads",
         "_txns",
         "_unclear_commits",
+        "_untold",
         "commits",
         "nodes",
     )
@@ -92,6 +93,7 @@ class TimelineBuilder:
         self._faults: list[FaultOp] = []
         self._tried_reads: list[TriedRead] = []
         self._refused: list[Refused] = []
+        self._untold: set[str] = set()
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
@@ -271,8 +273,13 @@ class TimelineBuilder:
             self._tried_reads.append(tried)
 
     def send(self, op: Op) -> None:
-        """Record the code with which a broker refused a legal send. Refusals of illegal sends are ops of their own."""
+        """Record the code with which a broker refused a legal send. Refusals of illegal sends are ops of their own.
+
+        Also the key of a transaction whose end did not go out.
+        """
         value = op.value
+        if value.get("told") is False:
+            self._untold.add(text(value["key"]))
         if op.type != "fail" or "code" not in value or "illegal" in value:
             return
         broker = value.get("refused_by")
@@ -388,6 +395,7 @@ class TimelineBuilder:
         self._faults.clear()
         self._tried_reads.clear()
         self._refused.clear()
+        self._untold.clear()
 
     def timeline(self) -> Timeline:
         for op in self._open_txns.values():
@@ -413,6 +421,7 @@ class TimelineBuilder:
             faults=self._faults,
             tried_reads=self._tried_reads,
             refused=self._refused,
+            untold=self._untold,
             nodes=self.nodes,
         )
 

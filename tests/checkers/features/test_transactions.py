@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from staticfire.checkers.formats.chunks.check_files import check_files
+from staticfire.checkers.formats.columnar.op_reader import read_ops
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
 from staticfire.checkers.model.history import OpType
+from staticfire.checkers.verdicts.compose import check_run
+from tests.checkers.formats.columnar.test_round_trip import record
 from tests.checkers.stories import Story
-from tests.support.history_language import NODE, fault
+from tests.support.history_language import NODE, facts, fault
 
+EPOCH_MS = 1_700_000_000_000
 CHECKS = {"check_after_s": 6.0, "check_max": 2}
 
 
@@ -166,6 +172,55 @@ def test_nothing_is_asked_about_that_is_over_and_nothing_twice_in_one_round(
 ) -> None:
     rounds = {"check_after_s": 6.0, "check_every_s": 5.0}
     assert story.counts("transactions", **rounds) == found
+
+
+def test_an_end_that_did_not_go_out_is_asked_for(tmp_path: Path) -> None:
+    """The files of a history say so, too."""
+    rounds = {"check_after_s": 6.0, "check_every_s": 5.0}
+    lost = asked_at(7.1, end="ok", state="commit", told=False)
+    assert lost.counts("transactions", **rounds) == set()
+    files = record(lost.ops, tmp_path / "h", part_rows=5)
+    assert list(read_ops(files)) == lost.ops
+    assert check_files(files, [], facts(**rounds)) == check_run(lost.ops, [], facts(**rounds))
+    # what the producer then answered is no less an end
+    lost.op(12.1, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+    assert lost.counts("transactions", **rounds) == {"checked_too_often"}
+
+
+@pytest.mark.parametrize(
+    ("stored_s", "asked", "faults", "found"),
+    [
+        (6.9, "z", (), set()),
+        (8.0, "z", (), {"unresolved_transaction"}),
+        (8.0, "a", (), {"checked_too_often"}),
+        (8.0, "", (), set()),  # its producer may have been asked, and not report it
+        (8.0, "z", (("pause", NODE, 1.5, 2.0),), {"unresolved_transaction_allowed"}),
+        (8.0, "z", (("pause", "p1", 1.5, 2.0),), {"unresolved_transaction_allowed"}),
+        (8.0, "z", (("pause", "p2", 1.5, 2.0),), {"unresolved_transaction"}),
+        (8.0, "z", (("pause", NODE, 6.0, 7.0),), {"unresolved_transaction"}),
+        (8.0, "z", (("clock_step", NODE, 0.1, 0.2),), set()),
+    ],
+)
+def test_what_was_committed_is_stored_soon(
+    stored_s: float,
+    asked: str,
+    faults: tuple[tuple[str, str, float, float], ...],
+    found: set[str],
+) -> None:
+    story = Story().send(0.5, "z", "info", transaction="unknown", state="unknown")
+    story.opened("p1", 7).send(1.0, "a", transaction="commit", state="commit", process=7)
+    if asked:
+        answer = {"topic": "t", "key": asked, "state": "unknown"}
+        story.op(7.5, "ok", "check_back", answer)
+    contents = [None, None, None, None, EPOCH_MS + round(1000 * stored_s), None, None]
+    given = {"group": "g", "topic": "t", "broker": "b", "queue": 0}
+    story.op(9.0, "ok", "consume", {**given, "messages": [["a", 0, 0, True, 0, contents]]})
+    made = tuple(fault(kind, node, at_s=a, healed_s=b) for kind, node, a, b in faults)
+    brokers = {"b": (NODE,)}
+    counts = story.counts(
+        "transactions", **CHECKS, wall_epoch_ms=EPOCH_MS, faults=made, brokers=brokers
+    )
+    assert counts == found
 
 
 def test_what_a_consumer_has_had_is_over() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft
-from tests.checkers.mutations.events import Sent
+from tests.checkers.mutations.events import BARE, Sent
 from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.kinds_contents import STORED
 from tests.checkers.mutations.model import MS, Run, S, Site, choose
 from tests.checkers.mutations.pick import is_normal, message_of, pick_sent, pick_single
 
@@ -301,6 +302,39 @@ def _one_check(run: Run, rng: Random, site: Site) -> Op | None:
             and run.ops[at].value.get("attempts") == 1
         ),
     )
+
+
+@KINDS.mutation(
+    "unresolved_transaction",
+    "a transaction is stored, and seen, 15 s after it was committed, and no broker asked",
+    workloads=("transactional",),
+)
+def committed_stored_late(run: Run, rng: Random, site: Site) -> Run | None:
+    asked = {op.value["key"] for op in run.ops if op.f == "check_back"}
+    skewed = {node for f in run.facts.faults if f.kind.startswith("clock") for node in f.targets}
+
+    def is_committed(sent: Sent) -> bool:
+        if sent.type != "ok" or sent.key in asked or not _once(run, sent):
+            return False
+        given, nodes = run.by_key[sent.key][0], run.nodes_of_broker(sent.broker or "")
+        sender = run.ops[sent.begin].node or ""
+        return (
+            given.alone
+            and len(message_of(run, given)) > BARE
+            and skewed.isdisjoint(nodes)
+            and not run.is_explained(sent.begin_ns - 5 * S, sent.time_ns + 5 * S, (*nodes, sender))
+        )
+
+    sent = _transactions(run, rng, site, is_committed)
+    if sent is None or run.facts.wall_epoch_ms is None:
+        return None
+    given, late_ns = run.by_key[sent.key][0], sent.time_ns + 15 * S
+    draft = Draft(run)
+    contents = list(message_of(run, given)[BARE])
+    contents[STORED] = run.facts.wall_epoch_ms + late_ns // MS
+    draft.set_field(given, BARE, contents)
+    draft.move_deliveries([given], late_ns + MS)
+    return draft.finish()
 
 
 def _also_asked(run: Run, check: Op | None, after_ns: int, **value: Any) -> Run | None:
