@@ -230,7 +230,7 @@ FEATURES: Final = (
         title="too many checks",
         meaning=(
             "a broker asked for a transaction more often than configured, again after it was "
-            "over, twice in one round, or although no producer had sent it"
+            "over, twice in one round, or although no producer had sent it or nothing of it was stored"
         ),
         promise=DECIDED,
         example="16 times, 15 are allowed",

@@ -18,8 +18,9 @@ went out, or had answered with commit or rollback, or a consumer was given it), 
 its rounds, of a transaction that was sent in one attempt. Allowed are as many questions as halves that a broker may
 have put back since it wrote its progress down, if a fault may have made it forget that, or the end; any number where a
 fault of the broker, or of the producer that ended it or was asked, delays requests at that moment; outside the
-simulation always, as a busy broker refuses the end of a transaction, and the producer does not hear of it. Also, once a
-run: it asked about what no producer of the run had sent as a transaction.
+simulation always, as a busy broker refuses the end of a transaction, and the producer does not hear of it. Also: it
+asked about one whose send had failed, so that nothing of it is stored; and, once a run, about what no producer of the
+run had sent as a transaction.
 
 Cannot see: a transaction whose half message no broker acknowledged, unless it shows up; questions that never reached a
 producer; that one was asked about which its producer had rolled back by itself.
@@ -241,6 +242,10 @@ def _checked(
                 context, queue_of(columns, halves, row), began, checks[0].time_ns
             )
             yield _question(columns, context, halves, row, "check_too_early", what, excuse)
+        if _is_failed_commit(halves, row):
+            what = "asked, and its send had failed: nothing of it is stored"
+            yield _question(columns, context, halves, row, "checked_too_often", what, None)
+            continue
         attempts = max(int(halves.tries[row]), 1)  # each may have stored a half of its own
         queue, last_ns = queue_of(columns, halves, row), checks[-1].time_ns
         if len(checks) > facts.check_max * attempts:
@@ -295,6 +300,12 @@ def _first_stored_ns(columns: Columns, context: Context, messages: Ints) -> dict
     for message, at_ns in zip(deliveries.message[rows].tolist(), stored_ns.tolist(), strict=True):
         found[message] = min(at_ns, found.get(message, FOREVER_NS))
     return found
+
+
+def _is_failed_commit(halves: MessageEvents, row: int) -> bool:
+    """Whether no half was stored; one that was rolled back failed, too, and a broker may ask about it."""
+    failed = halves.outcome[row] == Outcome.FAILED
+    return bool(failed and halves.transaction[row] == Transaction.COMMIT)
 
 
 def _given_ns(columns: Columns, messages: Ints) -> dict[int, int]:

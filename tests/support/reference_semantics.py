@@ -373,8 +373,9 @@ def transactions(
             early_ns = began_ns(ops, send) + round(after_s * NS_PER_S) - asked[0].time_ns
             if early_ns > ROUGHLY_NS:
                 found["check_too_early", send.key] += 1
+            is_nothing = send.outcome == "failed" and end == "commit"
             too_many = send.attempts > 0 and len(asked) > check_max * send.attempts
-            if too_many or _asked_again(ops, send, end, asked, every_s):
+            if is_nothing or too_many or _asked_again(ops, send, end, asked, every_s):
                 found["checked_too_often", send.key] += 1
     begun = {send.key for send in sends_of(ops) if "transaction" in value_of(ops, send)}
     if any(op.f == "check_back" and op.value["key"] not in begun for op in ops):

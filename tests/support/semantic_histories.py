@@ -58,7 +58,9 @@ class _Run(ToldOps):
         elif kind == "transaction":
             value["transaction"] = random.choice(["commit", "rollback", "unknown"])
         ends = (
-            ["info", "info", "ok"] if kind == "transaction" else ["ok", "ok", "ok", "info", "fail"]
+            ["info", "info", "info", "ok", "ok", "fail"]
+            if kind == "transaction"
+            else ["ok", "ok", "ok", "info", "fail"]
         )
         process, end = random.randrange(2), random.choice(ends)
         self.op(process, "invoke", "send", dict(value))

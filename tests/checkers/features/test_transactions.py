@@ -223,6 +223,23 @@ def test_what_was_committed_is_stored_soon(
     assert counts == found
 
 
+@pytest.mark.parametrize(
+    ("decision", "end", "found"),
+    [
+        ("commit", "fail", {"checked_too_often"}),
+        ("commit", "info", set()),
+        ("rollback", "fail", set()),  # half of it was stored, and rolled back
+        ("unknown", "fail", set()),
+    ],
+)
+def test_nothing_is_asked_about_that_was_never_stored(
+    decision: str, end: OpType, found: set[str]
+) -> None:
+    story = Story().send(1.0, "a", end, transaction=decision, state=decision)
+    story.op(7.1, "ok", "check_back", {"topic": "t", "key": "a", "state": "unknown"})
+    assert story.counts("transactions", **CHECKS) == found
+
+
 def test_what_a_consumer_has_had_is_over() -> None:
     seen = asked_at(7.1, state="commit").consume(7.2, "a", 0)
     late = seen.op(12.1, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})

@@ -366,6 +366,27 @@ def checked_twice_at_once(run: Run, rng: Random, site: Site) -> Run | None:
 
 @KINDS.mutation(
     "checked_too_often",
+    "a broker asks for a transaction whose send has failed",
+    workloads=("transactional",),
+)
+def checked_what_failed(run: Run, rng: Random, site: Site) -> Run | None:
+    sent = _transactions(
+        run,
+        rng,
+        site,
+        lambda s: s.type == "fail" and run.ops[s.begin].value["transaction"] == "commit",
+    )
+    asked = [op for op in run.ops if op.f == "check_back"]
+    if sent is None or not asked:
+        return None
+    draft = Draft(run)
+    value = {**asked[0].value, "key": sent.key, "times": 1, "state": "commit"}
+    draft.event(sent.time_ns + 7 * S, asked[0].process, "check_back", asked[0].node, **value)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "checked_too_often",
     "a broker asks for a transaction that no producer has sent",
     workloads=("transactional",),
 )
