@@ -462,6 +462,20 @@ _ROWS: tuple[Excuse, ...] = (
         after=lambda t: t.ha_silence_s,
         mechanism="a slave that followed was not heard for so long that it counted as gone",
     ),
+    # recovery.py: what was deleted before its time
+    Excuse(
+        anomaly="deleted_early",
+        effects=(WRITES_FAIL,),
+        on=(Role.REPLICAS,),
+        after=lambda t: t.clean_s,
+        mechanism="its disk was full, and a broker may make space of what every group has consumed",
+    ),
+    Excuse(
+        anomaly="faithful deleted_early",
+        effects=(EMPTIES,),
+        on=(Role.REPLICAS,),
+        mechanism="RocketMQ copies to an empty slave only from the last file of its master on",
+    ),
     # stuck_producers.py
     Excuse(
         anomaly="producer_stuck",

@@ -109,6 +109,7 @@ class Timings:
     route_refresh_s: float = 30.0  # pollNameServerInterval
     route_keep_s: float = 60.0  # how long clients use the route of a broker that left it
     register_s: float = 30.0  # registerNameServerPeriod
+    clean_s: float = 10.0  # cleanResourceInterval: brokers look how full their disks are
     request_s: float = 3.0  # a request without an answer, mqClientApiTimeout
     consume_timeout_s: float = 900.0  # consumeTimeout
     poll_s: float = 0.0  # shortPollingTimeMills, where no arrival wakes a waiting pull (longPollingEnable=false)
@@ -185,6 +186,8 @@ class RunFacts:
     timings: Timings = field(default_factory=Timings)
     name_servers: tuple[str, ...] = ()
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
+    # Nothing that is younger is deleted, consumed or not, as long as disks have space; 0: not known.
+    kept_s: float = 0.0
     # Made when other groups had consumed, and retention may have deleted.
     late_groups: tuple[str, ...] = ()
     floors: MinimumEvidence = field(default_factory=MinimumEvidence)

@@ -1,15 +1,17 @@
 """Recovery is stable: what was visible before a restart is there after it, and nothing else.
 
 **lost_from_log**: an acknowledged message that a group had been given, or that a consumer could have been given, is not
-in its queue after the drain, although retention has not taken it. Where the master is lost for good, it must be in no
-queue of any slave (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this
-asks whether the log still has them, so a message that was consumed and then lost is found here only.
+in its queue after the drain, although retention has not taken it, or must not have taken it yet: it is younger than
+what brokers keep in any case (`RunFacts.kept_s`). Where the master is lost for good, it must be in no queue of any
+slave (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this asks whether
+the log still has them, so a message that was consumed and then lost is found here only.
 **read_beyond_recovery**: a broker without replicas recovered its log up to some place, and later delivered a message
 from beyond it that had been acknowledged before: stale bytes that a recovery must destroy.
 
-What a fault may cost excuses `lost_from_log` as it excuses loss. Cannot see: messages that no producer knows to be
-stored; what came back from a replica is there; a run whose brokers were not asked for their messages (`look_up`) has
-only ends of queues.
+What a fault may cost excuses `lost_from_log` as it excuses loss. A tail that is lost never explains what lies below the
+begin of its queue; a disk that was full after it was stored does. Cannot see: messages that no producer knows to be
+stored; what was deleted early where `kept_s` is not known, or in a topic that was made anew; what came back from a
+replica is there; a run whose brokers were not asked for their messages (`look_up`) has only ends of queues.
 
 Source: the promise of the hardened broker that a power cut never takes back what a group has consumed; the recovery
 rules of CommitLog (recoverNormally, recoverAbnormally) of Apache RocketMQ 4.9.
@@ -23,7 +25,7 @@ import numpy as np
 
 from staticfire.checkers.derived.replica_copies import Copies, ReplicaCopies, judge_lost, loss_text
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of, unless_unread
-from staticfire.checkers.guarantees.promises import NS_PER_S, judge
+from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Mask, Outcome
 
@@ -34,14 +36,15 @@ def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
     """Judge whole message queues (partition key: log)."""
     acked = (columns.sends.outcome == Outcome.OK) & (columns.sends.log != UNKNOWN)
     gone, elsewhere = _lost_from_log(columns, context, acked)
+    early = _deleted_early(columns, context, acked)
     counts = {"only_on_another_replica": elsewhere} if elsewhere else {}
-    return Tally.of([*gone, *_from_beyond(columns, context, acked)], **counts)
+    return Tally.of([*gone, *early, *_from_beyond(columns, context, acked)], **counts)
 
 
 def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[list[Finding], int]:
     """What is gone, and how many messages are on another slave than the one that serves for a lost master."""
     sends = columns.sends
-    low, ends, drained_at = _ends(columns, context)
+    low, _, ends, drained_at = _ends(columns, context)
     beyond = (sends.queue_offset >= ends[sends.log]) & (sends.op_index < drained_at[sends.log])
     gone = acked & (beyond | _not_found(columns, context))
     deleted = sends.queue_offset < low[sends.log]  # by retention
@@ -56,6 +59,51 @@ def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[lis
         if not (known.survive and _has_lost_its_master(columns, context, row))
     ]
     return found, len(copies) - len(found)
+
+
+def _deleted_early(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
+    """Acknowledged messages below the begin of their queue, all younger than what is kept in any case."""
+    facts, sends = context.facts, columns.sends
+    if not facts.kept_s:
+        return
+    low, low_ns, _, _ = _ends(columns, context)
+    young = low_ns[sends.log] - sends.time_ns < facts.kept_s * NS_PER_S
+    deleted = acked & (sends.queue_offset != UNKNOWN) & (sends.queue_offset < low[sends.log])
+    anew = {topic for group in facts.late_groups for topic in facts.groups[group]}
+    for row in np.flatnonzero(deleted & young).tolist():
+        if columns.names.topics[sends.topic[row]] not in anew:
+            yield _early(columns, context, row, int(low_ns[sends.log[row]]))
+
+
+def _early(columns: Columns, context: Context, row: int, until_ns: int) -> Finding:
+    queue = queue_of(columns, columns.sends, row)
+    assert queue is not None
+    since_ns = int(columns.sends.time_ns[row])
+    why = _why_deleted(context, queue.stream, since_ns, until_ns)
+    mode, anomaly = context.facts.mode, "lost_from_log"
+    return finding_at(
+        columns,
+        columns.sends,
+        row,
+        anomaly=anomaly,
+        judgement=judge(mode, anomaly) if why is None else Judgement.ALLOWED,
+        detail=f"acknowledged, and deleted before its time; {why or 'nothing explains it'}",
+    )
+
+
+def _why_deleted(context: Context, broker: str, since_ns: int, until_ns: int) -> str | None:
+    """Which fault explains that a broker deleted early what it had stored at `since_ns`; None if none does."""
+    excuses = context.excuses
+    if context.facts.mode == "faithful":
+        window = excuses.find("faithful deleted_early", since_ns, until_ns, broker)
+        if window is not None:
+            return window.words
+    for window in excuses.windows("deleted_early", broker):
+        # Writes fail, and nothing is destroyed: this disk was full.
+        is_full = window.fault.damage == "none"
+        if is_full and window.start_ns <= until_ns and window.end_ns >= since_ns:
+            return window.words
+    return None
 
 
 def _has_lost_its_master(columns: Columns, context: Context, row: int) -> bool:
@@ -95,21 +143,21 @@ def _not_found(columns: Columns, context: Context) -> Mask:
     return gone
 
 
-def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints]:
-    """Columns of shape (queues,): first offset, end, and op index of the last drain that saw the queue."""
-    table = np.zeros((3, len(columns.names.logs) + 1), np.int64)  # the last one: no queue
+def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints, Ints]:
+    """Columns of shape (queues,): first offset, when it was seen, end, and op index of the last drain of the queue."""
+    table = np.zeros((4, len(columns.names.logs) + 1), np.int64)  # the last one: no queue
     numbers = {queue: number for number, queue in enumerate(columns.names.logs)}
     for drain in context.timeline.drains.values():
         for queue, end in drain.ends.items():
             number = numbers.get(queue)
-            if number is not None and drain.complete and drain.op_index > table[2, number]:
-                table[:, number] = (end.min_offset, end.max_offset, drain.op_index)
+            if number is not None and drain.complete and drain.op_index > table[3, number]:
+                table[:, number] = (end.min_offset, drain.time_ns, end.max_offset, drain.op_index)
     for look_up in context.timeline.look_ups:  # retention goes on after the drain
         for queue_id, first in look_up.first_offsets.items():
             number = numbers.get(LogKey(look_up.topic, look_up.broker, queue_id))
-            if number is not None:
-                table[0, number] = max(int(table[0, number]), first)
-    return table[0], table[1], table[2]
+            if number is not None and first > table[0, number]:
+                table[:2, number] = (first, look_up.time_ns)
+    return table[0], table[1], table[2], table[3]
 
 
 def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:

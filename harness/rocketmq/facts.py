@@ -17,6 +17,7 @@ from staticfire.checkers.guarantees.facts import (
 )
 from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
+from staticfire.faults.kinds.clock_skew import ClockSkew
 from staticfire.faults.kinds.options_change import OptionsChange, option_of
 from staticfire.faults.kinds.topic_change import TopicChange
 from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
@@ -46,6 +47,13 @@ LOG_FSYNCS = 2  # one that had begun before, and its own
 KEPT_BACK_QUEUES = 2  # of half messages and of what became of them
 FSYNC_S = 3.0
 SIDE_STARTS = ("start_topic-anew", "start_offsets-cloned")
+# How full a disk must be for a broker to delete what is young.
+FORCING = frozenset(
+    {
+        "rocketmq.broker.diskSpaceCleanForciblyRatio",
+        "rocketmq.broker.diskSpaceWarningLevelRatio",
+    }
+)
 POOL_PROPERTY = "transientStorePoolEnable"
 
 
@@ -107,11 +115,32 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         due=tuple(_due(campaign, bool(living), ops)),
         gone=next((str(op.error) for op in ops if op.f == CLUSTER_GONE), ""),
         late_groups=tuple(_side_groups(ops, made_anew=True)),
-        reserved_s=3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72)),
+        reserved_s=_reserved_s(campaign),
+        kept_s=_kept_s(campaign),
         clock_uncertainty_ns=clock_uncertainty(ops),
         wall_epoch_ms=EPOCH_MS if campaign.environment == "simulation" else None,
         floors=MinimumEvidence(acked_min=campaign.acks_min),
     )
+
+
+def _reserved_s(campaign: Campaign) -> float:
+    return 3600.0 * int(dict(campaign.broker_properties).get("fileReservedTime", 72))
+
+
+def _kept_s(campaign: Campaign) -> float:
+    """How long brokers keep what every group has consumed, by clocks that faults may set; 0 if it is not known.
+
+    They delete it earlier where a disk is as full as options say, and a real one may be that by what others keep there.
+    """
+    properties = dict(campaign.broker_properties)
+    forcible = properties.get("cleanFileForciblyEnable", "true") == "true"
+    disks_are_empty = campaign.environment == "simulation" and not FORCING & properties.keys()
+    if campaign.is_external or (forcible and not disks_are_empty):
+        return 0.0
+    steps_ms: int = sum(
+        abs(one.params["step_ms"]) for one in campaign.plan if one.kind == ClockSkew.name
+    )
+    return max(0.0, _reserved_s(campaign) - steps_ms / 1000)
 
 
 def _measures_resources(campaign: Campaign) -> bool:
@@ -290,6 +319,7 @@ def _timings_under(properties: Mapping[str, str]) -> Timings:
         flush_timeout_s=_seconds(properties, "syncFlushTimeout", usual.flush_timeout_s),
         slave_timeout_s=_seconds(properties, "slaveTimeout", usual.slave_timeout_s),
         ha_silence_s=_seconds(properties, "haHousekeepingInterval", usual.ha_silence_s),
+        clean_s=_seconds(properties, "cleanResourceInterval", usual.clean_s),
         register_s=_seconds(properties, "registerNameServerPeriod", usual.register_s),
         flush_s=_seconds(properties, "flushIntervalCommitLog", 0.5)
         + _seconds(properties, "flushCommitLogThoroughInterval", 10.0)

@@ -91,6 +91,26 @@ def test_a_kernel_finds_what_the_reference_finds(name: str, seed: int) -> None:
             assert (finding.anomaly, finding.key) in keys
 
 
+@pytest.mark.slow
+@STEADY
+@given(seed=SEEDS)
+def test_what_queues_that_begin_late_have_deleted_early(seed: int) -> None:
+    kept_s = 30.0
+    ops = [_begun_late(op) for op in semantic_history(Random(seed))]
+    verdicts = check_run(ops, [], facts(**FACTS, kept_s=kept_s)).verdicts
+    verdict = next(verdict for verdict in verdicts if verdict.checker == "recovery")
+
+    expected = sum(reference.lost_from_log(ops, kept_s).values())
+    assert anomalies_of(verdict)["lost_from_log"] == expected
+
+
+def _begun_late(op: Op) -> Op:
+    if op.f != "drain":
+        return op
+    queues = [[*row[:2], op.index % 3, *row[3:]] for row in op.value["queues"]]
+    return replace(op, value={**op.value, "queues": queues})
+
+
 def test_overtaking_among_messages_that_nobody_sent_is_found() -> None:
     assert verdict_of(semantic_history(Random(1)), "orderly").counts["order_violated"] == 3
 

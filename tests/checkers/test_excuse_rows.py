@@ -586,6 +586,29 @@ def _histories() -> Iterator[Legal]:
         ops=Story().op(8.9, "invoke", "send", unable).op(9.0, "fail", "send", unable),
         faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
     )
+    # recovery.py
+    for mechanism, row_of, of, mode in (
+        (
+            "its disk was full, and a broker may make space of what every group has consumed",
+            "deleted_early",
+            fault("disk_full", "n0", at_s=5, healed_s=6),
+            "hardened",
+        ),
+        (
+            "RocketMQ copies to an empty slave only from the last file of its master on",
+            "faithful deleted_early",
+            fault("wiped_slave", "n1", at_s=5, healed_s=6),
+            "faithful",
+        ),
+    ):
+        yield Legal(
+            mechanism=mechanism,
+            anomaly="lost_from_log",
+            row_of=row_of,
+            ops=("0 ok send a t=1", "1 ok consume a t=2", "9 ok drain 0:5:5 min=1 t=10"),
+            faults=(of,),
+            known={"kept_s": 60.0, "mode": mode},
+        )
     # duplication.py
     half = {"key": "a", "topic": "t", "transaction": "commit", "queue_offset": -1, "stored_at": 0}
     moved_twice = Story().op(1.0, "invoke", "send", {**half, "attempts": 1})

@@ -438,8 +438,8 @@ def missed_by_members(ops: Sequence[Op], groups: Groups, broadcasting: Sequence[
     return found
 
 
-def lost_from_log(ops: Sequence[Op]) -> Found:
-    """Acknowledged messages beyond the end that a later, complete drain saw."""
+def lost_from_log(ops: Sequence[Op], kept_s: float = 0.0) -> Found:
+    """Acknowledged messages beyond the end that a later, complete drain saw, or young ones below its first offset."""
     last: dict[tuple[str, str], Op] = {}
     for op in ops:
         if op.f == "drain" and op.type in ("ok", "info"):
@@ -456,6 +456,9 @@ def lost_from_log(ops: Sequence[Op]) -> Found:
         if send.outcome == "ok" and ends:
             drained_at, low, end = max(ends)
             if send.ended < drained_at and send.offset >= max(low, end):
+                found["lost_from_log", send.key] += 1
+            age_ns = ops[drained_at].time_ns - ops[send.ended].time_ns
+            if 0 <= send.offset < low and age_ns < kept_s * 1e9:
                 found["lost_from_log", send.key] += 1
     return found
 

@@ -81,6 +81,50 @@ def test_what_a_fault_may_cost_is_allowed() -> None:
     assert verdict.valid is True
 
 
+FULL = fault("disk_full", "n0", at_s=5, healed_s=6)
+
+
+@pytest.mark.parametrize(
+    ("ops", "known", "found"),
+    [
+        ("9 ok drain 0:2:2 min=1 t=10", {}, {"lost_from_log": 1}),
+        ("9 ok drain 0:2:2 min=2 t=10", {}, {"lost_from_log": 2}),
+        ("9 ok drain 0:2:2 t=10", {}, {}),
+        ("9 ok drain 0:2:2 min=1 t=70", {}, {}),  # old enough
+        ("9 ok drain 0:2:2 min=1 t=10", {"kept_s": 0.0}, {}),
+        ("9 ok drain 0:2:2 min=1 t=10", {"late_groups": ("g",)}, {}),  # its topic was made anew
+        ("9 ok drain 0:2:2 min=1 t=10", {"faults": (FULL,)}, {"lost_from_log_allowed": 1}),
+        (
+            "9 ok drain 0:2:2 min=1 t=10",
+            {"faults": (fault("failing_disk", "n0", at_s=5, healed_s=6),)},
+            {"lost_from_log": 1},
+        ),
+        (
+            "9 ok drain 0:2:2 min=1 t=40",
+            {"faults": (replace(FULL, fired_ns=-(10**11), healed_ns=-(10**11)),)},
+            {"lost_from_log": 1},  # it had space long before the message came
+        ),
+        (
+            "9 ok drain 0:2:2 min=1 t=10",
+            {"faults": (CUT,), "flush": "async"},
+            {"lost_from_log": 1},  # costs a tail, and not the begin
+        ),
+    ],
+)
+def test_what_is_deleted_before_its_time(
+    ops: str, known: dict[str, Any], found: dict[str, int]
+) -> None:
+    assert check(history(*READ, ops), **{"kept_s": 60.0, **known}).counts == found
+
+
+def test_what_a_look_up_finds_deleted_before_its_time() -> None:
+    ops = looked_up(*READ, "9 ok drain 0:2:2 t=10", in_queue=False, first_offset=2)
+
+    verdict = check(ops, kept_s=60.0)
+    assert [finding.key for finding in verdict.findings] == ["a", "b"]
+    assert "deleted before its time" in verdict.findings[0].detail
+
+
 RECOVERED = {"kind": "recovery", "time_ns": 6_000_000_000, "node": "n0", "end_offset": 100}
 
 

@@ -326,6 +326,57 @@ def drained_short(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
+@KINDS.mutation(
+    "lost_from_log",
+    "a broker has deleted what it acknowledged first in a queue, minutes old, and says so everywhere",
+    workloads=GROUPED,
+)
+def deleted_early(run: Run, rng: Random, site: Site) -> Run | None:
+    found = _drain_row(run, rng, site)
+    if not run.facts.kept_s or found is None:
+        return None
+    op, n = found
+    topic, (broker, queue, low, end, _) = op.value["topic"], op.value["queues"][n]
+    first = min(low + rng.randint(1, 20), end)
+    gone = [
+        sent
+        for sent in run.sends.values()
+        if (sent.topic, sent.broker, sent.queue) == (topic, broker, queue)
+        and sent.type == "ok"
+        and low <= sent.offset < first
+    ]
+    if topic not in run.facts.topics or not gone or _was_full(run, broker):
+        return None
+    draft = Draft(run)
+    for other in run.ops:
+        if other.f == "drain" and other.value.get("topic") == topic:
+            rows = [
+                [*r[:2], first, *r[3:]] if r[:2] == [broker, queue] else list(r)
+                for r in other.value["queues"]
+            ]
+            draft.alter(other.index, queues=rows)
+    for sent in gone:
+        draft.look_up(sent.key, lambda r: [*r[:3], False, False, False])
+    for other in run.ops:
+        if (
+            other.f == "look_up"
+            and (other.value["topic"], other.value.get("broker")) == (topic, broker)
+            and "first_offsets" in other.value
+        ):
+            kept = [list(r) for r in other.value["first_offsets"] if r[0] != queue]
+            draft.alter(other.index, first_offsets=[*kept, [queue, first]])
+    return draft.finish()
+
+
+def _was_full(run: Run, broker: str) -> bool:
+    """Whether a disk of a broker was full some time."""
+    nodes = run.facts.brokers.get(broker, ())
+    return any(
+        fault.kind == "disk_full" and not set(nodes).isdisjoint(fault.targets)
+        for fault in run.bitten()
+    )
+
+
 @KINDS.mutation("not_drained", "a group does not reach the end of a queue", workloads=GROUPED)
 def not_drained(run: Run, rng: Random, site: Site) -> Run | None:
     found = _drain_row(run, rng, site)

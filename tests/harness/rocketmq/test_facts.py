@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -205,3 +206,33 @@ def test_a_message_waits_for_an_fsync_of_every_file() -> None:
     assert timings_of(campaign).flush_wait_s == pytest.approx(files * 0.4)
     assert timings_of(campaign).flush_s == pytest.approx(1.0 + files * 0.4)
     assert timings_of(replace(campaign, environment="processes")).flush_wait_s == 0.0
+
+
+HOUR_S = 3600.0
+STEP = PlannedFault(
+    fault_id=1,
+    kind="clock-skew",
+    at_s=1.0,
+    duration_s=1.0,
+    targets=("broker-a-0",),
+    params={"step_ms": -1_800_000},
+)
+FULL_AT_0 = ("rocketmq.broker.diskSpaceCleanForciblyRatio", "0")
+NEVER_FORCED = ("cleanFileForciblyEnable", "false")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept_s"),
+    [
+        ({}, 72 * HOUR_S),
+        ({"broker_properties": (("fileReservedTime", "2"),)}, 2 * HOUR_S),
+        ({"broker_properties": (("fileReservedTime", "2"),), "plan": (STEP,)}, 1.5 * HOUR_S),
+        ({"broker_properties": (FULL_AT_0,)}, 0.0),
+        ({"environment": "processes"}, 0.0),  # who knows what else is on these disks
+        ({"environment": "processes", "broker_properties": (NEVER_FORCED,)}, 72 * HOUR_S),
+        ({"environment": "address", "broker_properties": (NEVER_FORCED,)}, 0.0),
+    ],
+)
+def test_how_long_brokers_keep_what_is_consumed(changes: dict[str, Any], kept_s: float) -> None:
+    campaign = replace(CAMPAIGN, **{"broker_properties": (), **changes})
+    assert run_facts(campaign, [], []).kept_s == kept_s
