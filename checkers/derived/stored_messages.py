@@ -84,15 +84,18 @@ class StoredMessages:
         stop = int(np.searchsorted(self.queue, queue, side="right"))
         bounds = (first_offset, deliveries.queue_offset[row])
         first, last = start + np.searchsorted(self.offset[start:stop], bounds)
-        return self.matching(np.arange(first, last), group)
+        return self.matching(np.arange(first, last), group, int(deliveries.invoke_ns[row]))
 
-    def matching(self, found: Ints, group: str) -> Ints:
-        """Those of some messages that the filter of a group lets through, as far as their sends say so."""
+    def matching(self, found: Ints, group: str, given_ns: int) -> Ints:
+        """Those of some messages that the filter of a group lets through, as far as their sends say so.
+
+        `given_ns`: when the group was given what lies behind them.
+        """
         if not len(found) or group not in self._context.facts.wanted_tags:
             return found
         found = found[self._rows[0][found] < len(self._columns.sends)]
         sends = self._columns.sends.where(self._rows[0][found])
-        return found[self._context.matches(self._columns, sends, group)]
+        return found[self._context.matches(self._columns, sends, group, given_ns)]
 
     def touches(self, found: Ints) -> MessageEvents:
         """The evidence of some messages, in their order: their acknowledged sends, else their first deliveries."""

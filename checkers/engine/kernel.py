@@ -60,13 +60,27 @@ class Context:
             wanted &= (sends.log == UNKNOWN) | (sends.queue_offset >= low[sends.log])
         return wanted
 
-    def matches(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
+    def matches(
+        self, columns: Columns, sends: MessageEvents, group: str, given_ns: int | None = None
+    ) -> Mask:
         """Which sends the filter of `group` lets through, whenever they are consumed; shape (sends,).
 
-        A message that was sent before all members had changed their filter may have met either of the two.
+        A message that was sent before all members had changed their filter may have met either of the two: but the
+        first one alone, if what came behind it was given (`given_ns`) before any member could ask anew.
         """
         now, before = self._filters(columns, sends, group)
-        return now & before
+        return before if self.is_unchanged(group, given_ns) else now & before
+
+    def matched_at_first(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
+        """Which sends the filter let through that `group` had before it changed it, shape (sends,)."""
+        return self._filters(columns, sends, group)[1]
+
+    def is_unchanged(self, group: str, at_ns: int | None) -> bool:
+        """Whether no member of a group that changes its filter can have asked for something else by then."""
+        begins_ns = self.facts.filter_change_begins_ns
+        if at_ns is None or begins_ns is None or group not in self.facts.filters_changed_ns:
+            return False
+        return at_ns < begins_ns
 
     def may_match(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
         """Which sends a filter of `group` may have let through, shape (sends,)."""

@@ -4,7 +4,8 @@
 everything that it asks for (completeness) is a matter of loss, which knows what groups want (`Context.wants`).
 
 A group may change its filter. What was sent before all its members had the new one may be filtered by either: it is
-demanded if both let it through, and unwanted if neither does.
+demanded if both let it through, and unwanted if neither does. Until the first member can have asked for something else
+(fault `filter_change`), what the first filter does not take is unwanted.
 
 What an expression means is told by the facts of the run in terms of tags, whatever language it is written in: workloads
 that filter by SQL92 make the properties of a message follow from its tag.
@@ -34,16 +35,18 @@ def tally_filters(columns: Columns, context: Context) -> Tally:
 
 
 def _unwanted(columns: Columns, context: Context) -> Iterator[Finding]:
+    facts = context.facts
     for group, rows in _unwanted_rows(columns, context):
         for row in rows.tolist():
-            tags = " or ".join(context.facts.wanted_tags[group])
+            is_first = context.is_unchanged(group, int(columns.deliveries.invoke_ns[row]))
+            wanted = (facts.wanted_before if is_first else facts.wanted_tags)[group]
             yield finding_at(
                 columns,
                 columns.deliveries,
                 row,
                 anomaly="unwanted_delivery",
-                judgement=judge(context.facts.mode, "unwanted_delivery"),
-                detail=f"it has {_tag_of(columns, row)}, and the group asks for {tags}",
+                judgement=judge(facts.mode, "unwanted_delivery"),
+                detail=f"it has {_tag_of(columns, row)}, and the group asks for {' or '.join(wanted)}",
                 group=group,
                 at_invocation=True,
             )
@@ -55,8 +58,15 @@ def _unwanted_rows(columns: Columns, context: Context) -> Iterator[tuple[str, In
     for group in context.facts.wanted_tags:
         if group in groups:
             unasked = np.unique(sends.message[~context.may_match(columns, sends, group)])
+            unwanted = is_among(deliveries.message, unasked)
+            begins_ns = context.facts.filter_change_begins_ns
+            if begins_ns is not None and group in context.facts.filters_changed_ns:
+                at_first = context.matched_at_first(columns, sends, group)
+                not_yet = np.unique(sends.message[~at_first])
+                early = deliveries.invoke_ns < begins_ns
+                unwanted |= early & is_among(deliveries.message, not_yet)
             given = deliveries.group == groups.index(group)
-            yield group, np.flatnonzero(given & is_among(deliveries.message, unasked))
+            yield group, np.flatnonzero(given & unwanted)
 
 
 def _tag_of(columns: Columns, row: int) -> str:

@@ -222,6 +222,16 @@ class RunFacts:
     def living_brokers(self) -> tuple[str, ...]:
         return tuple(sorted(self.brokers)) if self.living is None else self.living
 
+    @property
+    def filter_change_begins_ns(self) -> int | None:
+        """When the first member of a group may have asked for something else; None: nothing says so."""
+        began = [
+            fault.fired_ns
+            for fault in self.faults
+            if fault.kind == "filter_change" and fault.fired_ns is not None
+        ]
+        return min(began) - max(self.clock_uncertainty_ns.values(), default=0) if began else None
+
     def behaves(self, policy: str) -> bool:
         """Whether brokers decide as Apache RocketMQ 4.9 does in this line of policies.py."""
         return self.mode == "faithful" and (not self.policies or policy in self.policies)

@@ -152,9 +152,19 @@ def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
     placed = (sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN)
     here = sends.where(placed & (sends.log == commits.log[0]))
     here = here.where(~_given_anew(here))
-    wanted = np.sort(here.queue_offset[context.matches(columns, here, group)])
-    below = np.searchsorted(wanted, commits.offset)
-    found: Ints = np.concatenate(([NOTHING], wanted))[below]
+    found = _highest_below(here.queue_offset[context.matches(columns, here, group)], commits.offset)
+    begins_ns = context.facts.filter_change_begins_ns
+    if begins_ns is not None and group in context.facts.filters_changed_ns:
+        at_first = here.queue_offset[context.matched_at_first(columns, here, group)]
+        early = commits.time_ns < begins_ns
+        found = np.where(early, _highest_below(at_first, commits.offset), found)
+    return found
+
+
+def _highest_below(offsets: Ints, limits: Ints) -> Ints:
+    """The highest of some offsets below each limit, or NOTHING."""
+    ascending = np.sort(offsets)
+    found: Ints = np.concatenate(([NOTHING], ascending))[np.searchsorted(ascending, limits)]
     return found
 
 

@@ -165,7 +165,10 @@ class _Below:
         end = None if drain is None else drain.ends.get(names.logs[int(given.log[0])])
         first = since if end is None else max(since, end.min_offset)
         rows = joined(MessageEvents, parts)
-        return rows.where(np.flatnonzero(rows.queue_offset >= first))
+        rows = rows.where(np.flatnonzero(rows.queue_offset >= first))
+        if group not in context.facts.filters_changed_ns:
+            return rows
+        return rows.where(context.matches(columns, rows, group, int(given.invoke_ns[0])))
 
 
 def _gained_between(columns: Columns, context: Context, question: Question, past: _Past) -> bool:

@@ -19,10 +19,13 @@ owner went on from there: a member whose offset is set back pulls what follows a
 Each member of a broadcasting group, or of one whose members choose their positions themselves, reads for itself: what
 the others were given explains nothing. In the latter a poll that did not succeed leaves the position where it was.
 
-Cannot see: skips of messages that a group with a filter may not want; where an owner begins and in queues that were
-not drained, skips of messages that were not acknowledged and that no group was given; those of groups that need not see
-the topic; where a group without any committed offset should have begun; what a member of a broadcasting group starts
-with, as it keeps its offset itself. That a message was skipped for good is the business of `loss`.
+What a group with a filter may not want, it may pass over. Before the first member can have asked for something else
+(fault `filter_change`), that is what the first filter does not take.
+
+Cannot see: other skips of messages that a group wanted under one of two filters; where an owner begins and in queues
+that were not drained, skips of messages that were not acknowledged and that no group was given; those of groups that
+need not see the topic; where a group without any committed offset should have begun; what a member of a broadcasting
+group starts with, as it keeps its offset itself. That a message was skipped for good is the business of `loss`.
 
 Source: Jepsen (redpanda, workload/queue.clj: poll-skip, nonmonotonic-poll and their int- forms), which excuses all
 groups; here commits and assignments are known.
@@ -63,6 +66,7 @@ from staticfire.checkers.log.poll_holes import (
 from staticfire.checkers.model.columns import Chunk, Columns, Ints, Mask, MessageEvents, Outcome
 
 ANY_PROCESS = -1
+BEFORE_ALL_NS = -(1 << 62)
 
 
 def tally_polls(columns: Columns, context: Context) -> Tally:
@@ -222,7 +226,10 @@ class _Polls:
     def _unread_by(self, group: int, piece: Chunk) -> Ints:
         low, high = self._lowest_asked_for(piece, group), piece.given[group][1]
         bounds = np.searchsorted(self._stored.offset, (low, high))
-        found = self._stored.matching(np.arange(*bounds), self._columns.names.groups[group])
+        # What the first filter lets through holds all that both do.
+        found = self._stored.matching(
+            np.arange(*bounds), self._columns.names.groups[group], BEFORE_ALL_NS
+        )
         stream = stream_id(self._columns, piece.queue, group)
         given = np.zeros(self._index.size, np.bool_)
         given[self._index.delivery_place[self._streams.ended(stream)]] = True

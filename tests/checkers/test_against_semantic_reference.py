@@ -20,7 +20,7 @@ from staticfire.checkers.model.histogram import BUCKETS, EDGES_US
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_semantics as reference
-from tests.support.history_language import facts
+from tests.support.history_language import facts, fault
 from tests.support.reference_checkers import inconsistent_offsets
 from tests.support.semantic_histories import (
     CHECK_AFTER_S,
@@ -89,6 +89,27 @@ def test_a_kernel_finds_what_the_reference_finds(name: str, seed: int) -> None:
     for finding in verdict.findings:
         if finding.key is not None and finding.anomaly not in NOT_REFERRED_TO:
             assert (finding.anomaly, finding.key) in keys
+
+
+@pytest.mark.slow
+@STEADY
+@given(seed=SEEDS)
+def test_what_is_unwanted_around_a_change_of_filter(seed: int) -> None:
+    ops = semantic_history(Random(seed))
+    change = fault("filter_change", "c0", at_s=20.0, healed_s=40.0)
+    known = {
+        "wanted_before": {"h": ("red",)},
+        "wanted_tags": {"h": ("blue",)},
+        "filters_changed_ns": {"h": 40 * 10**9},
+        "faults": (change,),
+    }
+    verdicts = check_run(ops, [], facts(**{**FACTS, **known})).verdicts
+    verdict = next(verdict for verdict in verdicts if verdict.checker == "filters")
+
+    expected = reference.unwanted_around_a_change(
+        ops, "h", ("red",), ("blue",), 20 * 10**9, 40 * 10**9
+    )
+    assert verdict.counts.get("unwanted_delivery", 0) == sum(expected.values())
 
 
 @pytest.mark.slow

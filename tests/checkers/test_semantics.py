@@ -357,6 +357,49 @@ def test_a_group_that_changes_its_filter(
     assert missed.counts("loss", **CHANGED) == ({"lost"} if is_demanded else set())
 
 
+CHANGE = {"faults": (fault("filter_change", "c1", at_s=4.0, healed_s=5.0),)}
+
+
+@pytest.mark.parametrize(
+    ("tag", "given_s", "known", "is_wanted"),
+    [
+        ("red", 3.9, CHANGE, True),
+        ("blue", 3.9, CHANGE, False),  # no member can have asked for it
+        ("blue", 3.9, {}, True),  # nothing says when the first one did
+        ("blue", 4.0, CHANGE, True),
+        ("red", 4.0, CHANGE, True),
+    ],
+)
+def test_before_a_change_the_first_filter_alone_holds(
+    tag: str, given_s: float, known: dict[str, Any], is_wanted: bool
+) -> None:
+    given = Story().send(1.0, "a", tag=tag).consume(given_s, "a", 0)
+    found = given.counts("filters", **CHANGED, **known)
+    assert found == (set() if is_wanted else {"unwanted_delivery"})
+
+
+@pytest.mark.parametrize(
+    ("tag", "given_s", "known", "skips"),
+    [
+        ("red", 3.9, CHANGE, True),
+        ("red", 3.9, {}, False),
+        ("red", 4.1, CHANGE, False),  # the owner may have the second filter already
+        ("blue", 3.9, CHANGE, False),
+        ("green", 4.1, CHANGE, True),
+    ],
+)
+def test_before_a_change_what_the_first_filter_takes_is_not_passed_over(
+    tag: str, given_s: float, known: dict[str, Any], skips: bool
+) -> None:
+    sent = Story().send(0.0, "a", tag="green").send(0.1, "b", tag=tag).send(0.2, "c", tag="green")
+    sent.consume(1.0, "a", 0)
+    commit = {"group": GROUP, "topic": "t", "offsets": [["b", 0, 2]]}
+    passed = sent.op(given_s - 0.5 if skips else given_s, "ok", "commit", commit)
+    assert passed.counts("offsets", **CHANGED, **known) == ({"commit_ahead"} if skips else set())
+    passed.consume(given_s, "c", 2)
+    assert passed.counts("polls", **CHANGED, **known) == ({"poll_skip"} if skips else set())
+
+
 def test_a_filter_excuses_no_skip_of_what_is_wanted() -> None:
     wants_red = {"wanted_tags": {GROUP: ("red",)}}
     story = Story().send(0.0, "a", tag="red").send(0.1, "b", tag="red").send(0.2, "c", tag="red")

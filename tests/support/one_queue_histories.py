@@ -12,12 +12,12 @@ from tests.support.history_language import facts, fault
 
 MS = 1_000_000
 GROUPS = ("g", "h", "o")  # h may broadcast, o takes turns
+CRASH = fault("client_crash", "n0", at_s=0.02, healed_s=0.03)
 KNOWN: tuple[RunFacts, ...] = tuple(
     facts(
         groups={"g": ("t",), "h": ("t",), "o": ("t",)},
         orderly=("o",),
-        faults=(fault("client_crash", "n0", at_s=0.02, healed_s=0.03),),
-        **more,
+        **{"faults": (CRASH,), **more},
     )
     for more in (
         {},
@@ -25,6 +25,12 @@ KNOWN: tuple[RunFacts, ...] = tuple(
         {"wanted_tags": {"g": ("x",)}},
         {"retries_max": {"g": 2}},
         {"flush": "async", "wanted_tags": {"o": ("x",)}},
+        {
+            "wanted_before": {"g": ("x",)},
+            "wanted_tags": {"g": ("y",)},
+            "filters_changed_ns": {"g": 120 * MS},
+            "faults": (CRASH, fault("filter_change", "n0", at_s=0.08, healed_s=0.12)),
+        },
     )
 )
 

@@ -53,6 +53,32 @@ def unwanted(ops: Sequence[Op], wanted: Mapping[str, tuple[str, ...]]) -> Found:
     )
 
 
+def unwanted_around_a_change(
+    ops: Sequence[Op],
+    group: str,
+    before: tuple[str, ...],
+    now: tuple[str, ...],
+    begins_ns: int,
+    changed_ns: int,
+) -> Found:
+    """Deliveries of messages whose tag a group did not ask for, which changed its filter at some time between two."""
+    sends = {send.key: send for send in sends_of(ops)}
+    found: Found = Counter()
+    for given in deliveries_of(ops):
+        if given.group == group and given.key in sends:
+            send = sends[given.key]
+            tag = value_of(ops, send).get("tag")
+            if ops[send.began].time_ns >= changed_ns:
+                allowed: tuple[str, ...] = now
+            elif began_ns(ops, given) < begins_ns:
+                allowed = before
+            else:
+                allowed = (*before, *now)
+            if tag not in allowed:
+                found["unwanted_delivery", given.key, group] += 1
+    return found
+
+
 def early(ops: Sequence[Op]) -> Found:
     """Deliveries of delayed messages before their time."""
     return Counter(

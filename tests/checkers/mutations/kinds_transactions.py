@@ -8,11 +8,17 @@ from typing import Any
 
 from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft
-from tests.checkers.mutations.events import BARE, Sent
+from tests.checkers.mutations.events import BARE, Delivery, Sent
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_contents import STORED
 from tests.checkers.mutations.model import MS, Run, S, Site, choose
-from tests.checkers.mutations.pick import is_normal, message_of, pick_sent, pick_single
+from tests.checkers.mutations.pick import (
+    following,
+    is_normal,
+    message_of,
+    pick_sent,
+    pick_single,
+)
 
 
 @KINDS.mutation(
@@ -44,6 +50,90 @@ def unwanted_delivery(run: Run, rng: Random, site: Site) -> Run | None:
     message = message_of(run, like)
     draft.set_messages(like, [[other.key, other.offset, other.physical, *message[3:5]], message])
     return draft.finish()
+
+
+def _only_by(run: Run, group: str, key: str, *, first: bool) -> bool:
+    """Whether one filter of a group that changes it takes a message, and the other does not."""
+    before, now = run.facts.wanted_before.get(group, ()), run.facts.wanted_tags.get(group, ())
+    tag = run.ops[run.sends[key].begin].value.get("tag")
+    return (tag in before, tag in now) == (first, not first)
+
+
+def _before_the_change(run: Run, delivery: Delivery, span_ns: int) -> bool:
+    """Whether the group of a delivery changes its filter, and not so soon after it."""
+    begins_ns = run.facts.filter_change_begins_ns
+    return (
+        begins_ns is not None
+        and delivery.group in run.facts.filters_changed_ns
+        and delivery.begin_ns + span_ns < begins_ns
+    )
+
+
+@KINDS.mutation(
+    "unwanted_delivery",
+    "before a group changes its filter it is given what only the next one takes",
+    workloads=("filtered",),
+)
+def unwanted_yet(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(run, rng, site, lambda d: d.alone and _before_the_change(run, d, S))
+    if like is None:
+        return None
+    other = choose(
+        rng,
+        [
+            s
+            for s in run.sends.values()
+            if (s.topic, s.broker, s.queue) == like.place
+            and s.type == "ok"
+            and s.time_ns < like.begin_ns
+            and s.offset < like.offset
+            and not any(d.group == like.group for d in run.by_key.get(s.key, ()))
+        ],
+        lambda s: _only_by(run, like.group, s.key, first=False),
+    )
+    if other is None:
+        return None
+    draft = Draft(run)
+    message = message_of(run, like)
+    draft.set_messages(like, [[other.key, other.offset, other.physical, *message[3:5]], message])
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "poll_skip",
+    "before a group changes its filter it passes over a message that only the first one takes",
+    workloads=("filtered",),
+)
+def passed_before_the_change(run: Run, rng: Random, site: Site) -> Run | None:
+    like = pick_single(
+        run,
+        rng,
+        site,
+        lambda d: (
+            d.alone
+            and _before_the_change(run, d, 5 * S)
+            and run.sends[d.key].type == "ok"
+            and _only_by(run, d.group, d.key, first=True)
+            and _is_between(run, d)
+        ),
+    )
+    if like is None:
+        return None
+    draft = Draft(run)
+    draft.drop_deliveries([like])
+    return draft.finish()
+
+
+def _is_between(run: Run, delivery: Delivery) -> bool:
+    """Whether its owner was given what lies before it, and goes on behind it within 5 s."""
+    owner = delivery.process
+    before = any(
+        d.process == owner and d.offset < delivery.offset
+        for d in run.deliveries
+        if d.place == delivery.place
+    )
+    more = (d for d in following(run, delivery, 5 * S) if d.process == owner)
+    return before and any(d.offset > delivery.offset for d in more)
 
 
 def _transactions(run: Run, rng: Random, site: Site, fits: Any) -> Sent | None:
