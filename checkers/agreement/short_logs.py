@@ -1,6 +1,9 @@
 """Logs that end below what is known to have been in them.
 
 * A slave, compared after the run, lacks what its master had acknowledged long before, and no fault was in its way.
+* A slave, compared after the run, lacks what its master has and an observer had seen on the disk of this slave when it
+  was acknowledged. What took the disk of one of the two since, or changed a record there, explains it: a slave is cut
+  back to what its master has, and fetches anew.
 * A master opened its store, and its log ended below what an observer had seen on its disk when it was acknowledged. A
   disk that was lost or emptied since, and a record that a fault changed at that end, explain it.
 
@@ -17,7 +20,7 @@ from typing import Any
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROTS, WRITES_FAIL
+from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROLLS_BACK, ROTS, WRITES_FAIL
 from staticfire.checkers.guarantees.promises import NS_PER_S, RESYNC_NS
 from staticfire.checkers.model.intervals import Span
 
@@ -38,18 +41,14 @@ def short_logs(context: Context) -> Iterator[str]:
         if is_acked and seen["status"] == SEND_OK:
             acked.setdefault(seen["broker_name"], []).append(seen)
     yield from _slaves_behind(context, acked)
+    yield from _slaves_below(context, acked)
     yield from _short_recoveries(context, acked)
 
 
 def _slaves_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
     timings, facts = context.facts.timings, context.facts
     caught_up_ns = RESYNC_NS + round((timings.ha_silence_s + 2 * timings.request_s) * NS_PER_S)
-    last = {
-        (seen["broker_name"], seen["slave"]): seen
-        for seen in context.observations
-        if seen["kind"] == "replica"
-    }
-    for (broker, slave), seen in sorted(last.items()):
+    for (broker, slave), seen in _last_comparisons(context):
         since_ns = seen["time_ns"] - caught_up_ns
         pair = {seen["master"], slave}
         if any(_is_in_the_way(fault, pair, since_ns) for fault in facts.faults):
@@ -67,6 +66,45 @@ def _slaves_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iterato
                 f"acknowledged {SENT_NS // NS_PER_S} s before or earlier, and no fault was in its way for "
                 f"{caught_up_ns // NS_PER_S} s"
             )
+
+
+def _last_comparisons(context: Context) -> list[tuple[tuple[str, str], Seen]]:
+    """The last comparison of each slave, by broker name and slave."""
+    return sorted(
+        {
+            (seen["broker_name"], seen["slave"]): seen
+            for seen in context.observations
+            if seen["kind"] == "replica"
+        }.items()
+    )
+
+
+def _slaves_below(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
+    """Slaves that end below what had been on their disk; a fault in their way takes nothing of it."""
+    for (broker, slave), seen in _last_comparisons(context):
+        taken_ns = _taken_until(context, seen["master"], slave)
+        held = max(
+            (
+                of["end_offset"]
+                for of in acked.get(broker, ())
+                if slave in of["durable_on"] and of["time_ns"] > taken_ns
+                if of["end_offset"] <= seen["master_end"]
+            ),
+            default=0,
+        )
+        if seen["slave_end"] < held:
+            yield (
+                f"{slave} ends at {seen['slave_end']} after the run, and its disk had held what was acknowledged up to "
+                f"{held}"
+            )
+
+
+def _taken_until(context: Context, master: str, slave: str) -> int:
+    """When a fault had last taken something of what was on the disk of one of two replicas."""
+    takes = (EMPTIES, ROTS, WRITES_FAIL)
+    of_master = takes if context.facts.masters_keeping == "sync" else (*takes, ROLLS_BACK)
+    faults = chain(_faults_of(context, slave, *takes), _faults_of(context, master, *of_master))
+    return max(map(healed_ns, faults), default=-1)
 
 
 def _is_in_the_way(fault: FaultFacts, pair: set[str], since_ns: int) -> bool:

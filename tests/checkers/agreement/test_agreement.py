@@ -431,6 +431,46 @@ ROT = RottenRecord(key="x", start=40, end=60)
 
 
 @pytest.mark.parametrize(
+    ("nodes", "slave_end", "known", "is_below"),
+    [
+        ("n0 n1", 50, {}, True),
+        ("n0 n1", 100, {}, False),
+        ("n0", 50, {}, False),  # never on its disk, and still on its way
+        ("n0 n1", 50, {"faults": (fault("kill", "n1", at_s=98, healed_s=99),)}, True),
+        ("n0 n1", 50, {"faults": (fault("power_cut", "n1", at_s=98, healed_s=99),)}, True),
+        ("n0 n1", 50, {"faults": (fault("wiped_slave", "n1", at_s=98, healed_s=99),)}, False),
+        ("n0 n1", 50, {"faults": (fault("wiped_slave", "n1", at_s=90, healed_s=91),)}, True),
+        ("n0 n1", 50, {"faults": (fault("disk_lost", "n0", at_s=98, healed_s=99),)}, False),
+        ("n0 n1", 50, {"faults": (fault("power_cut", "n0", at_s=98, healed_s=99),)}, True),
+        (
+            "n0 n1",
+            50,
+            {"faults": (fault("power_cut", "n0", at_s=98, healed_s=99),), "flush": "async"},
+            False,  # the slave was cut back to what its master has, and fetches anew
+        ),
+        ("n0 n1", 50, {"mode": "faithful"}, False),
+    ],
+)
+def test_a_slave_has_what_was_on_its_disk(
+    nodes: str, slave_end: int, known: dict[str, Any], is_below: bool
+) -> None:
+    compared = {
+        "kind": "replica",
+        "time_ns": 100 * S,
+        "broker_name": "b",
+        "master": "n0",
+        "slave": "n1",
+        "master_end": 100,
+        "slave_end": slave_end,
+        "first_difference": None,
+    }
+    seen = [durable(100, 95, *nodes.split()), compared]
+    found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, **known)
+    told = "n1 ends at 50 after the run, and its disk had held what was acknowledged up to 100"
+    assert found == ([told] if is_below else [])
+
+
+@pytest.mark.parametrize(
     ("nodes", "end", "faults", "is_short"),
     [
         (("n0",), 40, (), True),

@@ -13,7 +13,7 @@ from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
 from tests.checkers.mutations.model import EVIDENCE, Run, S, Site, choose, without
-from tests.checkers.mutations.pick import may_be_destroyed, pick_delivery, pick_sent
+from tests.checkers.mutations.pick import DESTROYS, may_be_destroyed, pick_delivery, pick_sent
 
 STRANGE = 77  # the number of a queue that no topic has
 
@@ -175,6 +175,36 @@ def slave_far_behind(run: Run, rng: Random, site: Site) -> Run | None:
         ),
     )
     return with_seen(run, seen, slave_end=seen["slave_end"] // 2) if seen else None
+
+
+@KINDS.mutation(
+    EVIDENCE,
+    "a slave ends 3000 bytes below what had been on its disk",
+    unknown_is_enough=True,
+)
+def slave_below_its_disk(run: Run, rng: Random, site: Site) -> Run | None:
+    held: dict[str, int] = {}
+    for seen in seen_of(run, "ack_durability"):
+        for node in seen["durable_on"]:
+            held[node] = max(held.get(node, 0), seen["end_offset"] or 0)
+    struck = {
+        node
+        for fault in run.bitten()
+        if fault.kind.startswith((*DESTROYS, "power_cut", "cluster"))
+        for node in fault.targets
+    }
+    compared = choose(
+        rng,
+        seen_of(run, "replica"),
+        lambda seen: (
+            is_side(run, site)
+            and struck.isdisjoint((seen["master"], seen["slave"]))
+            and 3000 < held.get(seen["slave"], 0) <= seen["master_end"]
+        ),
+    )
+    if compared is None:
+        return None
+    return with_seen(run, compared, slave_end=held[compared["slave"]] - 3000)
 
 
 @KINDS.mutation(
