@@ -464,14 +464,14 @@ _ROWS: tuple[Excuse, ...] = (
     ),
     # recovery.py: what was deleted before its time
     Excuse(
-        anomaly="deleted_early",
+        anomaly="lost_from_log",
         effects=(WRITES_FAIL,),
         on=(Role.REPLICAS,),
         after=lambda t: t.clean_s,
         mechanism="its disk was full, and a broker may make space of what every group has consumed",
     ),
     Excuse(
-        anomaly="faithful deleted_early",
+        anomaly="faithful lost_from_log",
         effects=(EMPTIES,),
         on=(Role.REPLICAS,),
         mechanism="RocketMQ copies to an empty slave only from the last file of its master on",

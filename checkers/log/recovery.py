@@ -95,10 +95,10 @@ def _why_deleted(context: Context, broker: str, since_ns: int, until_ns: int) ->
     """Which fault explains that a broker deleted early what it had stored at `since_ns`; None if none does."""
     excuses = context.excuses
     if context.facts.mode == "faithful":
-        window = excuses.find("faithful deleted_early", since_ns, until_ns, broker)
+        window = excuses.find("faithful lost_from_log", since_ns, until_ns, broker)
         if window is not None:
             return window.words
-    for window in excuses.windows("deleted_early", broker):
+    for window in excuses.windows("lost_from_log", broker):
         # Writes fail, and nothing is destroyed: this disk was full.
         is_full = window.fault.damage == "none"
         if is_full and window.start_ns <= until_ns and window.end_ns >= since_ns:

@@ -590,13 +590,13 @@ def _histories() -> Iterator[Legal]:
     for mechanism, row_of, of, mode in (
         (
             "its disk was full, and a broker may make space of what every group has consumed",
-            "deleted_early",
+            "lost_from_log",
             fault("disk_full", "n0", at_s=5, healed_s=6),
             "hardened",
         ),
         (
             "RocketMQ copies to an empty slave only from the last file of its master on",
-            "faithful deleted_early",
+            "faithful lost_from_log",
             fault("wiped_slave", "n1", at_s=5, healed_s=6),
             "faithful",
         ),
