@@ -26,8 +26,8 @@ WHITE_BOX: Final = (
         name="spurious_weak_status",
         title="spurious weak status",
         meaning=(
-            "a weaker status than SEND_OK, and no fault is near that makes a broker give this status, "
-            "whether enough nodes held the message or not"
+            "a weaker status than SEND_OK, although enough nodes held it and no fault makes a "
+            "broker give this status"
         ),
         promise=STATUS,
         example="FLUSH_SLAVE_TIMEOUT, and the slave has it on disk",

@@ -2,11 +2,12 @@
 
 **acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile
 promises, even if every node that could not be observed held it; the master that acknowledged is always one of these
-nodes. **spurious_weak_status**: a weaker status (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE), and no
-fault was near that makes its broker give this status (excuse_table.py, a question of its own for each status), whether
-the copies were missing or not. Near one as many nodes as SEND_OK promises may have held the message: the last copy may
-have come just after the broker had given up waiting; then it is informational. So it is where slaves may have been
-haSlaveFallbehindMax behind when the message was stored, and came up with it before the answer arrived (slave_lag.py).
+nodes. **spurious_weak_status**: a weaker status
+(FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK
+promises, and no fault was near that makes its broker give this status (excuse_table.py, a question of its own for each
+status). Near one the last copy may have come just after the broker had given up waiting; then it is informational. So
+it is where slaves may have been haSlaveFallbehindMax behind when the message was stored, and came up with it before the
+answer arrived (slave_lag.py).
 
 A fault explains no status any more once a send that began after it was answered with SEND_OK. It explains no time-out
 that came too early, and none while others were answered: a broker answers in the order of its log, so what was stored
@@ -203,18 +204,11 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     )
     behind_max = context.facts.slave_behind_max_bytes
     behind = rows_left_behind(sends, observed, held, behind_max)
-    judged = (
-        _weak(
-            columns,
-            context,
-            row,
-            seen["status"],
-            missing=copies.missing(broker, seen, NO_NODES),
-            is_behind=row in behind,
-        )
+    findings = [
+        _safe(columns, context, row, seen["status"], is_behind=row in behind)
         for broker, row, seen in observed
-    )
-    findings = [finding for finding in judged if finding is not None]
+        if copies.missing(broker, seen, NO_NODES) is None
+    ]
     unseen = len(weak) - len({row for _, row, _ in observed})
     counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}
     reason = f"{unseen} {NOT_OBSERVED}" if unseen else None
@@ -321,20 +315,7 @@ def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> 
     )
 
 
-def _weak(
-    columns: Columns,
-    context: Context,
-    row: int,
-    status: str,
-    *,
-    missing: str | None,
-    is_behind: bool,
-) -> Finding | None:
-    """What is to be said of a weak status; nothing of one that is explained and true.
-
-    Args:
-        missing: the copies that SEND_OK would have needed; None: there were enough.
-    """
+def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behind: bool) -> Finding:
     # An observation that does not say which status: any may have been given.
     statuses = [status] if status in WEAKER else sorted(WEAKER)
     explained = (_explained(columns, context, row, of) for of in statuses)
@@ -345,21 +326,13 @@ def _weak(
         excuse = "; the broker had acknowledged nothing as safe by then: its slaves were coming up"
     elif near is None and is_behind:
         excuse = "; its slaves may have been haSlaveFallbehindMax behind when it was stored"
-    if excuse and missing is not None:
-        return None
-    what = (
-        "and nothing explains it"
-        if missing
-        else "although as many nodes held it as SEND_OK promises"
-    )
-    held = f": {missing}" if missing else ""
     return finding_at(
         columns,
         columns.sends,
         row,
         anomaly="spurious_weak_status",
         judgement=Judgement.INFORMATIONAL if excuse else quiet,
-        detail=f"a weaker status than SEND_OK, {what}{held}{excuse}",
+        detail=f"a weaker status than SEND_OK, although as many nodes held it as SEND_OK promises{excuse}",
     )
 
 

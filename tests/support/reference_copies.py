@@ -79,21 +79,21 @@ def acknowledged(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) 
 
 
 def weak(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Weak:
-    """Of each look at a message with a weaker status: whether SEND_OK would have been true, and what explains it."""
+    """Of each look at a message with a weaker status: whether SEND_OK would have been true."""
     wrong: list[str] = []
     excused: list[str] = []
     behind: list[str] = []
     looks = list(_looks(ops, observations, "weak"))
     for send, seen in looks:
-        statuses = {seen["status"]} & set(MECHANISMS) or set(MECHANISMS)
-        near = any(_fault_near(ops, facts, send, status) for status in statuses)
-        is_held = _held(facts, _broker_of(send), seen)
-        if near or _came_up(ops, send):
-            excused += [send.key] * is_held
-        elif _left_behind(ops, observations, facts, send):
-            behind += [send.key] * is_held
-        else:
-            wrong.append(send.key)
+        if _held(facts, _broker_of(send), seen):
+            statuses = {seen["status"]} & set(MECHANISMS) or set(MECHANISMS)
+            near = any(_fault_near(ops, facts, send, status) for status in statuses)
+            if near or _came_up(ops, send):
+                excused.append(send.key)
+            elif _left_behind(ops, observations, facts, send):
+                behind.append(send.key)
+            else:
+                wrong.append(send.key)
     looked_at = len({send.key for send, _ in looks})
     return Weak(len(_stored(ops, "weak")), looked_at, wrong, excused, behind)
 

@@ -125,33 +125,10 @@ def disk_timeout_of_healthy_master(run: Run, rng: Random, site: Site) -> Run | N
     return _with_status(run, rng, site, "FLUSH_DISK_TIMEOUT", fits)
 
 
-@KINDS.mutation(
-    "spurious_weak_status",
-    "SLAVE_NOT_AVAILABLE, and only the master has the message: no fault kept the slave away",
-)
-def slave_away_for_no_reason(run: Run, rng: Random, site: Site) -> Run | None:
-    acked = [s for s in run.sends.values() if s.type == "ok"]
-
-    def fits(sent: Sent) -> bool:
-        return any(
-            of.broker == sent.broker and of.time_ns < sent.begin_ns for of in acked
-        ) and not run.is_explained(
-            sent.time_ns - 10 * S, sent.time_ns, run.nodes_of_broker(sent.broker or ""), 30
-        )
-
-    return _with_status(run, rng, site, "SLAVE_NOT_AVAILABLE", fits, is_held=False)
-
-
 def _with_status(
-    run: Run,
-    rng: Random,
-    site: Site,
-    status: str,
-    fits: Callable[[Sent], bool],
-    *,
-    is_held: bool = True,
+    run: Run, rng: Random, site: Site, status: str, fits: Callable[[Sent], bool]
 ) -> Run | None:
-    """A send that is on the disks of all replicas, or of the master alone, gets a weak status."""
+    """A send that is on the disks of all replicas gets a weak status."""
     if run.facts.replication != "sync" or run.facts.flush != "sync":
         return None
     times = {seen["key"]: seen for seen in seen_of(run, "ack_durability")}
@@ -168,18 +145,13 @@ def _with_status(
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and is_safe(s.key) and fits(s))
     if sent is None or sent.at is None:
         return None
-
-    def alone(seen: Mapping[str, Any]) -> Mapping[str, Any]:
-        master = list(run.nodes_of_broker(seen["broker_name"])[:1])
-        return {**seen, "status": status, "durable_on": master, "cached_on": master}
-
     draft = Draft(run)
     draft.alter(sent.at, status=status)
     draft.replace(sent.at, type="info", error=status)
     keys = {s.key for s in run.sends.values() if s.at == sent.at}
     draft.observe(
         lambda seen: seen["kind"] == "ack_durability" and seen["key"] in keys,
-        lambda seen: {**seen, "status": status} if is_held else alone(seen),
+        lambda seen: {**seen, "status": status},
     )
     for key in keys:
         draft.look_up(key, lambda row: None)
