@@ -6,10 +6,12 @@ no storing of it explains: each attempt stores the request as a whole, or the be
 log, and a later attempt begins above what an earlier one has stored. The latter is allowed for several attempts where
 the log may have lost its end meanwhile, so that places were used again.
 
-The messages of one request are the sends of one process that began together, because a process has one request under
-way at a time. Their order is that of their invocations, or of their keys where one op sent them all.
+The messages of one request are the sends of one process that began at one time and were under way together, because a
+process has one request under way at a time. Their distance in it is that of their keys, which is also that of their
+invocations unless one op sent them all.
 
-Cannot see: that the first or the last messages of a request of unknown outcome are missing; a hole within it.
+Cannot see: that the first or the last messages of a request of unknown outcome are missing; a hole within it; requests
+whose keys do not ascend one by one, or whose invocations do not follow one another.
 
 Source: CommitLog.putMessages of Apache RocketMQ 4.9, which numbers and appends a batch under one lock.
 """
@@ -71,18 +73,20 @@ def _by_request(sends: MessageEvents, rows: Ints) -> Ints:
 
 
 def _together(sends: MessageEvents, lower: Ints, upper: Ints) -> Mask:
-    """Which pairs of rows are of one request to one queue."""
-    together = np.ones(len(lower), np.bool_)
+    """Which pairs of rows are of one request to one queue, and known to be as far apart as `_apart` says."""
+    begun, ended = sends.invoke_index, sends.op_index
+    never_ended = ended[lower] == begun[lower]
+    together = never_ended | (begun[upper] < ended[lower])
     for name in ("log", "process", "invoke_ns"):
         together &= getattr(sends, name)[lower] == getattr(sends, name)[upper]
-    return together
+    invocations = begun[upper] - begun[lower]
+    known: Mask = together & ((invocations == 0) | (invocations == _apart(sends, lower, upper)))
+    return known
 
 
 def _apart(sends: MessageEvents, lower: Ints, upper: Ints) -> Ints:
     """How far apart pairs of rows are in their request."""
-    begun = sends.invoke_index[upper] - sends.invoke_index[lower]
-    apart: Ints = np.where(begun == 0, sends.message[upper] - sends.message[lower], begun)
-    return apart
+    return sends.message[upper] - sends.message[lower]
 
 
 def _torn_pairs(sends: MessageEvents, acked: Ints) -> tuple[Ints, Ints]:

@@ -65,12 +65,17 @@ def storage(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
 def torn_batches(ops: Sequence[Op]) -> set[tuple[str, Queue, int]]:
     """(key, queue, offset) of each acknowledged message that is not where its request has it; of unknown requests a set
     of (first key, queue, -1) where what was delivered cannot be of several attempts to store them."""
-    requests: dict[tuple[int, int, Queue | None], list[Send]] = {}
+    requests: dict[tuple[int, int, Queue | None], list[list[Send]]] = {}
     for send in sorted(sends_of(ops), key=lambda send: send.began):
         begun_ns = ops[send.began].time_ns
-        requests.setdefault((send.process, begun_ns, send.queue), []).append(send)
+        of_time = requests.setdefault((send.process, begun_ns, send.queue), [[]])
+        if of_time[-1] and of_time[-1][-1].ended < send.began:
+            of_time.append([])  # one after the other, by a clock that did not move meanwhile
+        of_time[-1].append(send)
     found = set()
-    for (_, _, queue), request in requests.items():
+    for queue, request in (
+        (queue, request) for (_, _, queue), of_time in requests.items() for request in of_time
+    ):
         acked = [send for send in request if send.outcome in ("ok", "weak") and send.offset >= 0]
         for one, other in pairwise(acked):
             up = other.offset - one.offset

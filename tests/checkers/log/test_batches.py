@@ -94,6 +94,18 @@ def test_requests_of_two_processes_are_none() -> None:
     assert check(*ops).findings == ()
 
 
+def test_sends_one_after_the_other_are_none() -> None:
+    """By a coarse clock they begin at one time."""
+    one_by_one = ("0 {} send p0-0@0:4 t=1", "0 {} send p0-1@0:6 t=1")
+    ops = [op.format(end) for op in one_by_one for end in ("invoke", "ok")]
+    assert check(*ops).findings == ()
+
+
+def test_what_is_begun_between_its_messages_tears_no_request() -> None:
+    first, second, *ends = acked(4, 5)
+    assert check(first, "7 invoke send b t=1", second, *ends, "7 ok send b@0:9 t=2").findings == ()
+
+
 def some_requests(seed: int) -> list[str]:
     random = Random(seed)
     ops, offset, given = [], 0, []
@@ -113,6 +125,9 @@ def some_requests(seed: int) -> list[str]:
             places = [place + random.choice((count, count, 1)) for place in places]
         ends = ["info"] * count if is_unknown else [f"ok @0:{place}" for place in places]
         told = request(*ends, process=process, began_s=process * 2 + 1, ended_s=process * 2 + 2)
+        if random.random() < 0.2:  # one after the other, by a clock that does not move
+            told = [op.replace(f"t={process * 2 + 2}", f"t={process * 2 + 1}") for op in told]
+            told = [op for pair in zip(told[:count], told[count:], strict=True) for op in pair]
         attempts = random.choice((1, 2))
         ops += [op if "invoke" in op else f"{op} attempts={attempts}" for op in told]
     return ops + given
