@@ -13,7 +13,8 @@ of a queue have no holes, and a cut of the log takes its end alone. Excused as t
 seen by the earlier of the two, and where a fault changed a record of the broker between the two.
 **nonmonotonic_poll**: the owner was given an offset that is not above the one before, and not because its listener had
 not finished it. Allowed when the group had not committed it; informational where excuse_table.py says why, and the
-owner went on from there: a member whose offset is set back pulls what follows again, too.
+owner went on from there, as far as members say what they own: a member whose offset is set back pulls what follows
+again, too.
 **int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where nothing is a reason to go back.
 
 Each member of a broadcasting group, or of one whose members choose their positions themselves, reads for itself: what
@@ -417,9 +418,13 @@ class _Polls:
     def _goes_on_beyond(self, row: int, last: int) -> int | None:
         """The offset at which an owner that went back leapt over what it had been given, None if it did not.
 
-        `row` is the delivery that goes back, `last` the one of the same owner before.
+        `row` is the delivery that goes back, `last` the one of the same owner before. A member that does not say what
+        it owns may have lost the queue, and taken it over where another one had left it.
         """
-        deliveries = self._columns.deliveries
+        deliveries, names = self._columns.deliveries, self._columns.names
+        pair = names.groups[int(deliveries.group[row])], names.logs[int(deliveries.log[row])]
+        if pair not in self._context.timeline.ownership:
+            return None
         same = (deliveries.process == deliveries.process[row]) & (
             deliveries.group == deliveries.group[row]
         )

@@ -123,6 +123,29 @@ def test_a_fault_of_the_master_may_set_back_what_is_not_settled(
     assert verdict.counts[anomaly] == 1
 
 
+@pytest.mark.parametrize(
+    ("owned", "then", "anomaly"),
+    [
+        (True, "c", "nonmonotonic_poll_informational"),  # it pulls what follows again
+        (True, "d", "nonmonotonic_poll"),
+        (False, "d", "nonmonotonic_poll_informational"),  # another member may have had it between
+    ],
+)
+def test_an_owner_that_is_set_back_goes_on_from_there(owned: bool, then: str, anomaly: str) -> None:
+    ops = [
+        *(["1 ok assign 0 t=0.5"] if owned else []),
+        "1 ok consume a b c d t=1",
+        "1 ok commit 0:4 t=2",
+        "1 ok consume b t=9",
+        f"1 ok consume {then} t=9.1",
+    ]
+    kill = fault("kill", "n0", at_s=5, healed_s=6)
+    verdict = check(*ops, faults=(kill,), brokers={"b": ("n0", "n1")}, replication="async")
+    [finding] = [of for of in verdict.findings if of.key == "b"]
+    judged = "" if finding.judgement == "violation" else f"_{finding.judgement}"
+    assert finding.anomaly + judged == anomaly
+
+
 @pytest.mark.parametrize(("flush", "valid"), [("sync", False), ("async", True)])
 def test_a_skip_is_excused_as_its_loss_would_be(flush: str, valid: bool) -> None:
     ops = ["1 ok consume a t=1", "1 ok consume c t=20"]
