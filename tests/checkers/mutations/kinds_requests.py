@@ -197,7 +197,7 @@ def answer_missing(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.oddity(
-    "a requester gives up in its own time, whatever has become of the reply",
+    "a listener need not reply, and a requester gives up in its own time",
     workloads=("request-reply",),
 )
 def request_times_out(run: Run, rng: Random, site: Site) -> Run | None:
@@ -210,6 +210,9 @@ def request_times_out(run: Run, rng: Random, site: Site) -> Run | None:
         return None
     draft = Draft(run)
     draft.drop(answer.index)
+    for at, op in draft.ops():
+        if op.f == "reply" and op.value["key"] == answer.value["key"]:
+            draft.drop(at)
     draft.alter(sent.at, reply=None)
     draft.replace(sent.at, type="info", error="no reply after 5 s", time_ns=sent.begin_ns + 5 * S)
     return draft.finish()
