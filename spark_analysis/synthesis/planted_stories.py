@@ -237,26 +237,26 @@ def _nonmonotonic_physical_offset(scenario: Scenario, _sets: int) -> None:
 
 def _int_nonmonotonic_send(scenario: Scenario, _sets: int) -> None:
     """A request that is stored the wrong way round."""
-    keys = [f"p{scenario.process}-{number}" for number in (0, 1)]
-    value = {"topic": scenario.topic, "size": 100}
-    for key in keys:
-        scenario.op(0, "invoke", "send", {**value, "key": key})
-    for key, offset in zip(keys, (1, 0), strict=True):
-        place = {"broker": scenario.broker, "queue": 0, "queue_offset": offset, "attempts": 1}
-        scenario.op(0.01, "ok", "send", {**value, **place, "key": key, "status": "SEND_OK"})
-    scenario.tell("int_nonmonotonic_send", keys[0], 1, in_group=False, in_log=False)
+    first, _ = _request(scenario, 1, 0)
+    scenario.tell("int_nonmonotonic_send", first, 1, in_group=False, in_log=False)
 
 
 def _torn_batch(scenario: Scenario, _sets: int) -> None:
     """A request whose messages do not lie side by side."""
-    keys = [f"p{scenario.process}-{number}" for number in (0, 1)]
+    _, second = _request(scenario, 0, 2)
+    scenario.tell("torn_batch", second, 2, in_group=False, in_log=False)
+
+
+def _request(scenario: Scenario, *offsets: int) -> list[str]:
+    """One request, whose messages are acknowledged at these offsets; returns their keys."""
+    keys = [f"p{scenario.process}-{number}" for number in range(len(offsets))]
     value = {"topic": scenario.topic, "size": 100}
     for key in keys:
         scenario.op(0, "invoke", "send", {**value, "key": key})
-    for key, offset in zip(keys, (0, 2), strict=True):
+    for key, offset in zip(keys, offsets, strict=True):
         place = {"broker": scenario.broker, "queue": 0, "queue_offset": offset, "attempts": 1}
         scenario.op(0.01, "ok", "send", {**value, **place, "key": key, "status": "SEND_OK"})
-    scenario.tell("torn_batch", keys[1], 2, in_group=False, in_log=False)
+    return keys
 
 
 def _answered(scenario: Scenario, *answers: tuple[float, int, int]) -> list[str]:

@@ -396,6 +396,20 @@ def short_log_sentences(seen: list[dict[str, Any]], **known: Any) -> list[str]:
     return list(short_logs(context))
 
 
+def compared(slave_end: int) -> dict[str, Any]:
+    """What an observer saw of the slave of a broker after 100 s, whose master ends at 100."""
+    return {
+        "kind": "replica",
+        "time_ns": 100 * S,
+        "broker_name": "b",
+        "master": "n0",
+        "slave": "n1",
+        "master_end": 100,
+        "slave_end": slave_end,
+        "first_difference": None,
+    }
+
+
 @pytest.mark.parametrize(
     ("acked_s", "slave_end", "known", "is_behind"),
     [
@@ -412,17 +426,7 @@ def short_log_sentences(seen: list[dict[str, Any]], **known: Any) -> list[str]:
 def test_a_slave_has_what_was_acknowledged_long_ago(
     acked_s: float, slave_end: int, known: dict[str, Any], is_behind: bool
 ) -> None:
-    compared = {
-        "kind": "replica",
-        "time_ns": 100 * S,
-        "broker_name": "b",
-        "master": "n0",
-        "slave": "n1",
-        "master_end": 100,
-        "slave_end": slave_end,
-        "first_difference": None,
-    }
-    seen = [durable(100, acked_s, "n0"), compared]
+    seen = [durable(100, acked_s, "n0"), compared(slave_end)]
     found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, **known)
     assert [sentence[:15] for sentence in found] == (["n1 ends at 50 a"] if is_behind else [])
 
@@ -454,17 +458,7 @@ ROT = RottenRecord(key="x", start=40, end=60)
 def test_a_slave_has_what_was_on_its_disk(
     nodes: str, slave_end: int, known: dict[str, Any], is_below: bool
 ) -> None:
-    compared = {
-        "kind": "replica",
-        "time_ns": 100 * S,
-        "broker_name": "b",
-        "master": "n0",
-        "slave": "n1",
-        "master_end": 100,
-        "slave_end": slave_end,
-        "first_difference": None,
-    }
-    seen = [durable(100, 95, *nodes.split()), compared]
+    seen = [durable(100, 95, *nodes.split()), compared(slave_end)]
     found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, **known)
     told = "n1 ends at 50 after the run, and its disk had held what was acknowledged up to 100"
     assert found == ([told] if is_below else [])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import reduce
 from random import Random
 from typing import Any
 
@@ -18,17 +16,15 @@ from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.log.storage_order import (
     STORAGE_ORDER,
-    StorageInChunks,
-    conclude_storage,
-    look_at_storage,
     tally_storage_order,
 )
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.columns import Chunk, Columns
+from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_storage
 from tests.support.history_language import facts, fault, history
+from tests.support.in_pieces import check_pieces_of_queues
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 SEEDS = st.integers(0, 2**32)
@@ -223,29 +219,5 @@ def test_every_anomaly_occurs() -> None:
 def test_a_queue_in_pieces_gives_the_same_tally(seed: int) -> None:
     random = Random(seed)
     columns, context = context_of(storage_history(random))
-    for queue in range(len(columns.names.logs)):
-        whole = _of_queue(columns, queue, 0, 1 << 40)
-        cuts = sorted(random.sample(range(1, 20), 3))
-        looks = []
-        for number, (first, end) in enumerate(zip([0, *cuts], [*cuts, 1 << 40], strict=True)):
-            piece = Chunk(
-                queue=queue,
-                number=number,
-                first_offset=first,
-                last_offset=end - 1,
-                commits=columns.commits,
-                given={},
-            )
-            part = replace(_of_queue(columns, queue, first, end), piece=piece)
-            looks.append(look_at_storage(part, context, piece))
-        random.shuffle(looks)
-        state = reduce(StorageInChunks.merge, looks)
-        assert conclude_storage(state, columns, context) == tally_storage_order(whole, context)
-
-
-def _of_queue(columns: Columns, queue: int, first: int, end: int) -> Columns:
-    sends, deliveries = (
-        rows.where((rows.log == queue) & (rows.queue_offset >= first) & (rows.queue_offset < end))
-        for rows in (columns.sends, columns.deliveries)
-    )
-    return Columns(names=columns.names, sends=sends, deliveries=deliveries, commits=columns.commits)
+    cuts = sorted(random.sample(range(1, 20), 3))
+    check_pieces_of_queues(STORAGE_ORDER, columns, context, cuts, random)

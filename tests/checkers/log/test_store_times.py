@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import reduce
 from random import Random
 
 import pytest
@@ -14,17 +12,13 @@ from hypothesis import strategies as st
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.promises import LossPromises
-from staticfire.checkers.log.store_times import (
-    TimedInChunks,
-    conclude_store_times,
-    look_at_store_times,
-    tally_store_times,
-)
+from staticfire.checkers.log.store_times import STORE_TIMES, tally_store_times
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.columns import Chunk, Columns
+from staticfire.checkers.model.columns import Columns
 from tests.checkers.stories import Story
 from tests.support import reference_storage
 from tests.support.history_language import facts, fault
+from tests.support.in_pieces import check_pieces_of_queues
 
 GOES_BACK = {"nonmonotonic_store_time"}
 BROKERS = {"b": ("n0", "n1")}
@@ -144,27 +138,5 @@ def test_the_anomaly_occurs_and_does_not() -> None:
 def test_a_queue_in_pieces_gives_the_same_tally(seed: int) -> None:
     random = Random(seed)
     columns, context = context_of(random_story(random), random.choice(FAULTS))
-    for queue in range(len(columns.names.logs)):
-        cuts = sorted(random.sample(range(1, 6), 2))
-        looks = []
-        for number, (first, end) in enumerate(zip([0, *cuts], [*cuts, 1 << 40], strict=True)):
-            piece = Chunk(
-                queue=queue,
-                number=number,
-                first_offset=first,
-                last_offset=end - 1,
-                commits=columns.commits,
-                given={},
-            )
-            part = replace(of_queue(columns, queue, first, end), piece=piece)
-            looks.append(look_at_store_times(part, context, piece))
-        random.shuffle(looks)
-        state = reduce(TimedInChunks.merge, looks)
-        whole = of_queue(columns, queue, 0, 1 << 40)
-        assert conclude_store_times(state, columns, context) == tally_store_times(whole, context)
-
-
-def of_queue(columns: Columns, queue: int, first: int, end: int) -> Columns:
-    given = columns.deliveries
-    rows = (given.log == queue) & (given.queue_offset >= first) & (given.queue_offset < end)
-    return replace(columns, deliveries=given.where(rows))
+    cuts = sorted(random.sample(range(1, 6), 2))
+    check_pieces_of_queues(STORE_TIMES, columns, context, cuts, random)

@@ -1,0 +1,47 @@
+"""A kernel by queue whose queues are judged in pieces, held against the same kernel on whole queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from random import Random
+from typing import Any
+
+from staticfire.checkers.engine.kernel import Context, Kernel
+from staticfire.checkers.model.columns import Chunk, Columns
+
+END = 1 << 40
+
+
+def check_pieces_of_queues(
+    kernel: Kernel, columns: Columns, context: Context, cuts: Sequence[int], random: Random
+) -> None:
+    """Assert that each queue, cut at these offsets, gives the tally of the whole queue, in any order of pieces."""
+    split = kernel.split
+    assert split is not None
+    for queue in range(len(columns.names.logs)):
+        looks: list[Any] = []
+        for number, (first, end) in enumerate(zip([0, *cuts], [*cuts, END], strict=True)):
+            piece = Chunk(
+                queue=queue,
+                number=number,
+                first_offset=first,
+                last_offset=end - 1,
+                commits=columns.commits,
+                given={},
+            )
+            part = replace(_of_queue(columns, queue, first, end), piece=piece)
+            looks.append(split.look(part, context, piece))
+        random.shuffle(looks)
+        state = reduce(lambda one, other: one.merge(other), looks)
+        whole = _of_queue(columns, queue, 0, END)
+        assert split.conclude(state, columns, context) == kernel.partial(whole, context)
+
+
+def _of_queue(columns: Columns, queue: int, first: int, end: int) -> Columns:
+    sends, deliveries = (
+        rows.where((rows.log == queue) & (rows.queue_offset >= first) & (rows.queue_offset < end))
+        for rows in (columns.sends, columns.deliveries)
+    )
+    return Columns(names=columns.names, sends=sends, deliveries=deliveries, commits=columns.commits)
