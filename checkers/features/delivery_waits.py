@@ -33,6 +33,7 @@ import numpy as np
 from staticfire.checkers.derived.orphaned_slaves import behind_spans
 from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.derived.rest import spans_at_rest
+from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
 from staticfire.checkers.engine.kernel import (
     Context,
     Kernel,
@@ -42,11 +43,7 @@ from staticfire.checkers.engine.kernel import (
     queue_of,
 )
 from staticfire.checkers.engine.position_index import index_of
-from staticfire.checkers.features.message_times import (
-    ROUGHNESS_NS,
-    brokers_stepped_ns,
-    on_run_clock,
-)
+from staticfire.checkers.features.message_times import ROUGHNESS_NS
 from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
 from staticfire.checkers.model.columns import (

@@ -20,17 +20,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock, stepped_ns
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.features.contents import numbered
 from staticfire.checkers.features.retries import DEAD
-from staticfire.checkers.guarantees.excuses import began_ns
-from staticfire.checkers.guarantees.fault_effects import CLOCK
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
 
-NS_PER_MS = 1_000_000
 ROUGHNESS_NS = NS_PER_S // 10  # whole milliseconds, and clocks of cores that differ
 BORN, STORED = "wrong_born_time", "wrong_store_time"
 
@@ -112,39 +110,8 @@ def _sent_back_ns(columns: Columns) -> Ints:
     return found
 
 
-def on_run_clock(wall_ms: Ints, epoch_ms: int) -> Ints:
-    """Wall times on the clock of the run, in ns; what no clock can show is as good as any wrong time."""
-    far_ms = FOREVER_NS // NS_PER_MS
-    return np.clip(wall_ms - epoch_ms, -far_ms, far_ms) * NS_PER_MS
-
-
 def _outside(at_ns: Ints, since_ns: Ints, until_ns: Ints) -> Mask:
     found: Mask = (at_ns < since_ns - ROUGHNESS_NS) | (at_ns > until_ns + ROUGHNESS_NS)
-    return found
-
-
-def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
-    """When a fault first set the wall clock of a replica of each broker name wrong, shape (broker names,)."""
-    stepped, brokers = stepped_ns(context), context.facts.brokers
-    return np.array(
-        [
-            min(
-                (stepped.get(node, FOREVER_NS) for node in brokers.get(name, ())),
-                default=FOREVER_NS,
-            )
-            for name in columns.names.streams
-        ],
-        np.int64,
-    )
-
-
-def stepped_ns(context: Context) -> dict[str, int]:
-    """When a fault first set the wall clock of a node wrong, by node."""
-    found: dict[str, int] = {}
-    for fault in context.facts.faults:
-        if CLOCK in fault.effects and fault.bitten_ns is not None:
-            for node in fault.targets:
-                found[node] = min(began_ns(fault), found.get(node, FOREVER_NS))
     return found
 
 

@@ -39,10 +39,10 @@ from typing import NamedTuple
 import numpy as np
 
 from staticfire.checkers.derived.rest import spans_at_rest
+from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
-from staticfire.checkers.features.message_times import brokers_stepped_ns, on_run_clock
 from staticfire.checkers.features.retries import WRITTEN_LATE_NS
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROLLS_BACK

@@ -15,27 +15,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
 from staticfire.checkers.derived.proven import BUFFERED_NS
+from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns
 from staticfire.checkers.engine.kernel import Context, Kernel, Split, finding_at, nothing_missing
-from staticfire.checkers.features.message_times import brokers_stepped_ns
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, MessageEvents
 
 ANOMALY = "nonmonotonic_store_time"
-
-
-class Timed(NamedTuple):
-    """A message with a store time: the first delivery from its place."""
-
-    row: MessageEvents  # one row
-
-    @property
-    def stored_ms(self) -> int:
-        return int(self.row.stored_ms[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,7 +32,7 @@ class TimedChunk:
     """The outermost messages of a piece of a queue; their neighbours are in other pieces."""
 
     number: int
-    ends: tuple[Timed, ...]  # none, or the first and the last
+    ends: tuple[MessageEvents, ...]  # none, or the first and the last, a row each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,7 +71,7 @@ def conclude_store_times(state: TimedInChunks, columns: Columns, context: Contex
     findings = [
         _finding(columns, context, lower, upper)
         for lower, upper in met
-        if upper.stored_ms < lower.stored_ms
+        if upper.stored_ms[0] < lower.stored_ms[0]
     ]
     return state.tally.merge(Tally.of(findings))
 
@@ -104,27 +93,29 @@ def _timed(columns: Columns, context: Context) -> Ints:
     return found
 
 
-def _at(given: MessageEvents, row: int) -> Timed:
-    return Timed(given.where(slice(int(row), int(row) + 1)))
+def _at(given: MessageEvents, row: int) -> MessageEvents:
+    return given.where(slice(int(row), int(row) + 1))
 
 
-def _finding(columns: Columns, context: Context, lower: Timed, upper: Timed) -> Finding:
-    given = [of.row for of in (lower, upper)]
-    broker = columns.names.logs[int(given[0].log[0])].stream
-    times_ns = [int(of.invoke_ns[0]) for of in given]
+def _finding(
+    columns: Columns, context: Context, lower: MessageEvents, upper: MessageEvents
+) -> Finding:
+    """Of two neighbours, a row each."""
+    broker = columns.names.logs[int(lower.log[0])].stream
+    times_ns = [int(of.invoke_ns[0]) for of in (lower, upper)]
     rule = context.promises.visible.rule(broker, min(times_ns) - BUFFERED_NS, max(times_ns))
     return finding_at(
         columns,
-        upper.row,
+        upper,
         0,
         anomaly=ANOMALY,
         judgement=rule.judgement,
         detail=(
-            f"stored {lower.stored_ms - upper.stored_ms} ms before key "
-            f"{columns.names.key(int(lower.row.message[0]))}, which lies at offset "
-            f"{lower.row.queue_offset[0]} below it"
+            f"stored {lower.stored_ms[0] - upper.stored_ms[0]} ms before key "
+            f"{columns.names.key(int(lower.message[0]))}, which lies below it, at offset "
+            f"{lower.queue_offset[0]}"
         ),
-        group=columns.names.groups[upper.row.group[0]],
+        group=columns.names.groups[upper.group[0]],
         at_invocation=True,
     )
 
