@@ -102,6 +102,12 @@ class _HeaderFields(NamedTuple):
 
 @cache
 def _header_fields(header: Any) -> _HeaderFields:
+    """Raises TypeError for a class that `_read`, which does without its constructor, would read wrongly."""
+    made = [field.name for field in fields(header) if field.default_factory is not MISSING]
+    if made or hasattr(header, "__post_init__"):
+        raise TypeError(
+            f"{header.__name__} has __post_init__ or a default_factory {made}; allowed: neither"
+        )
     hints = get_type_hints(header, include_extras=True)
     by_name = tuple(
         _WireField(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,25 @@ def test_fields_that_a_header_does_not_know_are_ignored() -> None:
         {"consumerGroup": "g", "AccessKey": "", "Signature": "s"}
     )
     assert header == GetConsumerListHeader(consumer_group="g")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked(Header):
+    names: str = "a"
+
+    def __post_init__(self) -> None:
+        raise ValueError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made(Header):
+    names: list[str] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("header", [Checked, Made])
+def test_a_header_that_needs_its_constructor_is_refused(header: type[Header]) -> None:
+    with pytest.raises(TypeError, match="allowed: neither"):
+        header.from_ext({})
 
 
 def test_names_that_are_not_camel_case() -> None:
