@@ -67,6 +67,16 @@ AVAILABILITY: Final = (
         example="no fault at all, and every fifth send is refused with code 14",
     ),
     Anomaly(
+        name="weak_at_rest",
+        title="weak statuses at rest",
+        meaning=(
+            "sends of a producer were answered with a weaker status than SEND_OK in ten seconds of "
+            "a minute, and no fault was near"
+        ),
+        promise=SERVES,
+        example="no fault at all, and every other send ends with FLUSH_SLAVE_TIMEOUT",
+    ),
+    Anomaly(
         name="node_died",
         title="server that ended by itself",
         meaning="a node ended by itself, and no fault of its disk explains it",

@@ -16,8 +16,12 @@ So what a fault leaves dead is found where the load goes on behind it for long e
 they are sent. A broker that is busy for a moment may refuse what comes in that moment. Sends that must be refused have
 no attempts, which are asked for here, and a transaction may be rolled back, so its send is not counted.
 
+**weak_at_rest**: the same of sends that were answered with a weaker status than SEND_OK: brokers that are well keep
+what the profile promises. One such answer is the broker's own word that it waited in vain, and legal at any time.
+
 Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
-that are rarer, and sends of which nothing is known although the time of a request was not over (one-way sends end so).
+and weak statuses that are rarer, and sends of which nothing is known although the time of a request was not over
+(one-way sends end so).
 """
 
 from __future__ import annotations
@@ -45,18 +49,18 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.intervals import Span, joined, without
 
-STUCK, REFUSED = "producer_stuck", "refused_at_rest"
+STUCK, REFUSED, WEAK = "producer_stuck", "refused_at_rest", "weak_at_rest"
 REQUESTS = 4  # in a row that had their whole time, and a broker that was well
 SENDS_MIN = 4
-SECONDS_MIN, WITHIN_S = 10, 60  # seconds with a refusal, and in how many
+SECONDS_MIN, WITHIN_S = 10, 60  # seconds with such a send, and in how many
 
 
 def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
-    """Look for the first stretch of each producer in which nothing got through, and for refusals at rest."""
+    """Look for the first stretch of each producer in which nothing got through, and for what is not served at rest."""
     findings = [
         finding
         for node in context.facts.producers
-        for judged in (_stuck, _refused_at_rest)
+        for judged in (_stuck, _refused_at_rest, _weak_at_rest)
         if (finding := judged(columns, context, node)) is not None
     ]
     counts = {"producers": len(context.facts.producers)}
@@ -126,9 +130,22 @@ def _finding(columns: Columns, context: Context, node: str, broker: str, failed:
 
 
 def _refused_at_rest(columns: Columns, context: Context, node: str) -> Finding | None:
+    refused = _unserved(columns.sends, context)
+    return _again_and_again(columns, context, node, REFUSED, refused, "refused, or not answered,")
+
+
+def _weak_at_rest(columns: Columns, context: Context, node: str) -> Finding | None:
+    weak = columns.sends.outcome == Outcome.WEAK
+    return _again_and_again(columns, context, node, WEAK, weak, "answered with a weaker status")
+
+
+def _again_and_again(
+    columns: Columns, context: Context, node: str, anomaly: str, found: Mask, ended: str
+) -> Finding | None:
+    """The first of the node's sends `found` in `SECONDS_MIN` seconds of a minute at rest."""
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
-    rows = rows[_unserved(sends, context)[rows]]
+    rows = rows[found[rows]]
     if len(rows) < SECONDS_MIN:
         return None
     for rest in spans_at_rest(context):
@@ -144,9 +161,9 @@ def _refused_at_rest(columns: Columns, context: Context, node: str) -> Finding |
                 columns,
                 sends,
                 int(inside[first[since]]),
-                anomaly=REFUSED,
-                judgement=judge(context.facts.mode, REFUSED),
-                detail=f"sends of {node} were refused, or not answered, in {count} seconds of the next {WITHIN_S}, "
+                anomaly=anomaly,
+                judgement=judge(context.facts.mode, anomaly),
+                detail=f"sends of {node} were {ended} in {count} seconds of the next {WITHIN_S}, "
                 "and no fault was near",
                 at_invocation=True,
             )
@@ -177,7 +194,7 @@ def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns
 
 STUCK_PRODUCERS = Checker(
     name="stuck_producers",
-    anomalies=(STUCK, REFUSED),
+    anomalies=(STUCK, REFUSED, WEAK),
     check=check_stuck_producers,
     rows=first_rows,
     rows_again=rows_again,

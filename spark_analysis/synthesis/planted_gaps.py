@@ -6,7 +6,7 @@ stories come first, and nothing after them counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from staticfire.spark_analysis.synthesis.scenario import Scenario, StoryPlant
 
@@ -43,16 +43,25 @@ def _producer_stuck(scenario: Scenario, _sets: int) -> None:
 
 def _refused_at_rest(scenario: Scenario, _sets: int) -> None:
     """Every other send of a producer is refused, second after second."""
+    first = _every_other(scenario, lambda at_s: scenario.send(at_s, "fail", attempts=1))
+    scenario.tell_of_run("refused_at_rest", key=first, topic=scenario.topic)
+
+
+def _weak_at_rest(scenario: Scenario, _sets: int) -> None:
+    """Every other send of a producer is answered with a weaker status, second after second."""
+    weak = "FLUSH_SLAVE_TIMEOUT"
+    first = _every_other(scenario, lambda at_s: scenario.send(at_s, "info", status=weak))
+    scenario.tell("weak_at_rest", first, 0, in_group=False)
+
+
+def _every_other(scenario: Scenario, send: Callable[[float], str]) -> str:
+    """Sends made by `send`, each followed by one that is served; returns the key of the first."""
     _producer(scenario)
-    sent = [
-        (scenario.send(second, "fail", attempts=1), scenario.send(second + 0.5, queue=1))
-        for second in range(1, 11)
-    ]
-    first = sent[0][0]
+    sent = [(send(second), scenario.send(second + 0.5, queue=1)) for second in range(1, 11)]
     for place, (_, key) in enumerate(sent):
         scenario.consume(place + 1.8, key, place, queue=1)
     scenario.drained(13)
-    scenario.tell_of_run("refused_at_rest", key=first, topic=scenario.topic)
+    return sent[0][0]
 
 
 def _lost_reply(scenario: Scenario, _sets: int) -> None:
@@ -94,6 +103,7 @@ GAP_PLANTS: Mapping[str, StoryPlant] = {
     "send_gap": _send_gap,
     "producer_stuck": _producer_stuck,
     "refused_at_rest": _refused_at_rest,
+    "weak_at_rest": _weak_at_rest,
     "lost_reply": _lost_reply,
     "start_gap": _start_gap,
     "delivery_gap": _delivery_gap,

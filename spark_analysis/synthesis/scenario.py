@@ -104,7 +104,14 @@ class Scenario:
         )
 
     def send(
-        self, at_s: float, end: OpType = "ok", *, queue: int = 0, process: int = 0, **more: Any
+        self,
+        at_s: float,
+        end: OpType = "ok",
+        *,
+        queue: int = 0,
+        process: int = 0,
+        status: str = "SEND_OK",
+        **more: Any,
     ) -> str:
         """A send that begins then; returns its key. What is kept back at first has no offset."""
         mine = self.process + process
@@ -119,7 +126,7 @@ class Scenario:
             "queue": queue,
             "queue_offset": offset,
             "physical_offset": -1 if is_kept_back else RECORD_BYTES * offset,
-            "status": "SEND_OK",
+            "status": status,
             "attempts": 1,
         }
         ended = value if end == "fail" else {**place, **value}

@@ -62,6 +62,20 @@ def refused(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
         is_legal = "transaction" not in begin.value and bool(end.value.get("attempts"))
         if begin.node in bad and is_legal and (end.type == "fail" or is_silent):
             bad[begin.node].add(begin.time_ns // 10**9)
+    return _ten_in_a_minute(bad)
+
+
+def weak(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
+    """Producers of which sends got weaker statuses in ten seconds of a minute, without any fault."""
+    bad: dict[str, set[int]] = {node: set() for node in producers}
+    for send in sends_of(ops):
+        begin = ops[send.began]
+        if begin.node in bad and send.outcome == "weak":
+            bad[begin.node].add(begin.time_ns // 10**9)
+    return _ten_in_a_minute(bad)
+
+
+def _ten_in_a_minute(bad: Mapping[str, set[int]]) -> set[str]:
     return {
         node
         for node, times in bad.items()

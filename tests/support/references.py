@@ -94,6 +94,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_waits.waits: "send_gap start_gap delivery_gap",
     reference_waits.stuck: "producer_stuck",
     reference_waits.refused: "refused_at_rest",
+    reference_waits.weak: "weak_at_rest",
     reference_waits_of_messages.slow_deliveries: "slow_delivery",
 }
 REFERENCES: Mapping[str, Callable[..., Any]] = {

@@ -220,9 +220,36 @@ def test_a_transaction_may_be_rolled_back() -> None:
     assert all("refused_at_rest" not in verdict.counts for verdict in verdicts)
 
 
+@pytest.mark.parametrize(
+    ("ops", "weak"),
+    [
+        (refusals(10, end=WEAK), True),
+        (refusals(9, end=WEAK), False),
+        (refusals(10, end=WEAK, each_s=7), False),  # ten in more than a minute
+        (refusals(40, end=WEAK, each_s=0.2), False),  # in 8 s: busy for a moment
+        (refusals(10, end="fail"), False),
+    ],
+)
+def test_ten_seconds_of_a_minute_with_weaker_statuses(ops: list[str], weak: bool) -> None:
+    verdict = verdict_of(ops)
+    assert bool(verdict.counts.get("weak_at_rest")) is weak
+    if weak:
+        [finding] = verdict.findings
+        assert finding.detail == (
+            "sends of p1 were answered with a weaker status in 10 seconds of the next 60, and no fault was near"
+        )
+
+
+def test_weaker_statuses_near_any_fault_are_the_business_of_other_checkers() -> None:
+    killed = fault("kill", "n0", at_s=130, healed_s=140)
+    assert not verdict_of(refusals(12, end=WEAK, since_s=122), killed).counts.get("weak_at_rest")
+
+
 @pytest.mark.slow
 @given(
-    st.lists(st.sampled_from(["ok", "fail attempts=1", "info attempts=1", "fail"]), max_size=40),
+    st.lists(
+        st.sampled_from(["ok", "fail attempts=1", "info attempts=1", "fail", WEAK]), max_size=40
+    ),
     st.sampled_from([1.0, 3.2, 4.0]),
 )
 def test_refusals_are_those_of_the_reference(ends: list[str], each_s: float) -> None:
@@ -232,5 +259,6 @@ def test_refusals_are_those_of_the_reference(ends: list[str], each_s: float) -> 
     columns, timeline = build_columns(ops)
     context = Context(facts=known, timeline=timeline, promises=LossPromises(known), observations=[])
     verdict = check_stuck_producers(columns, context)
-    expected = reference_waits.refused(ops, ("p1",))
-    assert verdict.counts.get("refused_at_rest", 0) == len(expected)
+    for reference in (reference_waits.refused, reference_waits.weak):
+        anomaly = f"{reference.__name__}_at_rest"
+        assert verdict.counts.get(anomaly, 0) == len(reference(ops, ("p1",)))

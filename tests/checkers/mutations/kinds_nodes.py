@@ -9,7 +9,8 @@ from staticfire.checkers.guarantees.facts import NodeExit
 from staticfire.checkers.model.history import Op, OpType
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import GROUPED, Run, S, Site, choose
+from tests.checkers.mutations.model import GROUPED, PLAIN, Run, S, Site, choose
+from tests.checkers.mutations.pick import on_master_only
 
 
 @KINDS.mutation("not_serving", "the last probe of a living broker is not acknowledged")
@@ -157,6 +158,30 @@ def refused_now_and_then(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation("refused_at_rest", "for 40 s a send of a producer in 2 s gets no answer in 3 s")
 def unanswered_now_and_then(run: Run, rng: Random, site: Site) -> Run | None:
     return _unserved(run, rng, _ended("info", "no answer in 3 s", 3 * S))
+
+
+@KINDS.mutation(
+    "weak_at_rest",
+    "for 15 s half of the sends of a producer get a weaker status, truly, and nothing is broken",
+    workloads=PLAIN,
+)
+def weak_for_a_while(run: Run, rng: Random, site: Site) -> Run | None:
+    facts = run.facts
+    if not facts.producers or facts.faults or facts.replication != "sync":
+        return None
+    node = rng.choice(facts.producers)
+    begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 16 * S, 4 * S))
+    draft = Draft(run)
+    seconds_with_one = set()
+    for sent in run.sends.values():
+        if sent.at is None or sent.type != "ok" or not sent.is_plain or rng.random() < 0.5:
+            continue
+        op = run.ops[sent.at]
+        is_meant = op.f == "send" and op.node == node and "batch" not in op.value
+        if is_meant and begin_ns <= sent.begin_ns < begin_ns + 15 * S:
+            on_master_only(draft, sent)
+            seconds_with_one.add(sent.begin_ns // S)
+    return draft.finish() if len(seconds_with_one) >= 10 else None
 
 
 @KINDS.oddity("a broker that is busy for a moment refuses all that comes in that moment")

@@ -13,6 +13,7 @@ from tests.checkers.mutations.pick import (
     has_two_groups,
     is_delivered_once,
     neighbours,
+    on_master_only,
     outcome_unknown,
     pick_sent,
 )
@@ -101,18 +102,7 @@ def weak_send_on_master_only(run: Run, rng: Random, site: Site) -> Run | None:
     ):
         return None
     draft = Draft(run)
-    draft.alter(sent.at, status="FLUSH_SLAVE_TIMEOUT")
-    draft.replace(sent.at, type="info", error="FLUSH_SLAVE_TIMEOUT")
-    draft.observe(
-        lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
-        lambda o: {
-            **o,
-            "status": "FLUSH_SLAVE_TIMEOUT",
-            "durable_on": o["durable_on"][:1],
-            "cached_on": o["cached_on"][:1],
-        },
-    )
-    draft.look_up(sent.key, lambda row: None)
+    on_master_only(draft, sent)
     return draft.finish()
 
 

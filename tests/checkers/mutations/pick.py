@@ -317,6 +317,24 @@ def outcome_unknown(draft: Draft, sent: Sent) -> None:
     draft.look_up(sent.key, lambda row: None)
 
 
+def on_master_only(draft: Draft, sent: Sent) -> None:
+    """Let a send be answered with FLUSH_SLAVE_TIMEOUT, truly: its message was on the master alone by then."""
+    assert sent.at is not None
+    status = "FLUSH_SLAVE_TIMEOUT"
+    draft.alter(sent.at, status=status)
+    draft.replace(sent.at, type="info", error=status)
+    draft.observe(
+        lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
+        lambda o: {
+            **o,
+            "status": status,
+            "durable_on": o["durable_on"][:1],
+            "cached_on": o["cached_on"][:1],
+        },
+    )
+    draft.look_up(sent.key, lambda row: None)
+
+
 def queues_at(run: Run, process: int, group: str, topic: str, time_ns: int) -> list[list[object]]:
     """What a member had of a topic then."""
     return sorted(
