@@ -253,7 +253,8 @@ def _kinds(text: str) -> tuple[str, ...]:
 def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) -> dict[str, str]:
     """Keep to the kinds that the system declares and the environment can carry out; returns what the latter lacks.
 
-    They are left out where the seed draws the kinds and where `all` are asked for. Raises BadInput where one is named.
+    They are left out, and returned, where the seed draws the kinds and where `all` are asked for. Raises BadInput where
+    one is named.
     Policies, which only our brokers have, are left out of a campaign for another target, and returned, too.
     """
     has_tls = given.get("tls", TLS_MODES[0]) != TLS_MODES[0]
@@ -264,6 +265,9 @@ def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) ->
         missing = {**_kinds_that_need_our_brokers(), **missing}
     available = tuple(kind for kind in FAULTS if kind not in missing)
     named = given.get("faults")
+    are_drawn = "plan" not in given and (
+        named is None or named == (ALL,) or isinstance(named, OneOf)
+    )
     if isinstance(named, OneOf):
         named = OneOf(tuple(available if kinds == (ALL,) else kinds for kinds in named.values))
     if named == (ALL,):
@@ -276,7 +280,7 @@ def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) ->
         given["plan"] = _available(
             given["plan"], lambda plan: [planned.kind for planned in plan], missing
         )
-    shown = {kind: reason for kind, reason in missing.items() if kind not in outside}
+    shown = {kind: why for kind, why in missing.items() if are_drawn and kind not in outside}
     return {**shown, **_leave_out_policies(given)}
 
 

@@ -70,6 +70,11 @@ def test_without_a_word_the_seed_draws_from_what_is_available() -> None:
     assert not set(given["faults"]) & set(missing)
 
 
+@pytest.mark.parametrize("chosen", [{"faults": ()}, {"faults": ("kill",)}, {"plan": ()}])
+def test_what_is_missing_is_not_listed_where_kinds_are_named(chosen: dict[str, object]) -> None:
+    assert choose_faults(1, {"environment": "processes", **chosen}, MachineOptions()) == {}
+
+
 def test_a_kind_that_is_named_and_missing_is_refused_with_the_reason() -> None:
     with pytest.raises(BadInput, match="power-cut is not available here: processes share the disk"):
         choose_faults(
