@@ -5,7 +5,9 @@
   was acknowledged. What took the disk of one of the two since, or changed a record there, explains it: a slave is cut
   back to what its master has, and fetches anew.
 * A master opened its store, and its log ended below what an observer had seen on its disk when it was acknowledged. A
-  disk that was lost or emptied since, and a record that a fault changed at that end, explain it.
+  disk that was lost or emptied since, and a record that a fault changed at that end, explain it. So does a power cut
+  without sync flush, for what was acknowledged shortly before: a kernel writes pages back in any order, so a record may
+  be on the disk before one that lies below it.
 
 Asked of hardened brokers: those of Apache RocketMQ 4.9 cut such logs, and never fetch again (docs/faithful.md). Cannot
 see: runs in which no disk was looked at when sends were acknowledged.
@@ -26,6 +28,8 @@ from staticfire.checkers.model.intervals import Span
 
 # A master sends its slaves what it stores at once.
 SENT_NS = 10 * NS_PER_S
+# Without sync flush a broker fsyncs its whole log every 500 ms; a slow disk may take some seconds.
+FLUSHED_NS = 30 * NS_PER_S
 Seen = Mapping[str, Any]
 SEND_OK = "SEND_OK"
 
@@ -122,16 +126,13 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
             continue
         node, end, at_ns = seen["node"], seen["end_offset"], seen["time_ns"]
         known_ns = _explained_until(context, node, end, at_ns)
-        failing = [
-            Span(began_ns(of), healed_ns(of)) for of in _faults_of(context, node, WRITES_FAIL)
-        ]
+        unclear = _unclear_on_disk(context, node)
         durable = max(
             (
                 of["end_offset"]
                 for of in acked.get(masters[node], ())
                 if node in of["durable_on"] and known_ns < of["time_ns"] < at_ns
-                # While writes fail, a disk may show bytes for a moment and lose them when the fsync fails.
-                if not any(span.start_ns <= of["time_ns"] <= span.end_ns for span in failing)
+                if not any(span.start_ns <= of["time_ns"] <= span.end_ns for span in unclear)
             ),
             default=0,
         )
@@ -140,6 +141,19 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
                 f"{node} recovered its log up to {end} at {at_ns / NS_PER_S:.3f} s, and its disk had held what was "
                 f"acknowledged up to {durable}"
             )
+
+
+def _unclear_on_disk(context: Context, node: str) -> list[Span]:
+    """When a record that is on the disk of a node proves nothing of the next recovery.
+
+    While writes fail, a disk may show bytes for a moment and lose them when the fsync fails.
+    """
+    failing = _faults_of(context, node, WRITES_FAIL)
+    spans = [Span(began_ns(of), healed_ns(of)) for of in failing]
+    if context.facts.masters_keeping != "sync":
+        cuts = _faults_of(context, node, ROLLS_BACK)
+        spans += [Span(began_ns(of) - FLUSHED_NS, healed_ns(of)) for of in cuts]
+    return spans
 
 
 def _explained_until(context: Context, node: str, end: int, at_ns: int) -> int:

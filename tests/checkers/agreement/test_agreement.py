@@ -488,3 +488,16 @@ def test_a_log_is_recovered_as_far_as_it_was_on_the_disk(
     found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, faults=faults)
     told = f"n0 recovered its log up to {end} at 10.000 s, and its disk had held what was acknowledged up to 100"
     assert found == ([told] if is_short else [])
+
+
+@pytest.mark.parametrize(
+    ("flush", "acked_s", "is_short"),
+    [("sync", 38, True), ("async", 38, False), ("async", 42, False), ("async", 5, True)],
+)
+def test_without_sync_flush_a_page_may_be_on_the_disk_before_one_below(
+    flush: str, acked_s: float, is_short: bool
+) -> None:
+    seen = [durable(100, acked_s, "n0"), {**recovery("n0", 45), "end_offset": 40}]
+    cut = fault("power_cut", "n0", at_s=40, healed_s=44)
+    found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, faults=(cut,), flush=flush)
+    assert bool(found) is is_short
