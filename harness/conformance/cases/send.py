@@ -17,6 +17,7 @@ from staticfire.system_under_test.protocol.message import parse_offset_message_i
 COMPRESSED = 1
 BODY_MAX = 4 << 20
 SLOW = 50.0  # times as long as usual
+ONE_WAY_S = 15.0
 WEAK = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 PROPERTIES = {
     "TAGS": "TagA",
@@ -254,13 +255,23 @@ async def weaker_statuses(bench: Bench) -> None:
 @case("RMQ-SND-12")
 async def one_way_sends(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
-    bodies = [b"%d" % index for index in range(30)]
-    futures = [
-        broker.send(
-            request(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), body, oneway=True)
+    futures = {
+        b"%d" % index: broker.send(
+            request(
+                RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"%d" % index, oneway=True
+            )
         )
-        for body in bodies
-    ]
-    found = await bench.read_all(broker.address, topic, wanted=len(bodies))
-    require_equal("what was stored, in any order", sorted(found), sorted(bodies))
-    require(not any(future.done() for future in futures), "a one-way send was answered")
+        for index in range(30)
+    }
+    found, refused, codes = list[bytes](), set[bytes](), dict[bytes, int]()
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + ONE_WAY_S
+    while len(found) + len(refused) < len(futures) and loop.time() < until_s:
+        found = await bench.read_all(broker.address, topic, wanted=len(futures), within_s=1)
+        codes = {body: future.result().code for body, future in futures.items() if future.done()}
+        refused = {body for body, code in codes.items() if code == ResponseCode.SYSTEM_BUSY}
+    answered = sorted(codes.keys() - refused)
+    require_equal("what was answered, and not because the broker is busy", answered, [])
+    wanted = sorted(futures.keys() - refused)
+    require_equal("what was stored, in any order", sorted(found), wanted)
+    require(found, "the broker was too busy for each of 30 one-way sends")
