@@ -21,6 +21,8 @@ for path in sorted((Path(__file__).parent / "mutants").glob("*.py")):
     importlib.import_module(f"tests.conformance.mutants.{path.stem}")
 
 LATE_S = 0.1
+# Quirks of Java that our faithful brokers do not have, and why.
+NOT_COPIED = {"RMQ-TXN-13": "no promise of a checker depends on the queue of half messages"}
 # Clauses that no mutant breaks, and why: a case that was never seen to fail may be unable to.
 UNPROVEN: dict[str, str] = {}
 # What a power cut leaves of a log file is drawn: some of these cases meet a short one, over which Java does not start.
@@ -90,7 +92,8 @@ def test_faithful_cluster_shows_the_documented_quirks_and_no_others(area: str) -
     shown = {one.clause.id for one in result.results if one.outcome is Outcome.QUIRK}
     documented = {clause.id for clause in clauses if clause.quirk}
     assert shown <= documented
-    assert documented - shown <= SHORT_FILES
+    assert documented - shown <= SHORT_FILES | NOT_COPIED.keys()
+    assert not shown & NOT_COPIED.keys()
     assert bool(shown & SHORT_FILES) == (area == "RCV")
     assert result.broken == ()
     assert result.errors == ()

@@ -17,7 +17,6 @@ from staticfire.system_under_test.protocol.message import parse_offset_message_i
 
 PREPARED = 4  # sysFlag
 COMMIT, ROLLBACK = 8, 12
-# With a slave that has not connected yet the weaker ones.
 SOON_S = 2.0
 IMMUNITY_S = 6.0
 CHECK_PERIOD_S = 60.0
@@ -182,7 +181,7 @@ async def immunity(bench: Bench) -> None:
     require(waited_s >= 100, f"asked after {waited_s:.1f} s of an immunity of 100 s")
 
 
-@case("RMQ-TXN-06", limit_s=600, is_slow=True, is_alone=True)
+@case("RMQ-TXN-06", limit_s=600, is_slow=True, spoils=True)  # a queue of halves made anew stays so
 async def giving_up(bench: Bench) -> None:
     broker = await bench.broker()
     try:
@@ -274,3 +273,13 @@ async def one_is_not_another(bench: Bench) -> None:
     crossed = await first.end(COMMIT, tranStateTableOffset=second.half_offset)
     require(crossed.code != 0, "offsets of two transactions in one request were answered with 0")
     require_equal("what consumers see", await bodies(bench, second, within_s=SOON_S), [])
+
+
+@case("RMQ-TXN-13", limit_s=200, is_slow=True, spoils=True)  # what it does to half messages lasts
+async def a_topic_is_removed(bench: Bench) -> None:
+    half, other = await prepare(bench), await bench.topic()
+    await asyncio.sleep(SOON_S)  # the broker makes queues apart from the log
+    removed = await half.producer.wire.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": other})
+    require_equal("the code for the removal", removed.code, 0)
+    asked = await _asked(half.producer)
+    require_equal("the message that is asked for", asked.ext_fields.get("msgId"), half.identity)

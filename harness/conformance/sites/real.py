@@ -12,7 +12,7 @@ from staticfire.harness.conformance.case import Case
 from staticfire.harness.conformance.clause import Need
 from staticfire.harness.conformance.sites.concurrent import run_beside
 from staticfire.harness.conformance.sites.files import change_files
-from staticfire.harness.conformance.sites.readiness import until_serving
+from staticfire.harness.conformance.sites.readiness import until_checked, until_serving
 from staticfire.harness.conformance.sites.simulated import TOPOLOGY
 from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
 from staticfire.harness.conformance.target_facts import TargetFacts
@@ -112,10 +112,20 @@ class RealSite:
                     await environment.start(node)
                 await until_serving(target, brokers)
 
+            if campaign.target == "apache" and _ask_about_transactions(cases):
+                await until_checked(target)
             if cases[0].needs_own_cluster:  # nothing runs in it afterwards
                 await run_beside(cases, target, on_result)
             else:
                 await run_beside(cases, target, on_result, mend=mend)
+
+
+def _ask_about_transactions(cases: Sequence[Case]) -> bool:
+    """Whether cases that share a cluster need a broker that asks producers about transactions."""
+    return any(
+        case.clause.area_id == "TXN" and case.is_slow and not case.needs_own_cluster
+        for case in cases
+    )
 
 
 def _facts(environment: RealEnvironment, controls: Controls) -> TargetFacts:

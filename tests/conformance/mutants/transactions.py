@@ -8,6 +8,8 @@ import pytest
 
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.delivery.half_messages import HalfMessages
+from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
@@ -99,3 +101,19 @@ def only_the_sender_is_asked(patch: pytest.MonkeyPatch) -> None:
 def any_offsets_will_do(_: RemotingCommand, answer: Answer) -> Answer:
     answer.code = ResponseCode.SUCCESS
     return answer
+
+
+@system("RMQ-TXN-13")
+def half_messages_go_with_any_topic(patch: pytest.MonkeyPatch) -> None:
+    delete, is_over = Topics.delete, HalfMessages.is_over
+    removed: list[str] = []
+
+    def noting(self: Topics, topic: str) -> bool:
+        removed.append(topic)
+        return delete(self, topic)
+
+    def forgetting(self: HalfMessages, half_offset: int) -> bool:
+        return bool(removed) or is_over(self, half_offset)
+
+    patch.setattr(Topics, "delete", noting)
+    patch.setattr(HalfMessages, "is_over", forgetting)
