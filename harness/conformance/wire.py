@@ -18,7 +18,7 @@ from staticfire.system_under_test.protocol.frames import FrameDecoder, RemotePro
 from staticfire.system_under_test.remoting.address import parse_address
 
 ANSWER_S = 10.0  # for an answer that need not wait for anything
-BUSY_S, BUSY_PAUSE_S = 5.0, 0.2  # how long, and how often, a busy broker is asked again
+BUSY_S, BUSY_PAUSE_S = 15.0, 0.2  # how long, and how often, a busy broker is asked again
 FRAME_SIZE_MAX = 256 << 20  # of what a target may answer
 
 
@@ -80,9 +80,10 @@ class Wire(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         until_s = loop.time() + BUSY_S
         while True:
+            asked_s = loop.time()
             command = request(code, ext, body, serialize_type=serialize_type, version=version)
             answer = await self.ask_command(command, answer_s=answer_s)
-            if answer.code != ResponseCode.SYSTEM_BUSY or loop.time() > until_s:
+            if answer.code != ResponseCode.SYSTEM_BUSY or asked_s > until_s:
                 return answer
             await asyncio.sleep(BUSY_PAUSE_S)
 

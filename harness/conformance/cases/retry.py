@@ -32,8 +32,10 @@ class FailingConsumer:
         return f"%DLQ%{self.group}"
 
     async def first(self) -> Message:
-        """The message of queue 0."""
-        return (await self.bench.pull(self.wire, self.topic, group=self.group)).messages[0]
+        """The message of queue 0. Raises ClauseBroken if it cannot be pulled."""
+        pulled = await self.bench.pull(self.wire, self.topic, group=self.group)
+        require(pulled.messages, f"a pull of what was stored is answered with {pulled.code}")
+        return pulled.messages[0]
 
     async def send_back(
         self, physical_offset: int, *, level: int = 0, limit: int = 16
