@@ -14,7 +14,6 @@ from types import MappingProxyType
 from staticfire.checkers.guarantees.facts import Timings
 from staticfire.checkers.guarantees.fault_effects import (
     ALL_EFFECTS,
-    BUFFERS,
     CLOCK,
     CUTS,
     DISK,
@@ -369,15 +368,6 @@ _ROWS: tuple[Excuse, ...] = (
         who="a member of the group",
         at_least=_one_request,
         after=_one_request,
-    ),
-    # A host's queue is as deep as the windows of its connections: 18 s of it were seen.
-    Excuse(
-        anomaly="late_delivery",
-        effects=(BUFFERS,),
-        on=(Role.REPLICAS,),
-        at_least=_one_request,
-        after=lambda t: 30,
-        mechanism="what the broker had sent while it could send little was still on its way",
     ),
     Excuse(
         anomaly="checked_too_often",

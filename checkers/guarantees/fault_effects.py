@@ -20,9 +20,6 @@ DISK = "disk"  # writes are slow or fail
 WRITES_FAIL = "writes_fail"  # writes or fsyncs fail: a broker ends itself
 ROTS = "rots"  # a stored record is not what was written; it excuses nothing
 NETWORK = "network"  # what the target sends is late, lost or held back
-BUFFERS = (
-    "buffers"  # what the target has sent waits in front of its wire, and arrives after the fault
-)
 CUTS = "cuts"  # packets between certain pairs of nodes vanish: the links of the fault
 CLOCK = "clock"  # the wall clock is wrong
 LISTENER = "listener"  # the listener of a consumer is slow or fails
@@ -42,7 +39,6 @@ ALL_EFFECTS = frozenset(
         WRITES_FAIL,
         ROTS,
         NETWORK,
-        BUFFERS,
         CUTS,
         CLOCK,
         LISTENER,
@@ -85,7 +81,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "broker_black_hole": (STALLS,),
         "network_latency": _NETWORK,
         "packet_loss": _NETWORK,
-        "bandwidth": (NETWORK, BUFFERS),
+        "bandwidth": _NETWORK,
         "disk_full": (DISK, WRITES_FAIL),
         "failing_disk": (DISK, WRITES_FAIL, ROLLS_BACK),
         "slow_disk": (DISK,),

@@ -97,7 +97,6 @@ class Bandwidth(BadNetwork):
     name = "bandwidth"
     summary = "a master can send only so much a second, to clients and slaves together"
     needs = ("network.limit",)
-    affects = ("network", "buffers")
     counter = "limited"
     param = "bits_per_s"
     roles = ("server",)

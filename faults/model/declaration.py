@@ -21,7 +21,6 @@ EFFECTS: Mapping[str, str] = {
     "writes_fail": "writes or fsyncs fail: a broker ends itself",
     "rots": "a stored record is not what was written; it excuses nothing",
     "network": "what the target sends is late, lost or held back",
-    "buffers": "what the target has sent waits in front of its wire, and arrives after the fault",
     "cuts": "packets between certain pairs of nodes vanish",
     "clock": "the wall clock is wrong",
     "listener": "the listener of a consumer is slow or fails",

@@ -391,10 +391,6 @@ def _histories() -> Iterator[Legal]:
     yield late(
         "a member of the group could not reach the broker", cut("c1", "n0", at_s=5, healed_s=30)
     )
-    yield late(
-        "what the broker had sent while it could send little was still on its way",
-        fault("bandwidth", "n0", at_s=5, healed_s=12),
-    )
     yield slow("the broker could not answer a pull", fault("kill", "n0", at_s=19, healed_s=21))
     yield slow(
         "the owner of the queue was away or slow",

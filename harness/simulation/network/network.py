@@ -89,7 +89,8 @@ class Network:
             link.update(is_dropping=False)
             link.extra_ns = 0
             link.loss = 0.0
-            link.shaper = None
+        for source in self._shapers:
+            self.limit(source, 0)
 
     def links_from(self, source: str) -> list[Link]:
         """The directions from this host to every other one."""

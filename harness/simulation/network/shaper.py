@@ -1,10 +1,12 @@
 """Limits what a host can send: one queue in front of its wire, deep enough that nothing is dropped.
 
 What one connection has sent delays the others, as behind a modem that buffers too much. The senders are held back by
-the windows of their connections.
+the windows of their connections. When the limit ends, what waits leaves at once.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 HEADER_BYTES = 66  # Ethernet, IP and TCP with timestamps
 NS_PER_S = 1_000_000_000
@@ -13,22 +15,31 @@ NS_PER_S = 1_000_000_000
 class Shaper:
     """Of everything that one host sends to others; `limited` counts the segments that found the wire in use."""
 
-    __slots__ = ("_bits_per_s", "_free_at_ns", "limited")
+    __slots__ = ("_bits_per_s", "_free_at_ns", "_releases", "limited")
 
     def __init__(self) -> None:
         self.limited = 0
         self._bits_per_s = 0
         self._free_at_ns = 0
+        self._releases: dict[Callable[[], None], None] = {}  # a set in the order of first use
 
     def limit(self, bits_per_s: int) -> None:
         """Let out no more than this; 0: as much as there is."""
         self._bits_per_s = bits_per_s
         self._free_at_ns = 0
+        if not bits_per_s:
+            for release in self._releases:
+                release()
+            self._releases.clear()
 
-    def wait_ns(self, now_ns: int, size: int) -> int:
-        """How long a segment with so many bytes takes to get out, its time in the queue included."""
+    def wait_ns(self, now_ns: int, size: int, release: Callable[[], None]) -> int:
+        """How long a segment with so many bytes takes to get out, its time in the queue included.
+
+        `release` is called at the end of the limit: it sends what its connection has in the queue.
+        """
         if not self._bits_per_s:
             return 0
+        self._releases[release] = None
         begin_ns = max(now_ns, self._free_at_ns)
         if begin_ns > now_ns:
             self.limited += 1

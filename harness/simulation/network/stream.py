@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from staticfire.harness.simulation.network.link import Link
-from staticfire.harness.simulation.scheduling.scheduler import Scheduler
+from staticfire.harness.simulation.scheduling.scheduler import Event, Scheduler
 from staticfire.harness.simulation.scheduling.trace import Trace
 
 if TYPE_CHECKING:
@@ -91,12 +91,26 @@ class Stream:
             return
         when_ns = now_ns + self._link.latency_ns()
         if self._link.shaper is not None:
-            when_ns += self._link.shaper.wait_ns(now_ns, len(segment or b""))
+            when_ns += self._link.shaper.wait_ns(now_ns, len(segment or b""), self._release)
         if when_ns < self._last_ns:
             when_ns = self._last_ns
         self._last_ns = when_ns
         left = (segment, now_ns)
         heappush(scheduler.heap, (when_ns, scheduler.next_sequence(), self._arrive, left))
+
+    def _release(self) -> None:
+        """Let what waits in front of the wire arrive as if it left now; it stays in its order."""
+        when_ns = self._scheduler.now_ns + self._link.base_ns + self._link.extra_ns
+        if when_ns < self._last_ns:
+            self._last_ns = when_ns
+            self._scheduler.hasten(self._is_behind_wire, when_ns)
+
+    def _is_behind_wire(self, event: Event) -> bool:
+        _, _, action, argument = event
+        if action is Stream._reset_arrives:
+            link, socket = argument
+            return link is self._link and socket is self._target
+        return action in (self._arrive, self._retry)
 
     def reset_target(self) -> None:
         """Send a RST behind what is on the wire. It is never retransmitted."""

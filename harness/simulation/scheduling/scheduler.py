@@ -63,6 +63,14 @@ class Scheduler:
         """The same, for what waits long or in vain: timers and retries."""
         heappush(self.timers, (when_ns, self.next_sequence(), action, argument))
 
+    def hasten(self, is_meant: Callable[[Event], bool], when_ns: int) -> None:
+        """Let the events that are meant and due later happen at `when_ns`, in the order in which they were made."""
+        self.heap[:] = [
+            (when_ns, *event[1:]) if event[0] > when_ns and is_meant(event) else event
+            for event in self.heap
+        ]
+        heapify(self.heap)
+
     def local_ns(self) -> int:
         """Return the time as the running callback sees it."""
         return self.now_ns + self.debt_ns

@@ -112,6 +112,30 @@ def test_a_narrow_wire_takes_its_time_and_holds_writers_back() -> None:
     assert free_s < 0.05
 
 
+@pytest.mark.parametrize("end", ["limit", "heal"])
+def test_what_waits_in_front_of_a_narrow_wire_leaves_when_it_is_wide_again(end: str) -> None:
+    hosts = TwoHosts()
+    hosts.listen()
+    sent = bytes(number % 251 for number in range(200_000))
+
+    async def story(env: Env) -> None:
+        client = await hosts.connect()
+        hosts.network.limit("client", 100_000)  # 16 s
+        client.transport.write(sent[:100_000])
+        await asyncio.sleep(0.1)
+        client.transport.write(sent[100_000:])
+        client.transport.close()
+        assert len(hosts.accepted[0].received) < 100_000
+        if end == "limit":
+            hosts.network.limit("client", 0)
+        else:
+            hosts.network.heal()
+        await asyncio.sleep(0.05)
+
+    hosts.run(story)
+    assert bytes(hosts.accepted[0].received) == sent
+
+
 def test_connections_of_one_host_share_its_wire() -> None:
     hosts = TwoHosts()
     hosts.listen()
