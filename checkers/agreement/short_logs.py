@@ -6,8 +6,8 @@
   back to what its master has, and fetches anew.
 * A master opened its store, and its log ended below what an observer had seen on its disk when it was acknowledged. A
   disk that was lost or emptied since, and a record that a fault changed at that end, explain it. So does a power cut
-  without sync flush, for what was acknowledged shortly before: a kernel writes pages back in any order, so a record may
-  be on the disk before one that lies below it.
+  without sync flush, for what no flush had reached by then (unflushed.py): a kernel writes pages back in any order, so
+  a record may be on the disk before one that lies below it.
 
 Asked of hardened brokers: those of Apache RocketMQ 4.9 cut such logs, and never fetch again (docs/faithful.md). Cannot
 see: runs in which no disk was looked at when sends were acknowledged.
@@ -24,12 +24,11 @@ from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_n
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROLLS_BACK, ROTS, WRITES_FAIL
 from staticfire.checkers.guarantees.promises import NS_PER_S, RESYNC_NS
+from staticfire.checkers.guarantees.unflushed import flushed_by_ns
 from staticfire.checkers.model.intervals import Span
 
 # A master sends its slaves what it stores at once.
 SENT_NS = 10 * NS_PER_S
-# Without sync flush a broker fsyncs its whole log every 500 ms; a slow disk may take some seconds.
-FLUSHED_NS = 30 * NS_PER_S
 Seen = Mapping[str, Any]
 SEND_OK = "SEND_OK"
 
@@ -126,13 +125,17 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
             continue
         node, end, at_ns = seen["node"], seen["end_offset"], seen["time_ns"]
         known_ns = _explained_until(context, node, end, at_ns)
-        unclear = _unclear_on_disk(context, node)
+        failing = [
+            Span(began_ns(of), healed_ns(of)) for of in _faults_of(context, node, WRITES_FAIL)
+        ]
         durable = max(
             (
                 of["end_offset"]
                 for of in acked.get(masters[node], ())
                 if node in of["durable_on"] and known_ns < of["time_ns"] < at_ns
-                if not any(span.start_ns <= of["time_ns"] <= span.end_ns for span in unclear)
+                # While writes fail, a disk may show bytes for a moment and lose them when the fsync fails.
+                if not any(span.start_ns <= of["time_ns"] <= span.end_ns for span in failing)
+                if not _was_cut_off(context, node, of["time_ns"], at_ns)
             ),
             default=0,
         )
@@ -143,17 +146,16 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
             )
 
 
-def _unclear_on_disk(context: Context, node: str) -> list[Span]:
-    """When a record that is on the disk of a node proves nothing of the next recovery.
-
-    While writes fail, a disk may show bytes for a moment and lose them when the fsync fails.
-    """
-    failing = _faults_of(context, node, WRITES_FAIL)
-    spans = [Span(began_ns(of), healed_ns(of)) for of in failing]
-    if context.facts.masters_keeping != "sync":
-        cuts = _faults_of(context, node, ROLLS_BACK)
-        spans += [Span(began_ns(of) - FLUSHED_NS, healed_ns(of)) for of in cuts]
-    return spans
+def _was_cut_off(context: Context, node: str, acked_ns: int, at_ns: int) -> bool:
+    """Whether a power cut before the start at `at_ns` may have come before a flush of what lies below a record."""
+    facts = context.facts
+    if facts.masters_keeping == "sync":
+        return False
+    flushed_ns = flushed_by_ns(facts, node, acked_ns)
+    return any(
+        began_ns(cut) < min(flushed_ns, at_ns) and acked_ns <= healed_ns(cut)
+        for cut in _faults_of(context, node, ROLLS_BACK)
+    )
 
 
 def _explained_until(context: Context, node: str, end: int, at_ns: int) -> int:

@@ -12,7 +12,7 @@ import pytest
 from staticfire.checkers.agreement.agreement import AGREEMENT
 from staticfire.checkers.agreement.short_logs import short_logs
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.facts import NodeExit, RottenRecord, Struck
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, RottenRecord, Struck
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
@@ -491,13 +491,22 @@ def test_a_log_is_recovered_as_far_as_it_was_on_the_disk(
 
 
 @pytest.mark.parametrize(
-    ("flush", "acked_s", "is_short"),
-    [("sync", 38, True), ("async", 38, False), ("async", 42, False), ("async", 5, True)],
+    ("flush", "acked_s", "more", "is_short"),
+    [
+        ("sync", 38, (), True),
+        ("async", 38, (), False),
+        ("async", 42, (), False),
+        ("async", 27, (), False),
+        ("async", 26, (), True),  # a flush begins 13.5 s after a write at the latest
+        ("async", 26, (fault("slow_disk", "n0", at_s=25, healed_s=30),), False),
+        ("async", 26, (fault("slow_disk", "n1", at_s=25, healed_s=30),), True),
+        ("async", 44.5, (), True),  # after the cut
+    ],
 )
 def test_without_sync_flush_a_page_may_be_on_the_disk_before_one_below(
-    flush: str, acked_s: float, is_short: bool
+    flush: str, acked_s: float, more: tuple[FaultFacts, ...], is_short: bool
 ) -> None:
     seen = [durable(100, acked_s, "n0"), {**recovery("n0", 45), "end_offset": 40}]
     cut = fault("power_cut", "n0", at_s=40, healed_s=44)
-    found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, faults=(cut,), flush=flush)
-    assert bool(found) is is_short
+    known = {"brokers": {"b": ("n0", "n1")}, "faults": (cut, *more), "flush": flush}
+    assert bool(short_log_sentences(seen, **known)) is is_short
