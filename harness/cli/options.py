@@ -254,8 +254,8 @@ def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) ->
     """Keep to the kinds that the system declares and the environment can carry out; returns what the latter lacks.
 
     They are left out, and returned, where the seed draws the kinds and where `all` are asked for. Raises BadInput where
-    one is named.
-    Policies, which only our brokers have, are left out of a campaign for another target, and returned, too.
+    one is named. Policies, which only our brokers have, are left out of a campaign for another target, and returned,
+    too.
     """
     has_tls = given.get("tls", TLS_MODES[0]) != TLS_MODES[0]
     missing = missing_in(given.get("environment", "simulation"), provider, has_tls=has_tls)
