@@ -17,11 +17,13 @@ they are sent. A broker that is busy for a moment may refuse what comes in that 
 no attempts, which are asked for here, and a transaction may be rolled back, so its send is not counted.
 
 **weak_at_rest**: the same of sends that were answered with a weaker status than SEND_OK: brokers that are well keep
-what the profile promises. One such answer is the broker's own word that it waited in vain, and legal at any time.
+what the profile promises. One such answer is the broker's own word that it waited in vain, and legal at any time. Sends
+that lie so low in the log that no slave can have been haSlaveFallbehindMax behind are asked for: under load a broker
+may legally not wait for slaves that are.
 
 Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
-and weak statuses that are rarer, and sends of which nothing is known although the time of a request was not over
-(one-way sends end so).
+and weak statuses that are rarer, weak statuses of messages whose physical offset is unknown, and sends of which nothing
+is known although the time of a request was not over (one-way sends end so).
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ from staticfire.checkers.model.intervals import Span, joined, without
 STUCK, REFUSED, WEAK = "producer_stuck", "refused_at_rest", "weak_at_rest"
 REQUESTS = 4  # in a row that had their whole time, and a broker that was well
 SENDS_MIN = 4
+REQUEST_BYTES_MAX = 16 << 20  # what a broker stores of one request, at most
 SECONDS_MIN, WITHIN_S = 10, 60  # seconds with such a send, and in how many
 
 
@@ -135,7 +138,10 @@ def _refused_at_rest(columns: Columns, context: Context, node: str) -> Finding |
 
 
 def _weak_at_rest(columns: Columns, context: Context, node: str) -> Finding | None:
-    weak = columns.sends.outcome == Outcome.WEAK
+    sends = columns.sends
+    highest = context.facts.slave_behind_max_bytes - REQUEST_BYTES_MAX
+    is_low = (sends.position != UNKNOWN) & (sends.position < highest)
+    weak = (sends.outcome == Outcome.WEAK) & is_low
     return _again_and_again(columns, context, node, WEAK, weak, "answered with a weaker status")
 
 

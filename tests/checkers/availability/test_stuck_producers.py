@@ -240,6 +240,16 @@ def test_ten_seconds_of_a_minute_with_weaker_statuses(ops: list[str], weak: bool
         )
 
 
+@pytest.mark.parametrize(
+    ("behind_max", "weak"), [(256 << 20, True), (17 << 20, True), (16 << 20, False), (5000, False)]
+)
+def test_a_broker_need_not_wait_for_slaves_that_may_be_far_behind(
+    behind_max: int, weak: bool
+) -> None:
+    verdict = verdict_of(refusals(10, end=WEAK), slave_behind_max_bytes=behind_max)
+    assert bool(verdict.counts.get("weak_at_rest")) is weak
+
+
 def test_weaker_statuses_near_any_fault_are_the_business_of_other_checkers() -> None:
     killed = fault("kill", "n0", at_s=130, healed_s=140)
     assert not verdict_of(refusals(12, end=WEAK, since_s=122), killed).counts.get("weak_at_rest")
