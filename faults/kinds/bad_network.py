@@ -101,7 +101,7 @@ class Bandwidth(BadNetwork):
     param = "bits_per_s"
     roles = ("server",)
     params = ({"bits_per_s": Whole("what the host can send", 8000, 10**12)},)
-    simulated = "one deep queue in front of the host's wire"
+    simulated = "one deep queue in front of the host's wire, which empties when the limit ends"
     on_machines = (
         "tbf, which drops what would wait more than 0.4 s; `processes`: the proxy, each link "
         "for itself"
