@@ -43,6 +43,7 @@ from staticfire.system_under_test.client.producer.send_result import SendFailed
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Env
 
 FAILS = "fails"  # the property of a message for whose first deliveries, this many, the listener is to fail
@@ -317,9 +318,7 @@ async def _serve_polled(
         for task in ended:
             task.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
         await member.stop()
 
 

@@ -34,6 +34,7 @@ from staticfire.system_under_test.client.routing.routes import MASTER_ID
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.remoting import RemotingError
+from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Env
 
 POLL_S = 1.0  # so often a member that is given nothing looks whether something else is due
@@ -179,9 +180,7 @@ class LitePullMember:
         try:
             await self._poll()
         finally:
-            for task in looking:
-                task.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
+            await end_tasks(looking)
 
     async def _look(self) -> None:
         """Find out, again and again, which queues are our share."""
@@ -321,9 +320,7 @@ class PullMember:
     async def _end(self, queues: Sequence[MessageQueue]) -> None:
         """Read these no more, and commit how far they are consumed."""
         ended = [self._readers.pop(queue) for queue in queues]
-        for _, task in ended:
-            task.cancel()
-        await asyncio.gather(*(task for _, task in ended), return_exceptions=True)
+        await end_tasks(task for _, task in ended)
         await asyncio.gather(*(reader.commit() for reader, _ in ended))
 
 

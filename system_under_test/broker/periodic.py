@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Log
 
 
@@ -75,9 +76,7 @@ class Schedule:
         """No job runs after this returned."""
         for job in self._jobs:
             job.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
 
 async def _repeat(

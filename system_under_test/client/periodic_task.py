@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Log
 
 
@@ -47,8 +48,7 @@ class PeriodicTask:
         """No round runs after this returned."""
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end_tasks([task])
 
     async def _run(self) -> None:
         while True:

@@ -15,6 +15,7 @@ from staticfire.system_under_test.remoting.errors import (
     RemotingError,
 )
 from staticfire.system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
+from staticfire.system_under_test.runtime.ending import until_ended
 from staticfire.system_under_test.runtime.env import Env, TlsError
 
 GOODBYE_TIMEOUT_S = (
@@ -126,7 +127,7 @@ class RemotingClient:
         for connect in connects:
             connect.task.cancel()
             connect.fail(RemotingClosed, "this client was closed")
-        await asyncio.gather(*(connect.task for connect in connects), return_exceptions=True)
+        await until_ended(connect.task for connect in connects)
         with suppress(TimeoutError):
             async with asyncio.timeout(GOODBYE_TIMEOUT_S):
                 for one in list(self._open_ones.values()):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from staticfire.harness.simulation.hosts.process_log import ProcessLog
 from staticfire.harness.simulation.scheduling.run_queue import OWNER, RunQueue
+from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Env
 
 if TYPE_CHECKING:
@@ -136,9 +137,7 @@ class SimProcess:
     async def _cancel_tasks(self) -> None:
         current = asyncio.current_task()
         left = [task for task in self.queue.tasks if not task.done() and task is not current]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await end_tasks(left)
 
     def _end(self, status: ExitStatus) -> None:
         if self.alive:

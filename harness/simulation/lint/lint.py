@@ -150,6 +150,8 @@ def _check_call(node: ast.Call) -> Iterator[Finding]:
             yield node.lineno, "real-world", f"datetime.{name}()"
     if _called(node) == "suppress" and any(_names_cancellation(arg) for arg in node.args):
         yield node.lineno, "swallowed-cancel", "suppress() of CancelledError or BaseException"
+    if _called(node) == "gather" and any(word.arg == "return_exceptions" for word in node.keywords):
+        yield node.lineno, "interpreter", "takes other turns in other versions; use end_tasks()"
 
 
 def _check_attribute(node: ast.Attribute, module: str) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from staticfire.system_under_test.broker.registration.name_server_calls import (
 )
 from staticfire.system_under_test.protocol.bodies import TopicConfigTable
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Log
 
 __all__ = ["Registrar"]
@@ -84,9 +85,7 @@ class Registrar:
 
     async def _leave(self, tasks: Collection[asyncio.Task[None]]) -> None:
         """End `tasks`, then unregister everywhere, as far as name servers answer."""
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
         while self._waiting:
             self._waiting.popleft().end()
         await asyncio.gather(*map(self._calls.unregister, self._config.name_servers))

@@ -15,6 +15,7 @@ from staticfire.system_under_test.broker.replication.ha_follower import NS_PER_S
 from staticfire.system_under_test.broker.replication.ha_gate import HaDoor
 from staticfire.system_under_test.remoting import listen
 from staticfire.system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
+from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.config_changes import take_over
 from staticfire.system_under_test.store.replication.replica_receiver import cut_partial_record
@@ -70,9 +71,7 @@ class HaService:
     async def stop(self) -> None:
         """Close the port and all connections."""
         self._tick.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         if self._server is not None:
             self._server.close()
         await self._door.close()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from staticfire.system_under_test.remoting.allowed_hosts import AllowedHosts, RefusalLog
 from staticfire.system_under_test.remoting.connection_limit import TurnedAway
+from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Env, TlsError
 
 HANDSHAKE_TIMEOUT_S = 5.0
@@ -45,10 +46,7 @@ class HaDoor:
         task.add_done_callback(self._handshakes.pop)
 
     async def close(self) -> None:
-        tasks = list(self._handshakes)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(self._handshakes)
 
 
 class HaGate(asyncio.Protocol):

@@ -13,6 +13,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import ViewMessageHeader
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError, parse_address
+from staticfire.system_under_test.runtime.ending import end_tasks, until_ended
 from staticfire.system_under_test.runtime.env import Log
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
@@ -55,7 +56,7 @@ class RecordRepair:
         waiting.add_done_callback(self._answers.pop)
 
     async def _settle(self, answer: Callable[[], None]) -> None:
-        await asyncio.gather(*self._repairs.values(), return_exceptions=True)
+        await until_ended(self._repairs.values())
         answer()
 
     async def _repair(self, physical_offset: int) -> None:
@@ -98,7 +99,4 @@ class RecordRepair:
 
     async def stop(self) -> None:
         """End what is under way."""
-        repairs = [*self._repairs.values(), *self._answers]
-        for repair in repairs:
-            repair.cancel()
-        await asyncio.gather(*repairs, return_exceptions=True)
+        await end_tasks([*self._repairs.values(), *self._answers])

@@ -21,6 +21,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import GetConsumerListHeader
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError, RemotingTimeout
+from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Log
 
 QUIET_S = 1.5  # a broker that owes an answer and sends nothing for so long is pinged
@@ -125,10 +126,7 @@ class BrokerHealth:
 
     async def stop(self) -> None:
         self._is_stopped = True
-        probes = list(self._probes.values())
-        for probe in probes:
-            probe.cancel()
-        await asyncio.gather(*probes, return_exceptions=True)
+        await end_tasks(self._probes.values())
 
     def _question(self) -> RemotingCommand:
         header = GetConsumerListHeader(consumer_group=self._group)

@@ -11,6 +11,7 @@ from staticfire.system_under_test.client.consumer.rebalance.queue_locking import
 from staticfire.system_under_test.client.offsets.offset_store import Offsets
 from staticfire.system_under_test.client.waiting import wait_until
 from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.runtime.ending import end_tasks
 
 OnCommit = Callable[[dict[MessageQueue, int]], None]
 
@@ -126,9 +127,7 @@ class Assignment:
         self._commit_of(consumers)
         leaving = list(self._leaving.values())
         await wait_until(leaving, lambda: False, timeout_s)
-        for task in leaving:
-            task.cancel()
-        await asyncio.gather(*leaving, return_exceptions=True)
+        await end_tasks(leaving)
         if self.locking is not None:
             self.locking.unlock([q for q, consumer in consumers.items() if not consumer.is_busy])
         for consumer in consumers.values():

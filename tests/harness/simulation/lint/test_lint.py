@@ -30,6 +30,7 @@ BAD = [
     ("swallowed-cancel", "try:\n    f()\nexcept:\n    pass"),
     ("swallowed-cancel", "try:\n    f()\nexcept BaseException:\n    pass"),
     ("swallowed-cancel", "try:\n    f()\nexcept (OSError, asyncio.CancelledError):\n    pass"),
+    ("interpreter", "await_ = asyncio.gather(*tasks, return_exceptions=True)"),
     ("swallowed-cancel", "with suppress(asyncio.CancelledError):\n    f()"),
     ("shared-state", "cache = {}"),
     ("shared-state", "class A:\n    names: list[str] = []"),
