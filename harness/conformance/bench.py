@@ -10,7 +10,7 @@ from zlib import crc32
 from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.conformance import wire
 from staticfire.harness.conformance.answers import Pulled, json_object, number, read_pull
-from staticfire.harness.conformance.failures import TargetUnfit
+from staticfire.harness.conformance.failures import NotTriable, TargetUnfit
 from staticfire.harness.conformance.request_fields import (
     READ,
     WRITE,
@@ -195,9 +195,9 @@ class Bench:
         return await self.target.read_store(self.target.nodes[address])
 
     async def change_store(self, address: str, files: Mapping[str, bytes | None]) -> None:
-        """Write or remove (None) files of a node that does not run. Raises TargetUnfit where that cannot be done."""
+        """Write or remove (None) files of a node that does not run. Raises NotTriable where that cannot be done."""
         if self.target.change_store is None:
-            raise TargetUnfit("the files of its nodes can be read and not changed")
+            raise NotTriable("the files of its nodes can be read and not changed")
         await self.target.change_store(self.target.nodes[address], files)
 
     async def configure(self, broker: Wire, **options: object) -> None:
