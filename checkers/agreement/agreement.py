@@ -315,7 +315,7 @@ def _below_recovery(columns: Columns, context: Context) -> int:
     rows = np.flatnonzero(placed & (sends.log != UNKNOWN))
     recovered = _recoveries(context)
     for broker in np.unique(names.stream_of_log[sends.log[rows]]).tolist():
-        nodes = context.facts.brokers.get(names.streams[broker], ())
+        nodes = context.facts.replica_sets.get(names.streams[broker], ())
         found = recovered.get(nodes[0] if nodes else "", [])
         if not found:
             continue

@@ -19,7 +19,7 @@ PROBE_SUFFIX = "-probe"  # of the topic that brokers are probed with
 
 def contradictions(facts: RunFacts, timeline: Timeline, names: Names) -> Iterator[str]:
     """Yield a sentence for each sort of thing in which the facts and the history differ."""
-    yield from _unknown("broker", set(names.streams), set(facts.brokers))
+    yield from _unknown("broker", set(names.streams), set(facts.replica_sets))
     yield from _unknown("group", {*names.groups, *_groups(timeline)}, set(facts.groups))
     yield from _unknown("topic", set(filter(_is_plain, names.topics)), _topics(facts))
     yield from _clients(facts, set(timeline.nodes.values()))

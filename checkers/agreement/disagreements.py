@@ -110,7 +110,7 @@ def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
     known: dict[tuple[str, str], int] = {}
     if facts.queues_max:
         known = {
-            (topic, name): facts.queues_max for topic in facts.topics for name in facts.brokers
+            (topic, name): facts.queues_max for topic in facts.topics for name in facts.replica_sets
         }
     by_master: dict[tuple[str, str], int] = {}
     for seen in context.observations:
@@ -127,7 +127,7 @@ def _may_forget(facts: RunFacts, broker: str) -> bool:
     """Whether the master of a broker may have fewer queues after the run than it had before."""
     if not any(QUEUES in fault.effects for fault in facts.faults):
         return False
-    master = facts.brokers.get(broker, ())[:1]
+    master = facts.replica_sets.get(broker, ())[:1]
     emptied = {node for one in facts.faults if EMPTIES in one.effects for node in one.targets}
     return facts.mode == "faithful" or not emptied.isdisjoint(master)
 
@@ -185,7 +185,7 @@ def _unrecovered(context: Context) -> Iterator[str]:
     for seen in context.observations:
         if seen["kind"] == "recovery":
             last_ns[seen["node"]] = max(seen["time_ns"], last_ns.get(seen["node"], 0))
-    nodes = sorted(node for of_broker in facts.brokers.values() for node in of_broker)
+    nodes = sorted(node for of_broker in facts.replica_sets.values() for node in of_broker)
     for node in nodes:
         if node not in last_ns:
             yield f"nothing says that {node} ever opened its store"
@@ -268,8 +268,8 @@ def _entries(context: Context) -> Iterator[str]:
             ours, theirs
         ):  # a record is more than a byte
             yield f"{pair[0]} and {pair[1]} have the same log, and {ours} and {theirs} queue entries"
-    for name in context.facts.living_brokers:
-        nodes = context.facts.brokers.get(name, ())
+    for name in context.facts.living_sets:
+        nodes = context.facts.replica_sets.get(name, ())
         drained = _drained(context, name)
         if nodes and whole.get(nodes[0], drained) < drained:
             yield (

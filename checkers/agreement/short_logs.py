@@ -50,7 +50,9 @@ def short_logs(context: Context) -> Iterator[str]:
 
 def _slaves_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
     timings, facts = context.facts.timings, context.facts
-    caught_up_ns = RESYNC_NS + round((timings.ha_silence_s + 2 * timings.request_s) * NS_PER_S)
+    caught_up_ns = RESYNC_NS + round(
+        (timings.replication_silence_s + 2 * timings.request_s) * NS_PER_S
+    )
     for (broker, slave), seen in _last_comparisons(context):
         since_ns = seen["time_ns"] - caught_up_ns
         pair = {seen["master"], slave}
@@ -105,7 +107,7 @@ def _slaves_below(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator
 def _taken_until(context: Context, master: str, slave: str) -> int:
     """When a fault had last taken something of what was on the disk of one of two replicas."""
     takes = (EMPTIES, ROTS, WRITES_FAIL)
-    of_master = takes if context.facts.masters_keeping == "sync" else (*takes, ROLLS_BACK)
+    of_master = takes if context.facts.leaders_keeping == "sync" else (*takes, ROLLS_BACK)
     faults = chain(_faults_of(context, slave, *takes), _faults_of(context, master, *of_master))
     return max(map(healed_ns, faults), default=-1)
 
@@ -119,7 +121,7 @@ def _is_in_the_way(fault: FaultFacts, pair: set[str], since_ns: int) -> bool:
 
 
 def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
-    masters = {nodes[0]: broker for broker, nodes in context.facts.brokers.items() if nodes}
+    masters = {nodes[0]: broker for broker, nodes in context.facts.replica_sets.items() if nodes}
     for seen in context.observations:
         if seen["kind"] != "recovery" or "end_offset" not in seen or seen["node"] not in masters:
             continue
@@ -149,7 +151,7 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
 def _was_cut_off(context: Context, node: str, acked_ns: int, at_ns: int) -> bool:
     """Whether a power cut before the start at `at_ns` may have come before a flush of what lies below a record."""
     facts = context.facts
-    if facts.masters_keeping == "sync":
+    if facts.leaders_keeping == "sync":
         return False
     flushed_ns = flushed_by_ns(facts, node, acked_ns)
     return any(

@@ -36,7 +36,7 @@ def check_liveness(_columns: Columns, context: Context) -> Verdict:
 
 
 def _not_serving(context: Context, last: dict[str, Probe]) -> Iterator[Finding]:
-    for broker in context.facts.living_brokers:
+    for broker in context.facts.living_sets:
         probe = last.get(broker)
         if probe is not None and probe.type != "ok":
             yield Finding(
@@ -92,7 +92,7 @@ def _waits_for_copies(context: Context, drain: Drain) -> bool:
 
 
 def _lost_replica(facts: RunFacts, broker: str) -> bool:
-    replicas = facts.brokers.get(broker, ())
+    replicas = facts.replica_sets.get(broker, ())
     return any(
         fault.permanent and EMPTIES in fault.effects and fault.bitten_ns is not None
         for fault in facts.faults
@@ -102,7 +102,7 @@ def _lost_replica(facts: RunFacts, broker: str) -> bool:
 
 def _changed(facts: RunFacts, broker: str) -> set[str]:
     """The keys of messages whose records bit rot has changed on a replica."""
-    replicas = facts.brokers.get(broker, ())
+    replicas = facts.replica_sets.get(broker, ())
     return {
         record.key
         for fault in facts.faults
@@ -113,7 +113,7 @@ def _changed(facts: RunFacts, broker: str) -> set[str]:
 
 
 def _not_probed(context: Context, last: dict[str, Probe]) -> Iterator[str]:
-    for broker in context.facts.living_brokers:
+    for broker in context.facts.living_sets:
         if broker not in last:
             yield f"broker {broker} was never probed"
 

@@ -74,7 +74,7 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
     through = _got_through(sends)[rows]
-    brokers, living = sorted(context.facts.brokers), context.facts.living_brokers
+    brokers, living = sorted(context.facts.replica_sets), context.facts.living_sets
     hindered = {broker: context.excuses.spans(STUCK, broker, (node,)) for broker in brokers}
     anywhere = joined(chain.from_iterable(hindered.values()))
     everywhere = sends.tries[rows] >= len(brokers)
@@ -139,7 +139,7 @@ def _refused_at_rest(columns: Columns, context: Context, node: str) -> Finding |
 
 def _weak_at_rest(columns: Columns, context: Context, node: str) -> Finding | None:
     sends = columns.sends
-    highest = context.facts.slave_behind_max_bytes - REQUEST_BYTES_MAX
+    highest = context.facts.follower_behind_max_bytes - REQUEST_BYTES_MAX
     is_low = (sends.position != UNKNOWN) & (sends.position < highest)
     weak = (sends.outcome == Outcome.WEAK) & is_low
     return _again_and_again(columns, context, node, WEAK, weak, "answered with a weaker status")

@@ -195,7 +195,7 @@ def _by_any_spans(context: Context, broker: str, nodes: tuple[str | None, ...]) 
 
 
 def _has_one_slave(context: Context, broker: str) -> bool:
-    return len(context.facts.brokers.get(broker, ())) == 2
+    return len(context.facts.replica_sets.get(broker, ())) == 2
 
 
 def _lost_spans(
@@ -244,7 +244,7 @@ def _since(context: Context, broker: str, window: Window, node: str | None) -> S
     start_ns, end_ns = window.start_ns, window.end_ns
     match window.excuse.since:
         case Since.MASTER_ENDS:
-            master = frozenset(context.facts.brokers.get(broker, ())[:1])
+            master = frozenset(context.facts.replica_sets.get(broker, ())[:1])
             ends = any(start_ns <= at <= end_ns for at in stops_ns(context, master))
             return Span(start_ns, end_ns) if ends else None
         case Since.MEMBER_STARTS if node is not None:
@@ -292,7 +292,7 @@ def _forgotten(
             | (sent_to_slave & (known.slave != MASTER_ID))
         )
     if asked is not None and asked != MASTER_ID:
-        copied_s = timings.slave_sync_s + 2 * timings.request_s
+        copied_s = timings.follower_sync_s + 2 * timings.request_s
         forgotten |= commits.time_ns > gain.time_ns - int(copied_s * NS_PER_S)
     since = context.excuses.windows(REPLACED, broker)
     for window in since:

@@ -20,7 +20,7 @@ _SLAVES_MIN = 2
 def behind_spans(context: Context, broker: str) -> list[Span]:
     """When a slave of a broker name may lack what another one has; none while there is a master, or one slave."""
     facts, lost_ns = context.facts, master_lost_ns(context, broker)
-    has_others = len(facts.brokers.get(broker, ())) > _SLAVES_MIN
+    has_others = len(facts.replica_sets.get(broker, ())) > _SLAVES_MIN
     if not has_others or facts.behaves(NOT_FETCHED.policy):
         return []
     spans = context.excuses.spans(BEHIND, broker)

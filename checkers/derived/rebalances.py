@@ -132,7 +132,7 @@ def stops_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
 
 def master_lost_ns(context: Context, broker: str) -> int:
     """When the master of a broker name lost its disk for good; FOREVER_NS: it did not."""
-    master = context.facts.brokers.get(broker, ())[:1]
+    master = context.facts.replica_sets.get(broker, ())[:1]
     lost = (
         began_ns(fault)
         for fault in context.facts.faults
@@ -144,7 +144,7 @@ def master_lost_ns(context: Context, broker: str) -> int:
 
 def _restarts_of_name_servers(context: Context) -> Iterator[int]:
     """When one of them may have forgotten what it knew."""
-    servers = frozenset(context.facts.name_servers)
+    servers = frozenset(context.facts.coordinators)
     for fault in context.facts.faults:
         # Those that strike in turn restart brokers alone.
         restarts = STOPS in fault.effects and fault.strikes_when != IN_TURN
@@ -156,7 +156,7 @@ def _restarts_of_name_servers(context: Context) -> Iterator[int]:
 
 
 def _brokers(context: Context) -> frozenset[str]:
-    return frozenset(node for of_name in context.facts.brokers.values() for node in of_name)
+    return frozenset(node for of_name in context.facts.replica_sets.values() for node in of_name)
 
 
 def _strikes_alike(context: Context, fault: FaultFacts, members: frozenset[str]) -> bool:
@@ -165,7 +165,7 @@ def _strikes_alike(context: Context, fault: FaultFacts, members: frozenset[str])
         return False
     if CUTS not in fault.effects:
         return True
-    servers = _brokers(context) | set(context.facts.name_servers)
+    servers = _brokers(context) | set(context.facts.coordinators)
     cut_off = {
         frozenset(
             (is_sender, far)
@@ -237,7 +237,7 @@ def _is_near_a_fault(context: Context, members: frozenset[str], start_ns: int, e
     One that begins where the time ends has kept none of them from agreeing. An exit is noticed after it happened.
     """
     facts = context.facts
-    involved = {*members, *_brokers(context), *facts.name_servers}
+    involved = {*members, *_brokers(context), *facts.coordinators}
     if any(start_ns <= one.time_ns <= end_ns and one.node in involved for one in facts.exits):
         return True
     return any(

@@ -91,7 +91,7 @@ def settled_spans(context: Context, broker: str) -> list[Span]:
 
 def all_replicas_hold_acknowledged(facts: RunFacts, broker: str) -> bool:
     """Whether SEND_OK of a broker promises a copy on each of its replicas."""
-    replicas = len(facts.brokers.get(broker, ()))
+    replicas = len(facts.replica_sets.get(broker, ()))
     return replicas == 1 or (replicas == 2 and facts.replication == "sync")
 
 

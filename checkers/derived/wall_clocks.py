@@ -20,7 +20,7 @@ def on_run_clock(wall_ms: Ints, epoch_ms: int) -> Ints:
 
 def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
     """When a fault first set the wall clock of a replica of each broker name wrong, shape (broker names,)."""
-    stepped, brokers = stepped_ns(context), context.facts.brokers
+    stepped, brokers = stepped_ns(context), context.facts.replica_sets
     return np.array(
         [
             min(

@@ -72,7 +72,7 @@ def clock_stepped(
     context: Context, queue: LogKey | None, since_ns: int, until_ns: int
 ) -> str | None:
     """Say whether the clock of the queue's broker was wrong in that time, of any broker if the queue is not known."""
-    brokers = context.facts.brokers if queue is None else (queue.stream,)
+    brokers = context.facts.replica_sets if queue is None else (queue.stream,)
     for broker in brokers:
         window = context.excuses.find("clock", since_ns, until_ns, broker)
         if window is not None:

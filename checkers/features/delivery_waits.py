@@ -123,7 +123,7 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
 def bound_ns(context: Context, broker: str | None = None) -> int:
     """How long a message may wait that nothing holds up; without a broker name, the least of all."""
     facts = context.facts
-    has_slave = len(facts.brokers.get(broker, ())) > 1 if broker is not None else False
+    has_slave = len(facts.replica_sets.get(broker, ())) > 1 if broker is not None else False
     unwoken_ns = SLAVES_LOOK_NS if has_slave and facts.mode == "faithful" else 0
     at_once_ns = max(AT_ONCE_NS, int(facts.timings.flush_wait_s * NS_PER_S))
     return at_once_ns + unwoken_ns + int(facts.timings.poll_s * NS_PER_S)

@@ -118,7 +118,7 @@ def _outside(at_ns: Ints, since_ns: Ints, until_ns: Ints) -> Mask:
 def _of_producers(columns: Columns, context: Context, stepped: dict[str, int]) -> Ints:
     """When the clock of the producer of each send was first wrong, shape (sends,)."""
     processes, which = np.unique(columns.sends.process, return_inverse=True)
-    servers = {node for nodes in context.facts.brokers.values() for node in nodes}
+    servers = {node for nodes in context.facts.replica_sets.values() for node in nodes}
     of_any = min(
         (at_ns for node, at_ns in stepped.items() if node not in servers), default=FOREVER_NS
     )

@@ -96,7 +96,7 @@ def _excuse(context: Context, one: Refused, anomaly: str) -> str | None:
     if one.code not in UNABLE:
         return None
     since_ns = one.time_ns - round(context.facts.timings.request_s * NS_PER_S)
-    brokers = context.facts.brokers if one.broker is None else (one.broker,)
+    brokers = context.facts.replica_sets if one.broker is None else (one.broker,)
     found = (context.excuses.find(anomaly, since_ns, one.time_ns, broker) for broker in brokers)
     return next((window.words for window in found if window is not None), None)
 

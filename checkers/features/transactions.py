@@ -189,7 +189,7 @@ def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> It
         queue = queue_of(columns, left, row)
         assert queue is not None
         rule = context.promises.rule(queue.stream, int(left.invoke_ns[row]))
-        gone = queue.stream not in context.facts.living_brokers
+        gone = queue.stream not in context.facts.living_sets
         yield finding_at(
             columns,
             left,
@@ -418,7 +418,7 @@ def _end_not_known(
     if not facts.disks_observed:
         return "a busy broker may have refused the end of the transaction"
     request_ns, moments = int(facts.timings.request_s * NS_PER_S), (again.known, again.asked)
-    for broker in facts.brokers if queue is None else (queue.stream,):
+    for broker in facts.replica_sets if queue is None else (queue.stream,):
         asked_ns = again.asked.time_ns
         found = [
             context.excuses.find(ASKED_AGAIN, asked_ns - request_ns, asked_ns + request_ns, broker)
@@ -445,7 +445,7 @@ def _may_have_doubled(context: Context, broker: str, first_ns: int, again: _Agai
     facts, timings = context.facts, context.facts.timings
     written_s = 2 * timings.request_s + facts.check_every_s + timings.offset_persist_s
     known_ns = again.known.time_ns + int(written_s * NS_PER_S)
-    loses = {EMPTIES} if facts.masters_keeping == "sync" else {EMPTIES, ROLLS_BACK}
+    loses = {EMPTIES} if facts.leaders_keeping == "sync" else {EMPTIES, ROLLS_BACK}
     return [
         window
         for window in context.excuses.windows(ASKED_AGAIN, broker)
@@ -463,7 +463,7 @@ def _many_halves(halves: MessageEvents, row: int) -> str | None:
 
 def _broker_died(context: Context, queue: LogKey | None, first_ns: int, last_ns: int) -> str | None:
     """Why a broker may have asked again: what it had put back or passed lately was not durable."""
-    brokers = context.facts.brokers if queue is None else (queue.stream,)
+    brokers = context.facts.replica_sets if queue is None else (queue.stream,)
     found = (context.excuses.find("checked_too_often", first_ns, last_ns, of) for of in brokers)
     return next((window.words for window in found if window is not None), None)
 

@@ -111,7 +111,7 @@ def _routes_known(timings: Timings) -> float:
 
 
 def _replicates_again(timings: Timings) -> float:
-    return timings.ha_silence_s + 2 * timings.request_s
+    return timings.replication_silence_s + 2 * timings.request_s
 
 
 def _delivers_late(
@@ -297,7 +297,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="offset_forgotten",
         effects=(FORGETS, ROLLS_BACK, DISK),
         on=(Role.REPLICAS,),
-        before=lambda t: t.offset_persist_s + t.slave_sync_s,
+        before=lambda t: t.offset_persist_s + t.follower_sync_s,
         after=_two_requests,
         mechanism="an offset that was not yet written down, or not yet copied to a slave, is forgotten",
     ),
@@ -306,7 +306,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(STOPS, STALLS, NETWORK, CUTS, ROUTES),
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS, Role.INVOLVED),
-        before=lambda t: t.slave_sync_s,
+        before=lambda t: t.follower_sync_s,
         after=_two_requests,
         mechanism="a slave answered that had not yet copied the offset, or the commit was lost on its way",
     ),
@@ -314,7 +314,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="offset_forgotten",
         effects=(STOPS, STALLS),
         on=(Role.ALL_NAME_SERVERS,),
-        before=lambda t: t.slave_sync_s,
+        before=lambda t: t.follower_sync_s,
         after=lambda t: t.register_s,
         mechanism="a client that starts knows only the slave, before the master registers again",
     ),
@@ -356,7 +356,7 @@ _ROWS: tuple[Excuse, ...] = (
             effects=(STOPS, STALLS, DISK, NETWORK, CUTS),
             on=(Role.MASTER,),
             across=(Role.REPLICAS, Role.INVOLVED),
-            after=lambda t: t.ha_silence_s,
+            after=lambda t: t.replication_silence_s,
             mechanism="a slave showed what the master does not show before replication goes on",
         )
         for anomaly in _GOES_BACK
@@ -428,7 +428,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="spurious_weak_status FLUSH_DISK_TIMEOUT",
         effects=(WRITES_FAIL,),
         on=(Role.MASTER,),
-        after=lambda t: t.slave_sync_s,
+        after=lambda t: t.follower_sync_s,
         mechanism="the disk of the master failed, and all that waited were answered at once",
     ),
     Excuse(
@@ -436,7 +436,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(*_UNABLE, ROUTES),
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
-        after=lambda t: t.ha_silence_s,
+        after=lambda t: t.replication_silence_s,
         mechanism="the slave acknowledged it just after the master had given up waiting",
     ),
     Excuse(
@@ -444,22 +444,22 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(STOPS, STALLS, CUTS, ROUTES),
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
-        after=lambda t: t.ha_silence_s,
+        after=lambda t: t.replication_silence_s,
         mechanism="no slave followed when the message was stored, and one had it just before the answer came",
     ),
     Excuse(
         anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
         effects=(WRITES_FAIL,),
         on=(Role.REPLICAS,),
-        after=lambda t: t.ha_silence_s,
+        after=lambda t: t.replication_silence_s,
         mechanism="a slave whose disk failed ended the connection before it had acknowledged all that it holds",
     ),
     Excuse(
         anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
         effects=(NETWORK,),
         on=(Role.REPLICAS,),
-        at_least=lambda t: t.ha_silence_s,
-        after=lambda t: t.ha_silence_s,
+        at_least=lambda t: t.replication_silence_s,
+        after=lambda t: t.replication_silence_s,
         mechanism="a slave that followed was not heard for so long that it counted as gone",
     ),
     # recovery.py: what was deleted before its time
@@ -514,7 +514,7 @@ _ROWS: tuple[Excuse, ...] = (
             effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
             on=(Role.REPLICAS,),
             across=(Role.REPLICAS,),
-            after=lambda t: t.ha_silence_s,
+            after=lambda t: t.replication_silence_s,
             mechanism="the broker could not store anything, or had not yet its topics, and says so first",
         )
         for refusal in ("wrong_refusal", "needless_refusal")
@@ -572,7 +572,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="node_died",
         effects=(WRITES_FAIL,),
         on=(Role.INVOLVED,),
-        after=lambda t: t.slave_sync_s,
+        after=lambda t: t.follower_sync_s,
         mechanism="its disk failed: a page that could not be written back is noticed at the next fsync",
     ),
     # listeners.py

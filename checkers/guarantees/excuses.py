@@ -120,7 +120,7 @@ class Excuses:
         self, row: Excuse, possible: list[_Possible], broker: str | None, nodes: frozenset[str]
     ) -> Iterator[Window]:
         if Role.ALL_REPLICAS in row.on:
-            yield from self._of_all(row, possible, self._facts.brokers.get(broker or "", ()))
+            yield from self._of_all(row, possible, self._facts.replica_sets.get(broker or "", ()))
             return
         nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
         near = frozenset().union(*(nodes_of(role) for role in row.on))
@@ -160,24 +160,26 @@ class Excuses:
 
     def _strikes_all(self, row: Excuse, fault: FaultFacts) -> bool:
         """Whether the row is about all name servers, and the fault struck all of them."""
-        servers = set(self._facts.name_servers)
+        servers = set(self._facts.coordinators)
         about_them = Role.ALL_NAME_SERVERS in row.on and bool(servers)
         return about_them and servers <= set(fault.targets)
 
     def _nodes(self, role: Role, broker: str | None, nodes: frozenset[str]) -> frozenset[str]:
         facts = self._facts
-        replicas = facts.brokers.get(broker, ()) if broker is not None else ()
+        replicas = facts.replica_sets.get(broker, ()) if broker is not None else ()
         match role:
             case Role.MASTER:
                 return frozenset(replicas[:1])
             case Role.REPLICAS | Role.ALL_REPLICAS:
                 return frozenset(replicas)
             case Role.BROKERS:
-                return frozenset(node for of_name in facts.brokers.values() for node in of_name)
+                return frozenset(
+                    node for of_name in facts.replica_sets.values() for node in of_name
+                )
             case Role.MASTERS:
-                return frozenset(of_name[0] for of_name in facts.brokers.values() if of_name)
+                return frozenset(of_name[0] for of_name in facts.replica_sets.values() if of_name)
             case Role.NAME_SERVERS:
-                return frozenset(facts.name_servers)
+                return frozenset(facts.coordinators)
             case Role.ALL_NAME_SERVERS:
                 return frozenset()
             case Role.INVOLVED:

@@ -13,21 +13,19 @@ from staticfire.checkers.guarantees.fault_effects import (
     default_effects,
     default_strikes,
 )
+from staticfire.checkers.guarantees.former_names import with_current_facts
 from staticfire.checkers.model.typed_fields import check_types
 
 Flush = Literal["sync", "async"]
-# How a node keeps messages. A transient store pool has only masters with asynchronous flush.
+# How a node keeps messages. Only leaders with asynchronous flush have a pool, in memory.
 Keeping = Literal["sync", "async", "pool"]
 Replication = Literal["none", "async", "sync"]
 Mode = Literal["hardened", "faithful"]
 
 
-FORMERLY = frozenset({"asks_brokers"})  # fields of facts that older runs have: `due` says it
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RottenRecord:
-    """A record of a commit log that a fault has changed: its message and its bytes, by physical offset."""
+    """A stored record that a fault has changed: its message and its bytes, by position in the stream."""
 
     key: str
     start: int
@@ -92,34 +90,36 @@ class FaultFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """How long the mechanisms of a cluster and its clients take, in seconds; defaults are those of RocketMQ 4.9."""
+    """How long the mechanisms of a cluster and its clients take, in seconds.
 
-    rebalance_s: float = 20.0  # rocketmq.client.rebalance.waitInterval
-    members_notified: bool = True  # notifyConsumerIdsChangedEnable
-    heartbeat_s: float = 30.0  # heartbeatBrokerInterval of clients
-    channel_expiry_s: float = 120.0  # a silent client or broker is forgotten after this
-    lock_life_s: float = 60.0  # rocketmq.broker.rebalance.lockMaxLiveTime
-    lock_renewal_s: float = 20.0  # rocketmq.client.rebalance.lockInterval
+    A system says them with the options of the run; a fact that is not there has the default.
+    """
+
+    rebalance_s: float = 20.0  # members look for changes of their group
+    members_notified: bool = True  # servers announce such a change at once
+    heartbeat_s: float = 30.0  # of clients
+    channel_expiry_s: float = 120.0  # a silent client or server is forgotten after this
+    lock_life_s: float = 60.0  # of the lock of a queue that its owner does not renew
+    lock_renewal_s: float = 20.0
     lock_belief_s: float = 30.0  # how long a member believes in a lock that it cannot renew
-    commit_s: float = 5.0  # persistConsumerOffsetInterval of clients
-    offset_persist_s: float = 5.0  # flushConsumerOffsetInterval
-    write_back_s: float = 0.0  # until a disk has the offsets that a broker wrote; 0: it fsyncs them
-    slave_sync_s: float = 10.0  # slaves copy offsets, topics and groups
-    ha_silence_s: float = 20.0  # haHousekeepingInterval: then replication begins again
-    route_refresh_s: float = 30.0  # pollNameServerInterval
-    route_keep_s: float = 60.0  # how long clients use the route of a broker that left it
-    register_s: float = 30.0  # registerNameServerPeriod
-    clean_s: float = 10.0  # cleanResourceInterval: brokers look how full their disks are
-    request_s: float = 3.0  # a request without an answer, mqClientApiTimeout
-    consume_timeout_s: float = 900.0  # consumeTimeout
-    poll_s: float = 0.0  # shortPollingTimeMills, where no arrival wakes a waiting pull (longPollingEnable=false)
-    flush_timeout_s: float = 5.0  # syncFlushTimeout: then a broker answers with FLUSH_DISK_TIMEOUT
-    slave_timeout_s: float = 3.0  # slaveTimeout: with FLUSH_SLAVE_TIMEOUT
+    commit_s: float = 5.0  # members send their offsets
+    offset_persist_s: float = 5.0  # servers write the offsets of groups down
+    write_back_s: float = 0.0  # until a disk has the offsets that were written; 0: with an fsync
+    follower_sync_s: float = 10.0  # followers copy offsets, topics and groups
+    replication_silence_s: float = 20.0  # a connection between replicas ends, and begins again
+    route_refresh_s: float = 30.0  # clients ask where everything is
+    route_keep_s: float = 60.0  # how long clients use the route of a server that left it
+    register_s: float = 30.0  # servers register with coordinators
+    clean_s: float = 10.0  # servers look how full their disks are
+    request_s: float = 3.0  # a request without an answer
+    consume_timeout_s: float = 900.0  # a listener that does not return
+    poll_s: float = 0.0  # a waiting fetch looks again; 0: an arrival wakes it
+    flush_timeout_s: float = 5.0  # a send that waits for the disk is answered with a weak status
+    follower_timeout_s: float = 3.0  # the same for the copy of a follower
     # From the store of a message to its flush, where no fault slows the disk; 0: not known, and not long. Consumers are
     # given nothing that is not flushed.
     flush_wait_s: float = 0.0
-    # From a write under asynchronous flush until the disk has it: flushIntervalCommitLog and
-    # flushCommitLogThoroughInterval, and 3 s for the fsync itself.
+    # From a write under asynchronous flush until the disk has it.
     flush_s: float = 13.5
 
 
@@ -148,10 +148,8 @@ class RunFacts:
     flush: Flush
     replication: Replication
     mode: Mode = "hardened"
-    policies: tuple[
-        str, ...
-    ] = ()  # lines of policies.py that are faithful; none in faithful mode: all
-    transient_pool: bool = False  # masters keep what is new in their memory for a while
+    policies: tuple[str, ...] = ()  # behaviours that are faithful; none in faithful mode: all
+    transient_pool: bool = False  # leaders keep what is new in their memory for a while
     groups: Mapping[str, tuple[str, ...]]  # consumer group -> topics it must see completely
     orderly: tuple[str, ...] = ()  # groups whose listener takes one message of a queue at a time
     broadcasting: tuple[str, ...] = ()  # groups of which every member gets every message
@@ -167,16 +165,18 @@ class RunFacts:
     retries_max: Mapping[str, int] = field(
         default_factory=dict
     )  # groups with dead letters: after how many retries
-    delay_levels_ms: tuple[int, ...] = ()  # of brokers, level 1 first
-    check_after_s: float = 0.0  # a younger half message is not asked for; 0: no transactions
-    check_max: int = 15  # a half message is not asked for more often
+    delay_levels_ms: tuple[int, ...] = ()  # of servers, level 1 first
+    check_after_s: float = 0.0  # a younger open transaction is not asked for; 0: no transactions
+    check_max: int = 15  # an open transaction is not asked for more often
     check_every_s: float = 0.0  # from one round of questions to the next; 0: not known
-    slave_behind_max_bytes: int = 256 << 20  # a slave that is as far behind counts as not there
+    follower_behind_max_bytes: int = (
+        256 << 20
+    )  # a follower that is as far behind counts as not there
     topics: tuple[str, ...]
-    brokers: Mapping[str, tuple[str, ...]]  # broker name -> its nodes, the master first
-    queues_max: int = 0  # of each of these topics on a broker, at most; 0: not known
-    refused_topics: tuple[str, ...] = ()  # named by sends that brokers must refuse, and by no other
-    living: tuple[str, ...] | None = None  # broker names that must serve after heal; None: all
+    replica_sets: Mapping[str, tuple[str, ...]]  # by name, the nodes of each, the leader first
+    queues_max: int = 0  # of each of these topics on a replica set, at most; 0: not known
+    refused_topics: tuple[str, ...] = ()  # named by sends that must be refused, and by no other
+    living: tuple[str, ...] | None = None  # replica sets that must serve after heal; None: all
     producers: tuple[str, ...] = ()  # client nodes under load
     consumers: tuple[str, ...] = ()
     forwarders: tuple[str, ...] = ()  # consumers that do nothing but send on what they are given
@@ -184,7 +184,7 @@ class RunFacts:
     faults: tuple[FaultFacts, ...] = ()
     exits: tuple[NodeExit, ...] = ()
     timings: Timings = field(default_factory=Timings)
-    name_servers: tuple[str, ...] = ()
+    coordinators: tuple[str, ...] = ()
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
     # Nothing that is younger is deleted, consumed or not, as long as disks have space; 0: not known.
     kept_s: float = 0.0
@@ -192,13 +192,13 @@ class RunFacts:
     late_groups: tuple[str, ...] = ()
     floors: MinimumEvidence = field(default_factory=MinimumEvidence)
     disks_observed: bool = True  # the harness looked at the disks at each acknowledgement
-    routes_observed: bool = False  # the harness asked the name servers, again and again
+    routes_observed: bool = False  # the harness asked the coordinators, again and again
     resources_observed: bool = False  # what servers hold was measured, before and after the load
-    topic_routes_observed: bool = False  # name servers were compared with masters after the drain
+    topic_routes_observed: bool = False  # coordinators and leaders were compared after the drain
     topics_everywhere: bool = (
-        True  # made on every broker beforehand; else its first message makes them
+        True  # made on every replica set beforehand; else the first message makes them
     )
-    files_observed: bool = True  # the harness could read the files of brokers after the run
+    files_observed: bool = True  # the harness could read the files of servers after the run
     clock_uncertainty_ns: Mapping[str, int] = field(
         default_factory=dict
     )  # client node -> the most that the stamps of its events may be off; none in a simulation
@@ -215,12 +215,12 @@ class RunFacts:
     unread: str = ""  # there are observations, and why they were not read
 
     @property
-    def masters_keeping(self) -> Keeping:
+    def leaders_keeping(self) -> Keeping:
         return "pool" if self.transient_pool else self.flush
 
     @property
-    def living_brokers(self) -> tuple[str, ...]:
-        return tuple(sorted(self.brokers)) if self.living is None else self.living
+    def living_sets(self) -> tuple[str, ...]:
+        return tuple(sorted(self.replica_sets)) if self.living is None else self.living
 
     @property
     def filter_change_begins_ns(self) -> int | None:
@@ -233,19 +233,19 @@ class RunFacts:
         return min(began) - max(self.clock_uncertainty_ns.values(), default=0) if began else None
 
     def behaves(self, policy: str) -> bool:
-        """Whether brokers decide as Apache RocketMQ 4.9 does in this line of policies.py."""
+        """Whether servers decide in this line of their policies as the original product does."""
         return self.mode == "faithful" and (not self.policies or policy in self.policies)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what to_json wrote. Raises TypeError, KeyError or AttributeError on other input."""
-        known = {name: value for name, value in fields.items() if name not in FORMERLY}
+    def from_json(cls, recorded: Mapping[str, Any]) -> Self:
+        """Read what to_json of any version wrote. Raises TypeError, KeyError or AttributeError on other input."""
+        fields = with_current_facts(recorded)
         facts = cls(
             **{
-                **known,
+                **fields,
                 "groups": {group: tuple(topics) for group, topics in fields["groups"].items()},
                 "topics": tuple(fields["topics"]),
                 "refused_topics": tuple(fields.get("refused_topics", ())),
@@ -266,13 +266,15 @@ class RunFacts:
                 "consumers": tuple(fields.get("consumers", ())),
                 "forwarders": tuple(fields.get("forwarders", ())),
                 "due": tuple(fields.get("due", ())),
-                "brokers": {name: tuple(nodes) for name, nodes in fields["brokers"].items()},
+                "replica_sets": {
+                    name: tuple(nodes) for name, nodes in fields["replica_sets"].items()
+                },
                 "living": None if fields["living"] is None else tuple(fields["living"]),
                 "faults": tuple(map(_fault_from_json, fields["faults"])),
                 "exits": tuple(NodeExit(**ended) for ended in fields["exits"]),
                 "floors": MinimumEvidence(**fields["floors"]),
                 "timings": Timings(**fields.get("timings", {})),
-                "name_servers": tuple(fields.get("name_servers", ())),
+                "coordinators": tuple(fields.get("coordinators", ())),
             }
         )
         check_types(facts, cls, "facts")

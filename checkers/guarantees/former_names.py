@@ -1,13 +1,15 @@
-"""Former names of anomalies, for verdicts that earlier versions wrote."""
+"""Former names of anomalies and facts, for verdicts that earlier versions wrote."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-VERDICT_VERSION = (
-    2  # of verdict.json; in version 1, which does not say it, anomalies have their former names
-)
+# Of verdict.json. Facts have their former names before version 3, anomalies in version 1, which does not say it.
+VERDICT_VERSION = 3
+VERSIONS_READ = range(1, VERDICT_VERSION + 1)
+ANOMALIES_RENAMED = 2
+FACTS_RENAMED = 3
 
 # Former name -> the name since version 2.
 FORMER_ANOMALIES: Mapping[str, str] = {
@@ -24,6 +26,38 @@ FORMER_ANOMALIES: Mapping[str, str] = {
     "vanished": "lost_from_log",
     "weak_though_safe": "spurious_weak_status",
 }
+
+# Former name of a fact, or of a timing among them -> the name since version 3.
+FORMER_FACTS: Mapping[str, str] = {
+    "brokers": "replica_sets",
+    "name_servers": "coordinators",
+    "slave_behind_max_bytes": "follower_behind_max_bytes",
+}
+FORMER_TIMINGS: Mapping[str, str] = {
+    "ha_silence_s": "replication_silence_s",
+    "slave_sync_s": "follower_sync_s",
+    "slave_timeout_s": "follower_timeout_s",
+}
+# Facts of older runs that `due` says now.
+FACTS_GONE = frozenset({"asks_brokers"})
+
+
+def with_current_facts(facts: Any) -> Any:
+    """Facts as JSON, with the names of version 3. What a damaged file has in place of facts stays as it is."""
+    if not isinstance(facts, dict):
+        return facts
+    found = _renamed(facts, FORMER_FACTS)
+    if isinstance(found.get("timings"), dict):
+        found["timings"] = _renamed(found["timings"], FORMER_TIMINGS)
+    return {name: value for name, value in found.items() if name not in FACTS_GONE}
+
+
+def _renamed(fields: Mapping[str, Any], former: Mapping[str, str]) -> dict[str, Any]:
+    """The fields with their current names; one that has both names keeps both, and is refused later."""
+    return {
+        former[name] if former.get(name, name) not in fields else name: value
+        for name, value in fields.items()
+    }
 
 
 def current_name(name: str) -> str:

@@ -131,7 +131,7 @@ def _after(
         mode=profile.mode,
         groups={},
         topics=(),
-        brokers={BROKER: _nodes(profile)},
+        replica_sets={BROKER: _nodes(profile)},
         faults=(fault,),
     )
     rule = LossPromises(facts).rule(BROKER, _SENT_NS, key=_KEY)

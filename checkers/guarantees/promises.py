@@ -174,12 +174,14 @@ class LossPromises:
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
-        self._hits = {name: _hits_on(nodes, facts.faults) for name, nodes in facts.brokers.items()}
+        self._hits = {
+            name: _hits_on(nodes, facts.faults) for name, nodes in facts.replica_sets.items()
+        }
         self._barred = {
-            name: _ways_barred(nodes, facts.faults) for name, nodes in facts.brokers.items()
+            name: _ways_barred(nodes, facts.faults) for name, nodes in facts.replica_sets.items()
         }
         self._rotten = {
-            name: _rotten_records(nodes, facts.faults) for name, nodes in facts.brokers.items()
+            name: _rotten_records(nodes, facts.faults) for name, nodes in facts.replica_sets.items()
         }
         self._rules: dict[tuple[str, tuple[DamageEvent, ...]], LossRule] = {}
         self._visible: LossPromises | None = None
@@ -207,7 +209,7 @@ class LossPromises:
         It was made between `given_ns` and `answered_ns`, and is due after `delay_ns`; None: not known. What costs the
         master a tail costs it no copy that was on its disk before.
         """
-        master = self._facts.brokers.get(broker, ("",))[0]
+        master = self._facts.replica_sets.get(broker, ("",))[0]
         flushed_ns = FOREVER_NS
         if delay_ns is not None:
             moved_ns = moved_by_ns(self._facts, master, answered_ns, delay_ns)
@@ -304,8 +306,8 @@ class LossPromises:
         has was not delivered. A hazard excuses a loss only while a slave has, or may have, the copy that SEND_OK
         promised and the master does not serve.
         """
-        master, *slaves = self._facts.brokers.get(broker, ("",))
-        serves = broker in self._facts.living_brokers
+        master, *slaves = self._facts.replica_sets.get(broker, ("",))
+        serves = broker in self._facts.living_sets
         if serves and master in held_by:
             return replace(rule, loss=Loss.NEVER)
         if rule.loss is not Loss.HAZARD:
@@ -325,7 +327,7 @@ class LossPromises:
 
     def holders(self, broker: str) -> tuple[str, ...]:
         """Return the nodes of which one must hold every acknowledged message of `broker`."""
-        nodes = self._facts.brokers.get(broker, ())
+        nodes = self._facts.replica_sets.get(broker, ())
         return nodes if SLAVE_HOLDS_ACKED[self._facts.replication] else nodes[:1]
 
     def hit_times(self, broker: str) -> list[tuple[int, int]]:
@@ -346,7 +348,7 @@ class LossPromises:
 
         What no replica can mend, consumers pass over.
         """
-        nodes = self._facts.brokers.get(broker, ())
+        nodes = self._facts.replica_sets.get(broker, ())
         return any(
             after < record.start < before
             for fault in self._facts.faults
@@ -376,8 +378,8 @@ class LossPromises:
     def _kept(self, broker: str, node: str, damage: Damage) -> Kept:
         """What `node` still holds after `damage`."""
         facts = self._facts
-        is_master = node == facts.brokers[broker][0]
-        return KEPT[facts.masters_keeping if is_master else facts.flush, damage]
+        is_master = node == facts.replica_sets[broker][0]
+        return KEPT[facts.leaders_keeping if is_master else facts.flush, damage]
 
     def _most_lenient(self, broker: str, hits: Sequence[DamageEvent]) -> LossRule:
         episodes = _episodes(hits, self._barred[broker]) if hits else ()
@@ -387,7 +389,7 @@ class LossPromises:
 
     def _rule_of_episode(self, broker: str, hits: tuple[DamageEvent, ...]) -> LossRule:
         facts = self._facts
-        master, *slaves = facts.brokers[broker]
+        master, *slaves = facts.replica_sets[broker]
         kept = {node: self._kept(broker, node, _worst(node, hits)) for node in (master, *slaves)}
         best = kept[master]
         if SLAVE_HOLDS_ACKED[facts.replication] and slaves:

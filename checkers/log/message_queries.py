@@ -74,7 +74,7 @@ def _not_asked(context: Context) -> str | None:
     """Say which brokers were not asked, in a run that asks all of them; None when all were."""
     facts = context.facts
     asked = {(look_up.topic, look_up.broker) for look_up in context.timeline.look_ups}
-    due = ((topic, broker) for topic in facts.topics for broker in sorted(facts.brokers))
+    due = ((topic, broker) for topic in facts.topics for broker in sorted(facts.replica_sets))
     missing = [f"{broker} for {topic}" for topic, broker in due if (topic, broker) not in asked]
     if DUE not in facts.due or not missing:
         return None

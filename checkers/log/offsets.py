@@ -256,7 +256,7 @@ def _gaps(context: Context) -> Iterator[str]:
         if not drain.complete:
             continue
         for queue in known:
-            serves = queue.stream in context.facts.living_brokers
+            serves = queue.stream in context.facts.living_sets
             if queue.topic == topic and serves and queue not in drain.ends:
                 yield f"the drain of {group} leaves out queue {queue.partition} of {queue.home}"
 
@@ -325,7 +325,7 @@ def _lost_for_good(facts: RunFacts, broker: str, until_ns: int) -> bool:
         fault.permanent and fault.fired_ns is not None and fault.fired_ns <= until_ns
         for fault in facts.faults
         if fault.bitten_ns is not None
-        and set(fault.targets).intersection(facts.brokers.get(broker, ())[:1])
+        and set(fault.targets).intersection(facts.replica_sets.get(broker, ())[:1])
     )
 
 

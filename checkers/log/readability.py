@@ -51,7 +51,7 @@ def _untried(context: Context) -> Iterator[str]:
     tried = {(one.topic, one.broker) for one in context.timeline.tried_reads}
     for group in context.facts.retries_max:
         for topic in (f"{RETRY}{group}", f"{DEAD}{group}"):
-            for broker in context.facts.brokers:
+            for broker in context.facts.replica_sets:
                 if (topic, broker) not in tried:
                     yield f"nothing says whether {topic} of {broker} can be read"
 

@@ -109,7 +109,7 @@ def _why_deleted(context: Context, broker: str, since_ns: int, until_ns: int) ->
 def _has_lost_its_master(columns: Columns, context: Context, row: int) -> bool:
     """Whether slaves alone serve the queue of a send: what one of them lacks another one may have."""
     queue = queue_of(columns, columns.sends, row)
-    return queue is not None and queue.stream not in context.facts.living_brokers
+    return queue is not None and queue.stream not in context.facts.living_sets
 
 
 def _gone(columns: Columns, context: Context, row: int, copies: Copies) -> Finding:
@@ -167,7 +167,11 @@ def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Fi
         if seen["kind"] != "recovery" or "end_offset" not in seen:
             continue
         broker = next(
-            (name for name, nodes in context.facts.brokers.items() if nodes == (seen["node"],)),
+            (
+                name
+                for name, nodes in context.facts.replica_sets.items()
+                if nodes == (seen["node"],)
+            ),
             None,
         )
         if broker is not None and broker in columns.names.streams:

@@ -95,8 +95,8 @@ def _struck(columns: Columns, facts: RunFacts, fault: FaultFacts) -> Mask:
     """The brokers whose recovery is looked at, shape (brokers,): those that were struck, or all."""
     struck = {
         name
-        for name in {*facts.brokers, *columns.names.streams}
-        if not {name, *facts.brokers.get(name, ())}.isdisjoint(fault.targets)
+        for name in {*facts.replica_sets, *columns.names.streams}
+        if not {name, *facts.replica_sets.get(name, ())}.isdisjoint(fault.targets)
     }
     return np.array([not struck or name in struck for name in columns.names.streams], np.bool_)
 

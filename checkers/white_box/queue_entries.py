@@ -30,7 +30,7 @@ def check_queue_entries(_columns: Columns, context: Context) -> Verdict:
     """Judge the last look at each broker node."""
     last = {seen["node"]: seen for seen in context.observations if seen["kind"] == "queue_entries"}
     findings = [finding for seen in last.values() for finding in _judge(context, seen)]
-    nodes = {node for of_name in context.facts.brokers.values() for node in of_name}
+    nodes = {node for of_name in context.facts.replica_sets.values() for node in of_name}
     counts = {"entries": sum(seen["entries"] for seen in last.values())}
     unseen = sorted(nodes - last.keys() - _lost_for_good(context))
     missing = f"{NOT_OBSERVED}: {', '.join(unseen)}" if unseen else None

@@ -47,7 +47,7 @@ def _comparable(context: Context) -> set[str]:
         if fault.permanent and fault.fired_ns is not None
         for node in fault.targets
     }
-    brokers = context.facts.brokers.items()
+    brokers = context.facts.replica_sets.items()
     return {name for name, nodes in brokers if len(set(nodes) - gone) > 1}
 
 

@@ -120,8 +120,8 @@ def _servers(context: Context) -> set[str]:
         for node in fault.targets
     }
     return {
-        *facts.name_servers,
-        *(node for nodes in facts.brokers.values() for node in nodes),
+        *facts.coordinators,
+        *(node for nodes in facts.replica_sets.values() for node in nodes),
     } - gone
 
 

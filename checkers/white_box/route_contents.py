@@ -26,7 +26,7 @@ def check_route_contents(_columns: Columns, context: Context) -> Verdict:
     """Judge what each name server said of each topic and master."""
     seen = [of for of in context.observations if of["kind"] == "topic_route"]
     findings = [_finding(context, of) for of in seen if of.get("route") != of.get("master")]
-    living = set(context.facts.living_brokers)
+    living = set(context.facts.living_sets)
     missing = NOT_OBSERVED if living - {of["broker_name"] for of in seen} else None
     return observed_verdict("route_contents", findings, {"routes_compared": len(seen)}, missing)
 

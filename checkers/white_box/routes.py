@@ -61,7 +61,7 @@ def check_routes(_columns: Columns, context: Context) -> Verdict:
 def _known_since(context: Context, answers: Mapping[str, Sequence[Seen]]) -> dict[str, int]:
     """From when each broker has the topic, as far as is known."""
     if context.facts.topics_everywhere:
-        return dict.fromkeys(context.facts.brokers, 0)
+        return dict.fromkeys(context.facts.replica_sets, 0)
     first: dict[str, int] = {}
     for seen in (seen for of_node in answers.values() for seen in of_node):
         for broker in seen["brokers"] or {}:
@@ -74,7 +74,7 @@ def _judge_server(
 ) -> Iterator[Finding]:
     answers = sorted(answers, key=lambda seen: int(seen["time_ns"]))
     yield from _wrong(context, node, answers)
-    for broker, nodes in sorted(context.facts.brokers.items()):
+    for broker, nodes in sorted(context.facts.replica_sets.items()):
         before = Span(0, since_ns.get(broker, FOREVER_NS))
         for replica in nodes:
             ghost = _while(answers, lambda seen, of=(broker, replica): _is_ghost(seen, *of))
@@ -87,7 +87,7 @@ def _wrong(context: Context, node: str, answers: Sequence[Seen]) -> Iterator[Fin
     told: set[tuple[str, str, str]] = set()
     for seen in answers:
         for broker, addresses in (seen["brokers"] or {}).items():
-            nodes = context.facts.brokers.get(broker, ())
+            nodes = context.facts.replica_sets.get(broker, ())
             for number, replica in addresses.items():
                 right = number.isdecimal() and nodes[int(number) : int(number) + 1] == (replica,)
                 if not right and (broker, number, replica) not in told:
@@ -200,7 +200,7 @@ def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
     """Whether only name servers were broken then, some of them, and one had been well for a while."""
     broken: set[str] = set()
     settled_ns = int(facts.timings.register_s * NS_PER_S)
-    brokers = {node for nodes in facts.brokers.values() for node in nodes}
+    brokers = {node for nodes in facts.replica_sets.values() for node in nodes}
     for fault in facts.faults:
         targets = set(fault.targets)
         if fault.bitten_ns is None or (targets and targets.isdisjoint(brokers | servers)):

@@ -100,13 +100,13 @@ class _Copies:
 
     def _missing(self, broker: str, seen: Mapping[str, Any], hidden: frozenset[str]) -> str | None:
         facts = self._facts
-        replicas = facts.brokers.get(broker, ())
-        on_disk, held = COPIES_PROMISED[facts.masters_keeping, facts.replication]
+        replicas = facts.replica_sets.get(broker, ())
+        on_disk, held = COPIES_PROMISED[facts.leaders_keeping, facts.replication]
         if not SLAVE_DISK_COUNTS[facts.mode]:
             on_disk = min(on_disk, 1)
         durable = set(seen["durable_on"])
         cached = durable | set(seen["cached_on"])
-        nodes = set(facts.brokers.get(broker, cached))  # others' copies count for nothing
+        nodes = set(facts.replica_sets.get(broker, cached))  # others' copies count for nothing
         durable, cached = durable & nodes, cached & nodes
         master = frozenset(replicas[:1])
         for what, found, promised in (("on disk of", durable, on_disk), ("held by", cached, held)):
@@ -127,7 +127,7 @@ WEAK = "spurious_weak_status"
 # How long a broker waits before it gives such a status. Only a failed disk is no reason to wait.
 WAITS: Mapping[str, Callable[[Timings], float]] = {
     "FLUSH_DISK_TIMEOUT": lambda timings: timings.flush_timeout_s,
-    "FLUSH_SLAVE_TIMEOUT": lambda timings: timings.slave_timeout_s,
+    "FLUSH_SLAVE_TIMEOUT": lambda timings: timings.follower_timeout_s,
 }
 # What takes effect when a fault strikes, and at no other time; a disk may fill up, or fail, later.
 AT_ONCE_ONLY = frozenset({STOPS, FORGETS, STALLS, CUTS})
@@ -202,7 +202,7 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
         for seen in sightings(columns, context)[0]
         if copies.missing(seen["broker_name"], seen, NO_NODES) is None
     )
-    behind_max = context.facts.slave_behind_max_bytes
+    behind_max = context.facts.follower_behind_max_bytes
     behind = rows_left_behind(sends, observed, held, behind_max)
     findings = [
         _safe(columns, context, row, seen["status"], is_behind=row in behind)
@@ -245,7 +245,7 @@ def weak_rows(columns: Columns, context: Context) -> Columns:
 def _over_times(context: Context) -> Ints:
     """From when on SEND_OK for a new send shows that a fault explains no weaker status, ascending."""
     windows = (
-        _windows(context, name, status) for name in context.facts.brokers for status in WEAKER
+        _windows(context, name, status) for name in context.facts.replica_sets for status in WEAKER
     )
     return np.array(sorted({_over_ns(of.fault) for found in windows for of in found}), np.int64)
 

@@ -17,7 +17,7 @@ ACKS_MIN = 10  # fewer messages may all have gone to one broker by chance
 def one_broker(result: RunResult) -> list[str]:
     """One sentence for each topic whose messages all went to one of several masters."""
     living = result.facts.living
-    masters = [name for name in result.facts.brokers if living is None or name in living]
+    masters = [name for name in result.facts.replica_sets if living is None or name in living]
     acked: dict[str, Counter[str]] = {}
     for op in result.ops:
         if op.f == "send" and op.type == "ok" and op.node != "probe":

@@ -21,7 +21,7 @@ DEATHS = (Kill.name, *POWER_CUTS, ClusterPowerCut.name, DISK_LOST)
 
 def pairs(result: RunResult) -> list[str]:
     """One paragraph for a run of several such pairs."""
-    campaign, brokers = result.campaign, result.facts.brokers
+    campaign, brokers = result.campaign, result.facts.replica_sets
     is_recommended = (campaign.flush, campaign.replication) == ("async", "sync")
     if not is_recommended or len(brokers) < 2 or any(len(nodes) < 2 for nodes in brokers.values()):
         return []

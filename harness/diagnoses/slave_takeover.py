@@ -45,14 +45,16 @@ def slave_takeover(result: RunResult) -> list[str]:
 
 def _absences(result: RunResult) -> Iterable[tuple[str, FaultRecord]]:
     """Faults that took the master of a broker away for a while, and left its slaves."""
-    masters = {nodes[0]: name for name, nodes in result.facts.brokers.items() if len(nodes) > 1}
+    masters = {
+        nodes[0]: name for name, nodes in result.facts.replica_sets.items() if len(nodes) > 1
+    }
     for record in result.faults:
         if record.fired_ns is None or record.healed_ns is None or not record.bitten:
             continue
         targets = record.planned.targets
         for node in targets:
             name = masters.get(node)
-            if name is not None and not set(result.facts.brokers[name][1:]) & set(targets):
+            if name is not None and not set(result.facts.replica_sets[name][1:]) & set(targets):
                 yield name, record
 
 

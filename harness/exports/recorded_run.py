@@ -119,7 +119,7 @@ class RecordedRun:
 
     def nodes_of(self, broker: str) -> Sequence[str]:
         """The servers of a broker, the master first; the broker's name where the facts have none."""
-        return self.facts.brokers.get(broker) or (broker,)
+        return self.facts.replica_sets.get(broker) or (broker,)
 
     def groups_of(self, topic: str) -> list[str]:
         """The consumer groups that read a topic."""

@@ -115,7 +115,9 @@ class _Log:
     def add_fault(self, happening: _Happening) -> None:
         """The fault injector acts on nodes; a node of a broker shares its host."""
         self._event(NEMESIS, happening.time_ns, happening.text)
-        hosts = {node: name for name, nodes in self._run.facts.brokers.items() for node in nodes}
+        hosts = {
+            node: name for name, nodes in self._run.facts.replica_sets.items() for node in nodes
+        }
         for target in dict.fromkeys(hosts.get(node, node) for node in happening.targets):
             self._event(target, happening.time_ns, happening.text, NEMESIS)
 

@@ -105,7 +105,7 @@ def panels_of(run: RecordedRun) -> Panels:
     end_s = max(run.run_s, run.history.end_ns() / 1e9)
     slices, scale = slices_until(end_s), TimeScale(end_s)
     activity = Activity(names, run.facts, slices)
-    brokers = run.facts.brokers
+    brokers = run.facts.replica_sets
     cuts = cuts_of(run.observations.records, brokers)
     witnesses = choose_witnesses(run.verdict, names)
     logs = [place_of(witness.finding) for witness in witnesses]
@@ -236,7 +236,7 @@ def _lives(
         finding = witness.finding
         place = (finding.topic, finding.broker, finding.queue, finding.queue_offset)
         order = "" if place in places else order_view(witness, names, bands) or ""
-        nodes = run.facts.brokers.get(finding.broker or "", ())
+        nodes = run.facts.replica_sets.get(finding.broker or "", ())
         copies = copies_of(finding, observed, run.faults, nodes)
         lives.append(
             Life(
@@ -261,8 +261,8 @@ def _lives(
 def _roles(run: RecordedRun) -> dict[str, int]:
     """Nodes in the order in which a message meets them."""
     facts = run.facts
-    servers = [node for nodes in facts.brokers.values() for node in nodes]
-    ordered = [*facts.producers, *servers, *facts.name_servers, *facts.consumers]
+    servers = [node for nodes in facts.replica_sets.values() for node in nodes]
+    ordered = [*facts.producers, *servers, *facts.coordinators, *facts.consumers]
     return {node: rank for rank, node in enumerate(dict.fromkeys(ordered))}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from functools import reduce
 from typing import Any, cast
 
 from staticfire.checkers.guarantees.facts import (
@@ -13,13 +11,10 @@ from staticfire.checkers.guarantees.facts import (
     Mode,
     Replication,
     RunFacts,
-    Timings,
 )
 from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
 from staticfire.faults.kinds.clock_skew import ClockSkew
-from staticfire.faults.kinds.options_change import OptionsChange, option_of
-from staticfire.faults.kinds.topic_change import TopicChange
 from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
 from staticfire.harness.clients.consumer_kinds import CHOOSING
 from staticfire.harness.generators.illegal_sends import refused_topics
@@ -30,22 +25,13 @@ from staticfire.harness.results.fault_facts import (
     fault_facts,
     is_permanent,
 )
+from staticfire.harness.rocketmq.timings import queues_max, timings_of
 from staticfire.harness.simulation.scheduling.clock import EPOCH_MS
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
 from staticfire.harness.workloads.delay_levels import delay_levels_ms
 from staticfire.harness.workloads.groups import groups_of
 
-SHORT_POLLING_S = 1.0  # RocketMQ: shortPollingTimeMills
-METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
-WRITE_BACK_S = 35.0  # Linux: dirty_expire_centisecs, and the next turn of its flusher
-SIMULATED_FLUSH_S = 1.0  # our broker begins a flush when the one before has ended, or after so long
-# Files that a broker flushes beside the log and its queues: the index, and twice the checkpoint, the offsets, the
-# progress of delays, topics and groups.
-OTHER_FSYNCS = 11
-LOG_FSYNCS = 2  # one that had begun before, and its own
-KEPT_BACK_QUEUES = 2  # of half messages and of what became of them
-FSYNC_S = 3.0
 SIDE_STARTS = ("start_topic-anew", "start_offsets-cloned")
 # How full a disk must be for a broker to delete what is young.
 FORCING = frozenset(
@@ -98,11 +84,11 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
             group: told[0].retries_max for group, told in groups.items() if told[0].sends_back
         },
         topics=(campaign.topic,),
-        queues_max=_queues_max(campaign),
+        queues_max=queues_max(campaign),
         refused_topics=tuple(refused_topics(campaign).values()),
         **_broker_facts(campaign),
-        brokers=brokers,
-        name_servers=topology.coordinators,
+        replica_sets=brokers,
+        coordinators=topology.coordinators,
         living=living,
         producers=topology.producers,
         consumers=topology.consumers,
@@ -209,15 +195,6 @@ def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[ConsumerSpec]]) ->
     )
 
 
-def _queues_max(campaign: Campaign) -> int:
-    """Return the most queues that the topic can have on a broker; 0 if the campaign does not decide it."""
-    if campaign.auto_topic or campaign.is_external:
-        return 0
-    later = (one.params["queues"] for one in campaign.plan if one.kind == TopicChange.name)
-    most: int = max((campaign.queues, *later))
-    return most
-
-
 def _wanted_tags(told: Sequence[ConsumerSpec]) -> tuple[str, ...] | None:
     """What a group wants is what all its members want together; None for everything."""
     if any(member.wanted_tags is None for member in told):
@@ -263,72 +240,6 @@ def _broker_facts(campaign: Campaign) -> dict[str, Any]:
         "check_after_s": int(properties.get("transactionTimeOut", 6000)) / 1000,
         "check_max": int(properties.get("transactionCheckMax", 15)),
         "check_every_s": int(properties.get("transactionCheckInterval", 60_000)) / 1000,
-        "slave_behind_max_bytes": int(properties.get("haSlaveFallbehindMax", 256 << 20)),
+        "follower_behind_max_bytes": int(properties.get("haSlaveFallbehindMax", 256 << 20)),
         "timings": timings_of(campaign),
     }
-
-
-def timings_of(campaign: Campaign) -> Timings:
-    """The timings of the run: what the properties of brokers change, and otherwise the defaults of RocketMQ.
-
-    Of an option that changes under load the wider timing counts, for the whole run.
-    """
-    properties = dict(campaign.broker_properties)
-    changes = [option_of(one) for one in campaign.plan if one.kind == OptionsChange.name]
-    later = ({**properties, name: value} for name, value in changes)
-    found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
-    if campaign.environment == "simulation":
-        wait_s = _fsyncs_of_a_flush(campaign) * campaign.fsync_us / 1e6
-        found = replace(found, flush_wait_s=wait_s, flush_s=SIMULATED_FLUSH_S + wait_s)
-    faithful = campaign.mode == "faithful"
-    if faithful and (not campaign.policies or METADATA_POLICY in campaign.policies):
-        return replace(found, write_back_s=WRITE_BACK_S)
-    return found
-
-
-def _fsyncs_of_a_flush(campaign: Campaign) -> int:
-    """At most how many fsyncs, one after the other, the disk of a broker makes until a message is flushed.
-
-    The flush of the log waits for the turn of the worker that also flushes queues, and every file has an fsync: a queue
-    of the topic, of a delay level, of a group's retries, of half messages. Measured on disks of 40-400 ms an fsync: 13
-    to 26 between two of the log.
-    """
-    queues = (_queues_max(campaign) or campaign.queues) + len(delay_levels_ms(campaign))
-    queues += len(groups_of(campaign)) + KEPT_BACK_QUEUES
-    return queues + OTHER_FSYNCS + LOG_FSYNCS
-
-
-def _wider(one: Timings, other: Timings) -> Timings:
-    longest = {
-        field.name: max(getattr(one, field.name), getattr(other, field.name))
-        for field in fields(Timings)
-    }
-    return Timings(
-        **{**longest, "members_notified": one.members_notified and other.members_notified}
-    )
-
-
-def _timings_under(properties: Mapping[str, str]) -> Timings:
-    usual = Timings()
-    return replace(
-        usual,
-        members_notified=properties.get("notifyConsumerIdsChangedEnable", "true") == "true",
-        offset_persist_s=_seconds(
-            properties, "flushConsumerOffsetInterval", usual.offset_persist_s
-        ),
-        flush_timeout_s=_seconds(properties, "syncFlushTimeout", usual.flush_timeout_s),
-        slave_timeout_s=_seconds(properties, "slaveTimeout", usual.slave_timeout_s),
-        ha_silence_s=_seconds(properties, "haHousekeepingInterval", usual.ha_silence_s),
-        clean_s=_seconds(properties, "cleanResourceInterval", usual.clean_s),
-        register_s=_seconds(properties, "registerNameServerPeriod", usual.register_s),
-        flush_s=_seconds(properties, "flushIntervalCommitLog", 0.5)
-        + _seconds(properties, "flushCommitLogThoroughInterval", 10.0)
-        + FSYNC_S,
-        poll_s=usual.poll_s
-        if properties.get("longPollingEnable", "true") == "true"
-        else _seconds(properties, "shortPollingTimeMills", SHORT_POLLING_S),
-    )
-
-
-def _seconds(properties: Mapping[str, str], name: str, usual_s: float) -> float:
-    return int(properties[name]) / 1000 if name in properties else usual_s

@@ -23,7 +23,14 @@ from staticfire.checkers.formats.columnar.checksums import (
     with_checksums,
 )
 from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
-from staticfire.checkers.guarantees.former_names import VERDICT_VERSION, with_current_names
+from staticfire.checkers.guarantees.former_names import (
+    ANOMALIES_RENAMED,
+    FACTS_RENAMED,
+    VERDICT_VERSION,
+    VERSIONS_READ,
+    with_current_facts,
+    with_current_names,
+)
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.model.plain_files import plain_size, read_plain
 from staticfire.faults.errors import FaultError
@@ -233,19 +240,21 @@ class RunFolder:
             raise RunFolderError(f"{path} holds a line that is no fault: {error}") from error
 
     def read_verdict(self) -> dict[str, Any]:
-        """What the run wrote, with the names of anomalies that this version uses.
+        """What the run wrote, with the names of anomalies and facts that this version uses.
 
         Raises RunFolderError if the run did not finish or the file is damaged.
         """
         document = self._read_document()
         version = document.get("version", 1)
-        if version not in (1, VERDICT_VERSION):
+        if not isinstance(version, int) or version not in VERSIONS_READ:
             raise RunFolderError(
                 f"{self.path / VERDICT_FILE} has version {truncated_repr(version)}; "
                 f"allowed: 1 to {VERDICT_VERSION}"
             )
-        if version == 1:
+        if version < ANOMALIES_RENAMED:
             document["verdict"] = with_current_names(document["verdict"])
+        if version < FACTS_RENAMED:
+            document["facts"] = with_current_facts(document["facts"])
         return document
 
     def _read_document(self) -> dict[str, object]:

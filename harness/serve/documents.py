@@ -8,7 +8,12 @@ from typing import Any
 
 import orjson
 
-from staticfire.checkers.guarantees.former_names import VERDICT_VERSION, with_current_names
+from staticfire.checkers.guarantees.former_names import (
+    ANOMALIES_RENAMED,
+    VERDICT_VERSION,
+    VERSIONS_READ,
+    with_current_names,
+)
 from staticfire.harness.serve.folder import NotServed, ServedFolder
 from staticfire.harness.serve.loose import table
 from staticfire.harness.truncated_repr import truncated_repr
@@ -42,10 +47,10 @@ def read_verdict(folder: ServedFolder, path: Sequence[str]) -> tuple[Mapping[str
     if not isinstance(document.get("verdict"), dict):
         return {}, "verdict.json holds no verdict"
     version = document.get("version", 1)
-    if version not in (1, VERDICT_VERSION):
+    if not isinstance(version, int) or version not in VERSIONS_READ:
         allowed = f"this Staticfire reads 1 to {VERDICT_VERSION}"
         return {}, f"verdict.json has version {truncated_repr(version)}; {allowed}"
-    if version == 1:
+    if version < ANOMALIES_RENAMED:
         try:
             return {**document, "verdict": with_current_names(document["verdict"])}, ""
         except (KeyError, TypeError, AttributeError, ValueError):

@@ -17,7 +17,7 @@ def _own_broker(scenario: Scenario, nodes: int = 1) -> tuple[str, ...]:
     """A broker that serves; returns its nodes, the master first."""
     scenario.broker = f"{scenario.name}-broker"
     names = tuple(f"{scenario.broker}-{number}" for number in range(nodes))
-    scenario.facts["brokers"] = {scenario.broker: names}
+    scenario.facts["replica_sets"] = {scenario.broker: names}
     scenario.op(0.5, "ok", "probe", {"broker": scenario.broker})
     return names
 

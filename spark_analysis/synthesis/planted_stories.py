@@ -331,7 +331,7 @@ def _uneven_shares(scenario: Scenario, _sets: int) -> None:
 
 def _not_serving(scenario: Scenario, _sets: int) -> None:
     broker = f"{scenario.name}-broker"
-    scenario.facts["brokers"] = {broker: (f"{broker}-node",)}
+    scenario.facts["replica_sets"] = {broker: (f"{broker}-node",)}
     scenario.op(0, "info", "probe", {"broker": broker}, error="no answer")
     scenario.tell_of_run("not_serving", broker=broker)
 
@@ -414,7 +414,7 @@ def _log_hole(scenario: Scenario, _sets: int) -> None:
     """A power cut may cost a tail; here it has cost the second of three."""
     node = f"{scenario.name}-node"
     scenario.broker = f"{scenario.name}-broker"
-    scenario.facts["brokers"] = {scenario.broker: (node,)}
+    scenario.facts["replica_sets"] = {scenario.broker: (node,)}
     keys = [scenario.send(place / 10) for place in range(3)]
     scenario.faults.append(
         FaultFacts(

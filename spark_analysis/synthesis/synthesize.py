@@ -282,9 +282,9 @@ class _Synthesis:
             "check_max": CHECK_MAX,
             "gap_max_s": GAP_MAX_S,
             **scenarios.facts,
-            "brokers": {**brokers, **scenarios.facts.get("brokers", {})},
+            "replica_sets": {**brokers, **scenarios.facts.get("replica_sets", {})},
         }
-        plain: dict[str, Any] = {"brokers": brokers}
+        plain: dict[str, Any] = {"replica_sets": brokers}
         return RunFacts(
             # Only where brokers may lose a tail can it have a hole.
             flush="async" if scenarios.sets else "sync",

@@ -41,7 +41,7 @@ FACTS = RunFacts(
     replication="sync",
     groups={"g": ("orders",)},
     topics=("orders",),
-    brokers={f"broker-{number}": (f"n{number}", f"n{number}s") for number in range(BROKERS)},
+    replica_sets={f"broker-{number}": (f"n{number}", f"n{number}s") for number in range(BROKERS)},
 )
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class _Run:
                     self._pair(
                         10 + queue, "consume", {**_place(queue), "group": "g", "messages": messages}
                     )
-        for broker in FACTS.brokers:
+        for broker in FACTS.replica_sets:
             self._add(20, "ok", "probe", {"broker": broker})
         ends = [
             [f"broker-{queue % BROKERS}", queue // BROKERS, 0, end, end]
@@ -105,7 +105,7 @@ def _observations(ops: list[Op]) -> list[dict[str, Any]]:
             "status": "SEND_OK",
             "broker_name": op.value["broker"],
             "end_offset": op.value["physical_offset"] + 1,
-            "durable_on": list(FACTS.brokers[op.value["broker"]]),
+            "durable_on": list(FACTS.replica_sets[op.value["broker"]]),
             "cached_on": [],
             "unobserved": [],
         }
@@ -123,7 +123,7 @@ def _observations(ops: list[Op]) -> list[dict[str, Any]]:
             "slave_end": 1,
             "first_difference": None,
         }
-        for name, nodes in FACTS.brokers.items()
+        for name, nodes in FACTS.replica_sets.items()
     ]
     entries = [
         {
@@ -138,7 +138,7 @@ def _observations(ops: list[Op]) -> list[dict[str, Any]]:
             "wrong_at": [],
             "missing": 0,
         }
-        for name, nodes in FACTS.brokers.items()
+        for name, nodes in FACTS.replica_sets.items()
         for node in nodes
     ]
     return [*acks, *replicas, *entries]

@@ -36,7 +36,7 @@ class MadeUpQueues:
             replication="sync",
             groups=dict.fromkeys(self.groups, (TOPIC,)),
             topics=(TOPIC,),
-            brokers={broker: (broker, f"{broker}-slave") for broker in brokers},
+            replica_sets={broker: (broker, f"{broker}-slave") for broker in brokers},
         )
         self.end_ns = sends * SEND_GAP_NS + 10**12
 

@@ -315,7 +315,9 @@ def test_any_cut_gives_the_same_verdict(
     kernel: Kernel, flush: str, ops: list[Op], pieces: int
 ) -> None:
     columns, timeline = build_columns(ops)
-    known = facts(flush=flush, groups=GROUPS, faults=(CUT,), brokers={"b": ("n0",), "c": ("n1",)})
+    known = facts(
+        flush=flush, groups=GROUPS, faults=(CUT,), replica_sets={"b": ("n0",), "c": ("n1",)}
+    )
     context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
 
     whole = kernel.check(columns, context)

@@ -45,7 +45,7 @@ class Legal:
     def violations(self) -> int:
         """How often the anomaly is reported as a violation."""
         ops: list[Op] = history(*self.ops) if isinstance(self.ops, tuple) else self.ops.ops
-        known = facts(**{"brokers": PAIR, "faults": self.faults, **self.known})
+        known = facts(**{"replica_sets": PAIR, "faults": self.faults, **self.known})
         verdicts = check_run(ops, self.seen, known).verdicts
         assert not any("checker failed" in (verdict.reason or "") for verdict in verdicts)
         return sum(verdict.counts.get(self.anomaly, 0) for verdict in verdicts)
@@ -61,7 +61,7 @@ OVERLAP = (
     *("0 ok send a t=0.1", "1 ok open node=c1 t=0.2", "1 ok assign 0 t=1"),
     *("2 ok open node=c2 t=49", "2 ok assign 0 t=50", "1 ok assign t=95", "9 ok drain t=100"),
 )
-NO_NAME_SERVER: dict[str, Any] = {"name_servers": ("ns-1",)}
+NO_NAME_SERVER: dict[str, Any] = {"coordinators": ("ns-1",)}
 BLIND = fault("kill", "ns-1", at_s=45, healed_s=80)
 
 
@@ -154,7 +154,7 @@ def weak(mechanism: str, status: str, of: FaultFacts, *, took_s: float = 6.0) ->
 
 def moved(mechanism: str, row_of: str, of: FaultFacts, *, at_s: float = 10.0) -> Legal:
     story = Story().send(0.0, "a", sharding_key="k").send(at_s, "b", queue=1, sharding_key="k")
-    known = {"orderly": ("g",), "name_servers": ("ns-1",)}
+    known = {"orderly": ("g",), "coordinators": ("ns-1",)}
     return Legal(
         mechanism=mechanism,
         anomaly="key_moved",
@@ -405,7 +405,7 @@ def _histories() -> Iterator[Legal]:
         row_of="slave_behind_slave",
         ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=20", "1 ok consume a t=47"),
         faults=(replace(fault("disk_lost", "n0", at_s=20, healed_s=22), permanent=True),),
-        known={"brokers": {"b": ("n0", "n1", "n2")}},
+        known={"replica_sets": {"b": ("n0", "n1", "n2")}},
     )
     yield slow("an operator sent the group elsewhere", fault("offsets_reset", at_s=19, healed_s=21))
     # send_status.py

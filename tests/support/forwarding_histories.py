@@ -12,7 +12,7 @@ FACTS: dict[str, Any] = {
     "groups": {"g": ("t",)},
     "topics": ("t",),
     "forwarders": ("c1", "c2"),
-    "brokers": {"b": ("n0",)},
+    "replica_sets": {"b": ("n0",)},
 }
 NODES = {7: "c1", 8: "c2", 9: "c3"}  # the last one does not forward
 

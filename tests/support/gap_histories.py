@@ -20,7 +20,7 @@ FACTS: dict[str, Any] = {
     "producers": ("p1", "p2"),
     "consumers": ("c1", "c2"),
     "gap_max_s": GAP_MAX_S,
-    "brokers": {"b": ("n0",)},
+    "replica_sets": {"b": ("n0",)},
 }
 PAUSES_NS = [1, 1, 10**8, 10**8, 5 * 10**8, 10**9, 4 * 10**9]
 

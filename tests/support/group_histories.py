@@ -18,7 +18,7 @@ FACTS: dict[str, Any] = {
     "topics": ("t", "u"),
     "orderly": ("h",),
     "broadcasting": ("all",),
-    "brokers": {"b": ("n0",)},
+    "replica_sets": {"b": ("n0",)},
 }
 WISHES: tuple[dict[str, Any], ...] = (
     {},

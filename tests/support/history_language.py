@@ -47,7 +47,7 @@ def facts(**changes: Any) -> RunFacts:
         "replication": "none",
         "groups": {GROUP: (TOPIC,)},
         "topics": (TOPIC,),
-        "brokers": {BROKER: (NODE,)},
+        "replica_sets": {BROKER: (NODE,)},
     }
     return RunFacts(**{**plain, **changes})
 

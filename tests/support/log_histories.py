@@ -14,7 +14,7 @@ FACTS: dict[str, Any] = {
     "flush": "async",
     "groups": GROUPS,
     "topics": ("t", "u"),
-    "brokers": {"b": ("n0",), "c": ("n1",)},
+    "replica_sets": {"b": ("n0",), "c": ("n1",)},
 }
 
 

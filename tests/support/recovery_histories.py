@@ -19,7 +19,7 @@ FACTS: dict[str, Any] = {
     "topics": ("t", "u"),
     "orderly": ("g",),
     "wanted_tags": {"h": ("Aa",)},
-    "brokers": {"b": ("n0",), "c": ("n1", "n2")},
+    "replica_sets": {"b": ("n0",), "c": ("n1", "n2")},
 }
 PAUSES_S = [0.001, 0.001, 0.1, 1, 40, 40]
 TARGETS = ("n0", "n0", "n1", "n2", "b", "c1")

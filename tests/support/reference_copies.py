@@ -123,7 +123,7 @@ def _held(facts: Facts, broker: str, seen: Seen) -> bool:
 def _copies(facts: Facts, broker: str, seen: Seen) -> tuple[set[str], set[str]]:
     """Which nodes have it on disk, and which have it at all; nodes of other brokers count for nothing."""
     on_disk, held = set(seen["durable_on"]), {*seen["durable_on"], *seen["cached_on"]}
-    nodes = set(facts["brokers"].get(broker, held))
+    nodes = set(facts["replica_sets"].get(broker, held))
     return on_disk & nodes, held & nodes
 
 
@@ -146,18 +146,18 @@ def _left_behind(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts, 
     if send.key not in dict(stored_at_once) or not copied:
         return False
     end = max(end for _, end in stored_at_once)
-    return bool(end - max(copied) >= facts["slave_behind_max_bytes"])
+    return bool(end - max(copied) >= facts["follower_behind_max_bytes"])
 
 
 def _enough(facts: Facts, broker: str, on_disk: Set[str], held: Set[str]) -> bool:
     """Whether so many nodes are as many as SEND_OK promises, the master among them: of nodes that there are, all."""
-    nodes = facts["brokers"].get(broker, ("a node that nobody knows",))
+    nodes = facts["replica_sets"].get(broker, ("a node that nobody knows",))
     master_flushes = facts["flush"] == "sync"
     slave_has_it = facts["replication"] == "sync"
     slave_flushes = slave_has_it and master_flushes and facts["mode"] == "hardened"
     disks = master_flushes + slave_flushes
     memories = 2 if slave_has_it else 0 if facts["transient_pool"] else 1
-    master = set(facts["brokers"].get(broker, ())[:1])
+    master = set(facts["replica_sets"].get(broker, ())[:1])
     if (disks and master - on_disk) or (memories and master - held):
         return False
     return len(on_disk) >= min(disks, len(nodes)) and len(held) >= min(memories, len(nodes))
@@ -166,7 +166,7 @@ def _enough(facts: Facts, broker: str, on_disk: Set[str], held: Set[str]) -> boo
 def _may_have_lost(ops: Sequence[Op], facts: Facts, send: Send) -> set[str]:
     """The nodes that may have had the message when it was acknowledged, and not when somebody looked."""
     assert send.queue is not None
-    nodes = facts["brokers"].get(send.queue[1], ())
+    nodes = facts["replica_sets"].get(send.queue[1], ())
     return {
         node
         for number, node in enumerate(nodes)
@@ -211,7 +211,7 @@ def _takes(kind: str, facts: Facts, *, is_master: bool) -> bool:
 
 
 def _fault_near(ops: Sequence[Op], facts: Facts, send: Send, status: str) -> bool:
-    replicas = facts["brokers"].get(_broker_of(send), ())
+    replicas = facts["replica_sets"].get(_broker_of(send), ())
     served_ns = max(
         (began_ns(ops, of) for of in _safe(ops, send) if of.ended < send.began), default=-(1 << 62)
     )

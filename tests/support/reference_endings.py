@@ -39,7 +39,7 @@ def replicas(observations: Sequence[Seen]) -> Found:
 
 def pairs_left(facts: Facts) -> set[str]:
     """Brokers of which two nodes are left."""
-    return {name for name in facts["brokers"] if len(_left(facts, name)) > 1}
+    return {name for name in facts["replica_sets"] if len(_left(facts, name)) > 1}
 
 
 def routes(observations: Sequence[Seen]) -> Found:
@@ -81,7 +81,10 @@ def servers_not_measured(observations: Sequence[Seen], facts: Facts) -> set[str]
     looks = _of(observations, "resources")
     both = {of["node"] for of in looks if of["when"] == "begin"}
     both &= {of["node"] for of in looks if of["when"] == "end"}
-    servers = {*facts["name_servers"], *(node for of in facts["brokers"].values() for node in of)}
+    servers = {
+        *facts["coordinators"],
+        *(node for of in facts["replica_sets"].values() for node in of),
+    }
     lost = {
         node
         for of in facts["faults"]
@@ -92,7 +95,7 @@ def servers_not_measured(observations: Sequence[Seen], facts: Facts) -> set[str]
 
 
 def brokers_not_compared(observations: Sequence[Seen], facts: Facts) -> set[str]:
-    living = facts["living"] or facts["brokers"]
+    living = facts["living"] or facts["replica_sets"]
     return set(living) - {of["broker_name"] for of in _of(observations, "topic_route")}
 
 
@@ -114,13 +117,13 @@ def queue_entries(observations: Sequence[Seen]) -> Found:
 def nodes_unread(observations: Sequence[Seen], facts: Facts) -> set[str]:
     """Nodes of brokers whose disk could have been read, and was not."""
     read = {of["node"] for of in _of(observations, "queue_entries")}
-    return {node for name in facts["brokers"] for node in _left(facts, name)} - read
+    return {node for name in facts["replica_sets"] for node in _left(facts, name)} - read
 
 
 def _left(facts: Facts, broker: str) -> set[str]:
     return {
         node
-        for node in facts["brokers"][broker]
+        for node in facts["replica_sets"][broker]
         if not any(fault.permanent and node in fault.targets for fault in facts["faults"])
     }
 
@@ -272,13 +275,13 @@ def _highest_commit(ops: Sequence[Op], group: str, topic: str, broker: str, queu
 
 def _disk_gone(fault: FaultFacts, facts: Facts, broker: str, drain: Op) -> bool:
     assert fault.fired_ns is not None
-    struck = facts["brokers"][broker][0] in fault.targets
+    struck = facts["replica_sets"][broker][0] in fault.targets
     bitten = fault.bitten_ns is not None and fault.fired_ns <= drain.time_ns
     return struck and bitten and fault.kind == "disk_lost"
 
 
 def _living(facts: Facts) -> Sequence[str]:
-    return sorted(facts["brokers"]) if facts["living"] is None else facts["living"]
+    return sorted(facts["replica_sets"]) if facts["living"] is None else facts["living"]
 
 
 def _readers(facts: Facts) -> list[tuple[str, str]]:

@@ -40,7 +40,7 @@ def _sends_after_ms(
 ) -> int | None:
     struck = {
         broker
-        for broker, nodes in facts["brokers"].items()
+        for broker, nodes in facts["replica_sets"].items()
         if broker in fault.targets or any(node in fault.targets for node in nodes)
     }
     waits = [
@@ -86,7 +86,7 @@ def read_beyond_recovery(
             continue
         lies_at = value_of(ops, send).get("physical_offset")
         if lies_at == given.physical and any(
-            facts["brokers"][given.queue[1]] == (seen["node"],)
+            facts["replica_sets"][given.queue[1]] == (seen["node"],)
             and lies_at >= seen["end_offset"]
             and ended_ns(ops, send) < seen["time_ns"]
             and began_ns(ops, given) > seen["time_ns"] + BUFFERED_NS

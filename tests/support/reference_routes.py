@@ -23,7 +23,7 @@ def wrong_answers(
     for server in {seen["node"] for seen in observations}:
         found |= set(_wrong(server, observations, facts))
         said = _by_second(server, observations)
-        for broker, nodes in facts["brokers"].items():
+        for broker, nodes in facts["replica_sets"].items():
             for node in nodes:
                 ghost, missing = [], []
                 for second, seen in enumerate(said):
@@ -53,7 +53,9 @@ def _wrong(server: str, observations: Sequence[Seen], facts: Mapping[str, Any]) 
     for seen in observations:
         for broker, addresses in (seen["brokers"] or {}).items():
             for number, node in addresses.items():
-                right = dict(enumerate(facts["brokers"].get(broker, ()))).get(int(number)) == node
+                right = (
+                    dict(enumerate(facts["replica_sets"].get(broker, ()))).get(int(number)) == node
+                )
                 if seen["node"] == server and not right:
                     second = seen["time_ns"] // NS_PER_S
                     which = broker, number, node

@@ -55,7 +55,7 @@ def route_history(seed: int) -> Asked:
         bitten = random.random() < 0.8
         faults.append(fault(kind, target, at_s=at_s, healed_s=healed_s, bitten=bitten))
     facts = {
-        "brokers": BROKERS,
+        "replica_sets": BROKERS,
         "routes_observed": True,
         "topics_everywhere": random.random() < 0.5,
     }

@@ -65,7 +65,9 @@ def judge_jepsen(
         groups=dict.fromkeys(sorted(read), (TOPIC,)),
         assigned=tuple(sorted(read.difference(groups))),
         topics=(TOPIC,),
-        brokers={BROKER: (BROKER, f"{BROKER}-replica") if replication != "none" else (BROKER,)},
+        replica_sets={
+            BROKER: (BROKER, f"{BROKER}-replica") if replication != "none" else (BROKER,)
+        },
         faults=tuple(map(_fault, filter(_is_fault, ops))),
         reserved_s=NO_RETENTION_S,
         floors=MinimumEvidence(bitten_min=0),

@@ -143,7 +143,7 @@ def explain_run(
                 recorded.ops,
                 recorded.observations,
                 recorded.faults,
-                recorded.facts.brokers,
+                recorded.facts.replica_sets,
                 commands=_commands(folder),
                 key=key,
             )
@@ -161,7 +161,7 @@ def explain_run(
         explanation.witness,
         recorded.observations,
         recorded.faults,
-        recorded.facts.brokers.get(explanation.witness.broker or "", ()),
+        recorded.facts.replica_sets.get(explanation.witness.broker or "", ()),
     )
     explanation = replace(explanation, parts=() if copies is None else (copies,))
     if asked is not None and asked.repeats:

@@ -17,12 +17,13 @@ from staticfire.harness.observers.resource_watch import ResourceWatch
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.rocketmq.administration.changes import ClusterChanges
 from staticfire.harness.rocketmq.administration.cluster_through_admin import ClusterThroughAdmin
-from staticfire.harness.rocketmq.facts import run_facts, timings_of
+from staticfire.harness.rocketmq.facts import run_facts
 from staticfire.harness.rocketmq.observers.drain import Drain
 from staticfire.harness.rocketmq.observers.inspector import Inspector
 from staticfire.harness.rocketmq.observers.key_lookup import LookUps
 from staticfire.harness.rocketmq.observers.route_contents import RouteContents
 from staticfire.harness.rocketmq.observers.route_watch import RouteWatch
+from staticfire.harness.rocketmq.timings import timings_of
 from staticfire.harness.systems.errors import RunError
 from staticfire.harness.systems.system import Phase
 from staticfire.harness.workloads.catalogue import WORKLOADS

@@ -125,7 +125,7 @@ def test_a_restart_without_a_recovery(run_with_kills: Run) -> None:
 def test_a_restart_of_some_of_its_targets(ones: tuple[Struck, ...], reason: str | None) -> None:
     opened = [recovery("n0", 0.5), recovery("n1", 0.5), recovery("n0", 2.5)]
     stop = replace(fault("rolling_restart", "n0", "n1", at_s=1, healed_s=5), struck=ones)
-    known = facts(brokers={"b": ("n0", "n1")}, faults=(stop,), due=("recovery",))
+    known = facts(replica_sets={"b": ("n0", "n1")}, faults=(stop,), due=("recovery",))
     ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
 
     verdicts = check_run(ops, opened, known).verdicts
@@ -248,7 +248,7 @@ def replica(**fields: Any) -> dict[str, Any]:
 )
 def test_entries_and_replicas(observations: list[dict[str, Any]], reason: str | None) -> None:
     ops = history("0 ok send a", "0 ok send b", "1 ok consume a b", "9 ok drain 0:2:2")
-    known = facts(brokers={"b": ("n0", "n1")})
+    known = facts(replica_sets={"b": ("n0", "n1")})
     verdicts = check_run(ops, observations, known).verdicts
 
     verdict = next(verdict for verdict in verdicts if verdict.checker == "agreement")
@@ -335,7 +335,7 @@ def test_a_queue_number_that_no_topic_has(
     (mutation,) = kinds_named(("queue_renumbered",))
     planted = mutation.plant(run, Random("again"), "rest")
     assert planted is not None
-    masters = [nodes[0] for nodes in run.facts.brokers.values()]
+    masters = [nodes[0] for nodes in run.facts.replica_sets.values()]
     struck = tuple(fault(kind, *masters, at_s=1, healed_s=2) for kind in faults)
     changed = replace(run.facts, faults=struck, queues_max=queues_max)
 
@@ -427,7 +427,7 @@ def test_a_slave_has_what_was_acknowledged_long_ago(
     acked_s: float, slave_end: int, known: dict[str, Any], is_behind: bool
 ) -> None:
     seen = [durable(100, acked_s, "n0"), compared(slave_end)]
-    found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, **known)
+    found = short_log_sentences(seen, replica_sets={"b": ("n0", "n1")}, **known)
     assert [sentence[:15] for sentence in found] == (["n1 ends at 50 a"] if is_behind else [])
 
 
@@ -459,7 +459,7 @@ def test_a_slave_has_what_was_on_its_disk(
     nodes: str, slave_end: int, known: dict[str, Any], is_below: bool
 ) -> None:
     seen = [durable(100, 95, *nodes.split()), compared(slave_end)]
-    found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, **known)
+    found = short_log_sentences(seen, replica_sets={"b": ("n0", "n1")}, **known)
     told = "n1 ends at 50 after the run, and its disk had held what was acknowledged up to 100"
     assert found == ([told] if is_below else [])
 
@@ -485,7 +485,7 @@ def test_a_log_is_recovered_as_far_as_it_was_on_the_disk(
     nodes: tuple[str, ...], end: int, faults: tuple[Any, ...], is_short: bool
 ) -> None:
     seen = [durable(100, 2, *nodes), {**recovery("n0", 10), "end_offset": end}]
-    found = short_log_sentences(seen, brokers={"b": ("n0", "n1")}, faults=faults)
+    found = short_log_sentences(seen, replica_sets={"b": ("n0", "n1")}, faults=faults)
     told = f"n0 recovered its log up to {end} at 10.000 s, and its disk had held what was acknowledged up to 100"
     assert found == ([told] if is_short else [])
 
@@ -508,5 +508,5 @@ def test_without_sync_flush_a_page_may_be_on_the_disk_before_one_below(
 ) -> None:
     seen = [durable(100, acked_s, "n0"), {**recovery("n0", 45), "end_offset": 40}]
     cut = fault("power_cut", "n0", at_s=40, healed_s=44)
-    known = {"brokers": {"b": ("n0", "n1")}, "faults": (cut, *more), "flush": flush}
+    known = {"replica_sets": {"b": ("n0", "n1")}, "faults": (cut, *more), "flush": flush}
     assert bool(short_log_sentences(seen, **known)) is is_short

@@ -45,7 +45,7 @@ def changed_fault(facts: RunFacts, **fields: Any) -> dict[str, Any]:
 
 
 CHANGES: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "another broker": lambda facts: {"brokers": {"broker-z": ("broker-z-0",)}, "living": None},
+    "another broker": lambda facts: {"replica_sets": {"broker-z": ("broker-z-0",)}, "living": None},
     "another topic": lambda facts: {
         "topics": ("other",),
         "groups": dict.fromkeys(facts.groups, ("other",)),

@@ -43,8 +43,8 @@ def test_a_broker_that_was_lost_for_good_need_not_serve() -> None:
     brokers = {"b": ("n0",), "c": ("n1",)}
     ops = ("9 ok probe b", "9 ok drain")
 
-    assert check_liveness(*ops, brokers=brokers).reason == "broker c was never probed"
-    assert check_liveness(*ops, brokers=brokers, living=("b",)).valid is True
+    assert check_liveness(*ops, replica_sets=brokers).reason == "broker c was never probed"
+    assert check_liveness(*ops, replica_sets=brokers, living=("b",)).valid is True
 
 
 def test_a_lag_that_stays_names_group_topic_and_count() -> None:
@@ -104,7 +104,7 @@ def test_a_group_may_wait_for_the_copy_of_a_replica_that_is_gone_for_good(
     valid: bool,
 ) -> None:
     key, queue, offset, in_queue = found
-    told = facts(faults=faults, brokers={"b": ("n0", "n1"), "c": ("m0",)}, living=("b",))
+    told = facts(faults=faults, replica_sets={"b": ("n0", "n1"), "c": ("m0",)}, living=("b",))
     ops = history("9 ok probe b", f"9 info drain {' '.join(drained)}")
     rows = [[key, queue, offset, in_queue, in_queue, in_queue]]
     value = {"topic": "t", "broker": "b", "node": "n1", "indexed": True, "messages": rows}

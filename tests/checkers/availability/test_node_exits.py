@@ -42,7 +42,7 @@ def test_exits(exits: tuple[NodeExit, ...], faults: tuple[FaultFacts, ...], died
         replication="none",
         groups={"g": ("t",)},
         topics=("t",),
-        brokers={"b": ("b-0", "b-1")},
+        replica_sets={"b": ("b-0", "b-1")},
         faults=faults,
         exits=exits,
     )

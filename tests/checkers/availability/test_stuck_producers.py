@@ -41,7 +41,7 @@ def sends(*ends: str, node: str = "p1", since_s: float = 100, each_s: float = 4)
 
 
 def verdict_of(ops: list[str], *faults: FaultFacts, **known: object) -> Verdict:
-    known = {"producers": ("p1", "p2"), "brokers": BROKERS, **known}
+    known = {"producers": ("p1", "p2"), "replica_sets": BROKERS, **known}
     run = check_run(history(*ops), [], facts(faults=faults, **known))
     return next(verdict for verdict in run.verdicts if verdict.checker == "stuck_producers")
 
@@ -95,7 +95,7 @@ def test_a_half_message_that_is_stored_got_through() -> None:
     ops = history(*sends("fail", "fail", "info", "fail", "fail"))
     stored = {"broker": "b", "queue": 0, "transaction": "commit", "queue_offset": -1}
     ops[5] = replace(ops[5], value={**ops[5].value, **stored})
-    known = facts(producers=("p1",), brokers=BROKERS)
+    known = facts(producers=("p1",), replica_sets=BROKERS)
     verdicts = check_run(ops, [], known).verdicts
     assert all("producer_stuck" not in verdict.counts for verdict in verdicts)
 
@@ -116,7 +116,7 @@ def test_a_half_message_that_is_stored_got_through() -> None:
 )
 def test_a_fault_counts_that_is_in_the_way_to_every_broker(of: FaultFacts, stuck: bool) -> None:
     twice = sends(*["fail attempts=2"] * 4)
-    assert is_stuck(twice, of, name_servers=("ns-1",)) is stuck
+    assert is_stuck(twice, of, coordinators=("ns-1",)) is stuck
 
 
 def test_a_broker_without_a_master_takes_nothing() -> None:
@@ -148,7 +148,7 @@ def test_it_finds_what_the_reference_finds_and_from_few_rows(
     ends: list[str], each_s: float
 ) -> None:
     ops = history(*sends(*ends, each_s=each_s))
-    known = facts(producers=("p1",), brokers=BROKERS)
+    known = facts(producers=("p1",), replica_sets=BROKERS)
     columns, timeline = build_columns(ops)
     context = Context(facts=known, timeline=timeline, promises=LossPromises(known), observations=[])
     verdict = check_stuck_producers(columns, context)
@@ -215,7 +215,7 @@ def test_any_fault_is_no_rest(of: FaultFacts, refused: bool) -> None:
 def test_a_transaction_may_be_rolled_back() -> None:
     ops = history(*refusals(12))
     ops = [replace(op, value={**op.value, "transaction": "rollback"}) for op in ops]
-    known = facts(producers=("p1",), brokers=BROKERS)
+    known = facts(producers=("p1",), replica_sets=BROKERS)
     verdicts = check_run(ops, [], known).verdicts
     assert all("refused_at_rest" not in verdict.counts for verdict in verdicts)
 
@@ -246,7 +246,7 @@ def test_ten_seconds_of_a_minute_with_weaker_statuses(ops: list[str], weak: bool
 def test_a_broker_need_not_wait_for_slaves_that_may_be_far_behind(
     behind_max: int, weak: bool
 ) -> None:
-    verdict = verdict_of(refusals(10, end=WEAK), slave_behind_max_bytes=behind_max)
+    verdict = verdict_of(refusals(10, end=WEAK), follower_behind_max_bytes=behind_max)
     assert bool(verdict.counts.get("weak_at_rest")) is weak
 
 
@@ -265,7 +265,7 @@ def test_weaker_statuses_near_any_fault_are_the_business_of_other_checkers() -> 
 def test_refusals_are_those_of_the_reference(ends: list[str], each_s: float) -> None:
     lines = sends(*ends, each_s=each_s)
     ops = history(*lines)
-    known = facts(producers=("p1",), brokers=BROKERS)
+    known = facts(producers=("p1",), replica_sets=BROKERS)
     columns, timeline = build_columns(ops)
     context = Context(facts=known, timeline=timeline, promises=LossPromises(known), observations=[])
     verdict = check_stuck_producers(columns, context)

@@ -28,7 +28,7 @@ NEW_QUEUES = fault("topic_change", at_s=45, healed_s=45)
 
 def context(*lines: str, faults: tuple[FaultFacts, ...], **changes: object) -> Context:
     _, timeline = build_columns(history(*LINES, *lines))
-    known = facts(brokers=BROKERS, name_servers=("ns",), faults=faults, **changes)
+    known = facts(replica_sets=BROKERS, coordinators=("ns",), faults=faults, **changes)
     return Context(facts=known, timeline=timeline, promises=LossPromises(known))
 
 

@@ -37,7 +37,13 @@ def found(
     **changes: Any,
 ) -> list[Finding]:
     known = facts(
-        **{"flush": "async", "replication": "sync", "mode": "faithful", "brokers": PAIR, **changes}
+        **{
+            "flush": "async",
+            "replication": "sync",
+            "mode": "faithful",
+            "replica_sets": PAIR,
+            **changes,
+        }
     )
     findings = check_run(ops, list(observations), known).findings()
     return [finding for finding in findings if finding.anomaly in anomalies]
@@ -89,7 +95,7 @@ def test_without_the_master_its_slave_serves_what_it_has() -> None:
 
 def test_one_of_two_slaves_may_have_had_it() -> None:
     ops = look_up(look_up(LOST, "n0", in_queue=False), "n1", in_queue=False)
-    [finding] = found(ops, faults=(CUT,), brokers={"b": ("n0", "n1", "n2")})
+    [finding] = found(ops, faults=(CUT,), replica_sets={"b": ("n0", "n1", "n2")})
 
     assert finding.judgement.value == "informational"
 
@@ -144,7 +150,7 @@ def test_a_node_that_nobody_asked_may_hold_it(on_other: int, says: bool) -> None
         faults=(GONE,),
         living=(),
         flush="sync",
-        brokers={"b": ("n0", "n1", "n2")},
+        replica_sets={"b": ("n0", "n1", "n2")},
     )
 
     assert (
@@ -159,7 +165,7 @@ def test_what_another_slave_holds_has_not_vanished() -> None:
     """It was consumed while the master lived; the slave that serves now lacks it."""
     ops = history("0 ok send a t=1", "0 ok send z", "1 ok consume a z", "9 ok drain 0:2:2 t=100")
     only = look_up(look_up(ops, "n1", in_queue=False), "n2", in_queue=True)
-    run = {"faults": (GONE,), "living": (), "brokers": {"b": ("n0", "n1", "n2")}}
+    run = {"faults": (GONE,), "living": (), "replica_sets": {"b": ("n0", "n1", "n2")}}
 
     assert not found(only, anomalies=("lost_from_log",), **run)
     assert len(found(look_up(ops, "n1", in_queue=False), anomalies=("lost_from_log",), **run)) == 1

@@ -27,7 +27,7 @@ from tests.checkers.test_against_reference import CUT, GROUPS, STEADY, histories
 from tests.support.history_language import facts
 from tests.support.planted_histories import PLANTS, planted_history
 
-TWO_BROKERS: dict[str, Any] = {"groups": GROUPS, "brokers": {"b": ("n0",), "c": ("n1",)}}
+TWO_BROKERS: dict[str, Any] = {"groups": GROUPS, "replica_sets": {"b": ("n0",), "c": ("n1",)}}
 ALL_FACTS = [
     facts(**TWO_BROKERS),
     facts(**TWO_BROKERS, flush="async", faults=(CUT,)),

@@ -161,7 +161,7 @@ def test_a_slave_of_rocketmq_looks_every_5_s(
 ) -> None:
     ops = ("0 ok send a t=20", f"1 ok consume a t={at_s}")
 
-    assert keys(check(*ops, mode=mode, brokers={"b": nodes})) == slow
+    assert keys(check(*ops, mode=mode, replica_sets={"b": nodes})) == slow
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_slaves_without_a_master_ask_each_other(
 ) -> None:
     ops = ("0 ok send a t=19.9", f"1 ok consume a t={at_s}")
 
-    assert keys(check(*ops, brokers={"b": nodes}, faults=struck)) == slow
+    assert keys(check(*ops, replica_sets={"b": nodes}, faults=struck)) == slow
 
 
 @pytest.mark.parametrize(("tag", "slow"), [("red", []), ("green", ["a"])])

@@ -63,7 +63,7 @@ def test_slaves_without_a_master_may_ask_each_other_first(
 ) -> None:
     nodes = (NODE, *(f"slave-{number}" for number in range(slaves)))
     lost = replace(fault("disk_lost", NODE, at_s=5.0, healed_s=7.0), permanent=permanent)
-    judged = late(at_s).counts("late_deliveries", brokers={BROKER: nodes}, faults=(lost,))
+    judged = late(at_s).counts("late_deliveries", replica_sets={BROKER: nodes}, faults=(lost,))
     assert judged == expected
 
 

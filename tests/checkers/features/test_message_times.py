@@ -15,7 +15,7 @@ from tests.support import reference_contents
 from tests.support.history_language import fault
 
 EPOCH_MS = 1_700_000_000_000
-KNOWN: dict[str, object] = {"wall_epoch_ms": EPOCH_MS, "brokers": {"b": ("n0", "n1")}}
+KNOWN: dict[str, object] = {"wall_epoch_ms": EPOCH_MS, "replica_sets": {"b": ("n0", "n1")}}
 
 
 def found(

@@ -37,7 +37,7 @@ def refused(index: int, illegal: str, code: int, *, at_s: int = 15, broker: str 
 
 
 def verdict_of(ops: list[Op], *faults: FaultFacts) -> Verdict | None:
-    verdicts = check_run(ops, [], facts(brokers=BROKERS, faults=faults)).verdicts
+    verdicts = check_run(ops, [], facts(replica_sets=BROKERS, faults=faults)).verdicts
     return next((verdict for verdict in verdicts if verdict.checker == "refusals"), None)
 
 

@@ -143,7 +143,7 @@ def test_a_crash_of_a_broker_that_may_hold_a_half_may_have_it_asked_for_again(
     story.consume(15.0, "a", 0)
     crash = fault("kill", node, at_s=7.5, healed_s=8.0)
     brokers = {"b": (NODE,), "c": ("m0",)}
-    assert story.counts("transactions", **CHECKS, faults=(crash,), brokers=brokers) == found
+    assert story.counts("transactions", **CHECKS, faults=(crash,), replica_sets=brokers) == found
 
 
 def asked_at(*asked_s: float, end: OpType = "info", state: str = "unknown", **more: Any) -> Story:
@@ -218,7 +218,7 @@ def test_what_was_committed_is_stored_soon(
     made = tuple(fault(kind, node, at_s=a, healed_s=b) for kind, node, a, b in faults)
     brokers = {"b": (NODE,)}
     counts = story.counts(
-        "transactions", **CHECKS, wall_epoch_ms=EPOCH_MS, faults=made, brokers=brokers
+        "transactions", **CHECKS, wall_epoch_ms=EPOCH_MS, faults=made, replica_sets=brokers
     )
     assert counts == found
 

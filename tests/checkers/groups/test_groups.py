@@ -113,7 +113,7 @@ def test_a_partition_counts_where_it_cut_a_member_off(
 
     faults = (fault("topic_change", at_s=45, healed_s=46), partition)
     brokers = {"b": ("n0",), "other": ("n1",)}
-    assert found(check(*lines, brokers=brokers, faults=faults)) == anomalies
+    assert found(check(*lines, replica_sets=brokers, faults=faults)) == anomalies
 
 
 def test_a_fault_that_did_not_bite_excuses_nothing() -> None:

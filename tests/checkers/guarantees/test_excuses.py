@@ -18,7 +18,7 @@ BROKERS = {"b": ("n0", "n1"), "other": ("n2",)}
 
 
 def excuses(*faults: FaultFacts, **changes: object) -> Excuses:
-    return Excuses(facts(brokers=BROKERS, faults=faults, **changes))
+    return Excuses(facts(replica_sets=BROKERS, faults=faults, **changes))
 
 
 def test_every_row_can_be_met() -> None:
@@ -162,10 +162,10 @@ def test_facts_keep_effects_links_and_timings() -> None:
     cut = replace(
         fault("partition_one", "n0", at_s=10, healed_s=20), affects=("cuts",), links=(("n0", "c"),)
     )
-    known = facts(faults=(cut,), timings=Timings(register_s=60.0), name_servers=("n",))
+    known = facts(faults=(cut,), timings=Timings(register_s=60.0), coordinators=("n",))
     assert RunFacts.from_json(known.to_json()) == known
     fields: Any = known.to_json()
-    for name in ("timings", "name_servers"):
+    for name in ("timings", "coordinators"):
         del fields[name]
     for name in ("affects", "links"):
         del fields["faults"][0][name]

@@ -1,18 +1,24 @@
-"""Verdicts of version 1 are read with the names of this version."""
+"""Verdicts of earlier versions are read with the names of this version."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from staticfire.checkers.guarantees.facts import RunFacts, Timings
 from staticfire.checkers.guarantees.former_names import (
+    FACTS_GONE,
     FORMER_ANOMALIES,
+    FORMER_FACTS,
+    FORMER_TIMINGS,
     VERDICT_VERSION,
     current_name,
+    with_current_facts,
     with_current_names,
 )
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS
@@ -97,6 +103,45 @@ def test_the_version_decides(tmp_path: Path, fields: dict[str, Any], name: str) 
     assert verdict_file(tmp_path, **fields).read_verdict()["verdict"] == {
         "verdicts": [{"counts": {name: 2}}]
     }
+
+
+def test_every_fact_that_took_over_is_a_fact_and_no_former_one_is() -> None:
+    facts, timings = ({field.name for field in fields_of(of)} for of in (RunFacts, Timings))
+    assert set(FORMER_FACTS.values()) <= facts
+    assert facts.isdisjoint(FORMER_FACTS.keys() | FACTS_GONE)
+    assert set(FORMER_TIMINGS.values()) <= timings
+    assert timings.isdisjoint(FORMER_TIMINGS)
+
+
+def test_recorded_facts_are_read_with_new_names() -> None:
+    recorded = orjson.loads((DATA / "failed-fsync" / "verdict.json").read_bytes())["facts"]
+    assert {"brokers", "slave_behind_max_bytes"} <= recorded.keys()
+    more = {"name_servers": ["ns-1"], "asks_brokers": True, "timings": {"slave_sync_s": 1.5}}
+    facts = RunFacts.from_json({**recorded, **more})
+    assert facts.replica_sets == {name: tuple(of) for name, of in recorded["brokers"].items()}
+    assert facts.coordinators == ("ns-1",)
+    assert facts.timings.follower_sync_s == 1.5
+    again = with_current_facts(recorded)
+    assert with_current_facts(again) == again
+
+
+def test_facts_with_a_former_name_and_the_name_that_took_over_are_refused() -> None:
+    recorded = orjson.loads((DATA / "failed-fsync" / "verdict.json").read_bytes())["facts"]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'brokers'"):
+        RunFacts.from_json({**recorded, "replica_sets": {}})
+
+
+@pytest.mark.parametrize("found", [None, [], "facts", {"timings": 3}])
+def test_what_stands_in_place_of_facts_stays(found: object) -> None:
+    assert with_current_facts(found) == found
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [(1, "replica_sets"), (2, "replica_sets"), (3, "brokers")]
+)
+def test_the_version_decides_about_facts(tmp_path: Path, version: int, name: str) -> None:
+    folder = verdict_file(tmp_path, version=version, facts={"brokers": {}})
+    assert folder.read_verdict()["facts"] == {name: {}}
 
 
 @pytest.mark.parametrize("version", [0, VERDICT_VERSION + 1, "2", None])

@@ -31,7 +31,7 @@ def loss(
 ) -> Loss:
     brokers = {"b": ("n0",)} if replication == "none" else PAIR
     promises = LossPromises(
-        facts(flush=flush, replication=replication, mode=mode, brokers=brokers, faults=faults)
+        facts(flush=flush, replication=replication, mode=mode, replica_sets=brokers, faults=faults)
     )
     return promises.rule("b", sent_ns).loss
 
@@ -102,7 +102,9 @@ def test_the_slave_of_an_async_master_excuses_nothing() -> None:
 def test_with_two_slaves_nobody_knows_which_one_has_the_message() -> None:
     both = (hit("power_cut"), hit("power_cut", "n1"))
     promises = LossPromises(
-        facts(flush="async", replication="sync", brokers={"b": ("n0", "n1", "n2")}, faults=both)
+        facts(
+            flush="async", replication="sync", replica_sets={"b": ("n0", "n1", "n2")}, faults=both
+        )
     )
 
     assert promises.rule("b", SENT_NS).loss is Loss.SUFFIX
@@ -184,7 +186,7 @@ def test_only_a_partition_from_the_master_keeps_a_slave_from_its_repair(
     wiped = fault("wiped_slave", "n1", at_s=5, healed_s=10)
     faults = (wiped, cut, fault("disk_lost", "n0", at_s=25, healed_s=30))
     brokers = {"b": ("n0", "n1", "n2")}
-    promises = LossPromises(facts(replication="sync", brokers=brokers, faults=faults))
+    promises = LossPromises(facts(replication="sync", replica_sets=brokers, faults=faults))
 
     assert promises.rule("b", SENT_NS).loss is expected
 
@@ -194,7 +196,7 @@ def test_another_slave_that_stops_keeps_no_slave_from_its_repair() -> None:
     wiped = fault("wiped_slave", "n1", at_s=5, healed_s=10)
     faults = (wiped, stopped, fault("disk_lost", "n0", at_s=25, healed_s=30))
     brokers = {"b": ("n0", "n1", "n2")}
-    promises = LossPromises(facts(replication="sync", brokers=brokers, faults=faults))
+    promises = LossPromises(facts(replication="sync", replica_sets=brokers, faults=faults))
 
     assert promises.rule("b", SENT_NS).loss is Loss.NEVER
 
@@ -247,7 +249,7 @@ def test_a_transient_store_pool_gives_its_tail_to_a_kill_of_the_master(
     given = facts(
         flush="async",
         replication=replication,
-        brokers=brokers,
+        replica_sets=brokers,
         faults=(hit(kind, node),),
     )
     pooled = LossPromises(replace(given, transient_pool=True))
@@ -263,7 +265,7 @@ def rot(*targets: str, key: str = "a", bitten: bool = True) -> FaultFacts:
 def loss_of(key: str, *faults: FaultFacts, replication: Replication, sent_s: float = 1) -> Loss:
     brokers = {"b": ("n0",)} if replication == "none" else PAIR
     promises = LossPromises(
-        facts(flush="sync", replication=replication, brokers=brokers, faults=faults)
+        facts(flush="sync", replication=replication, replica_sets=brokers, faults=faults)
     )
     return promises.rule("b", round(sent_s * 1e9), key=key).loss
 
@@ -308,7 +310,7 @@ def test_a_message_sent_after_its_record_was_changed_is_another_one() -> None:
 
 
 def test_the_strictest_of_several_messages_is_that_of_the_one_that_is_whole() -> None:
-    promises = LossPromises(facts(brokers={"b": ("n0",)}, faults=(rot("n0"),)))
+    promises = LossPromises(facts(replica_sets={"b": ("n0",)}, faults=(rot("n0"),)))
     sent = np.full(2, SENT_NS)
     judged = [
         promises.strictest("b", sent, keys) for keys in (None, "aa".__getitem__, "ab".__getitem__)

@@ -77,7 +77,7 @@ def test_with_sync_replication_the_slave_s_longer_log_counts() -> None:
         "9 ok drain 0:1:1 1:0:0 t=20",
         observations=[recovered(100), recovered(200, node="n1")],
         replication="sync",
-        brokers={"b": ("n0", "n1")},
+        replica_sets={"b": ("n0", "n1")},
         faults=(both,),
     )
 
@@ -97,7 +97,7 @@ def test_a_copy_is_missed_even_if_a_retry_reached_its_reader_from_another_broker
         "1 ok consume a@0:0 broker=c t=15",
         "1 ok consume b",
         "9 ok drain 0:2:2 t=20",
-        brokers={"b": ("n0",), "c": ("n9",)},
+        replica_sets={"b": ("n0",), "c": ("n9",)},
     )
 
     assert [finding.key for finding in verdict.findings] == ["a"]

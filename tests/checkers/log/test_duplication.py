@@ -168,7 +168,7 @@ def test_a_fault_of_the_master_explains_a_redelivery_to_the_same_owner(
     ops.insert(2 if acked_s < 1.5 else 3, f"0 ok send a t={acked_s}")
 
     verdict = check_duplication(
-        *ops, faults=(kill,), brokers={"b": ("n0", "n1")}, replication="sync"
+        *ops, faults=(kill,), replica_sets={"b": ("n0", "n1")}, replication="sync"
     )
 
     assert verdict.valid is valid
@@ -239,7 +239,7 @@ LATER = fault("kill", "n0", at_s=12, healed_s=20)  # what was committed at 5 s i
 def test_the_master_knows_what_was_committed_whatever_happens_to_a_slave(
     lines: tuple[str, ...], of: FaultFacts, valid: bool
 ) -> None:
-    verdict = check_duplication(*lines, brokers={"b": ("n0", "n1")}, faults=(of,))
+    verdict = check_duplication(*lines, replica_sets={"b": ("n0", "n1")}, faults=(of,))
     assert verdict.valid is valid
 
 
@@ -252,7 +252,7 @@ def test_a_power_cut_takes_the_offsets_that_the_disk_did_not_have(
 ) -> None:
     cut = fault("power_cut", "n0", at_s=cut_s, healed_s=cut_s + 1)
     timings = Timings(write_back_s=write_back_s)
-    known = {"brokers": {"b": ("n0", "n1")}, "timings": timings, "faults": (cut,)}
+    known = {"replica_sets": {"b": ("n0", "n1")}, "timings": timings, "faults": (cut,)}
     assert check_duplication(*begins("2 ok begin 0 by=0"), **known).valid is valid
 
 
@@ -299,7 +299,7 @@ AWAY_BEFORE = fault("rolling_restart", "n0", at_s=-90, healed_s=-20)
 def test_a_commit_that_arrived_at_the_master_is_known_there(
     lines: tuple[str, ...], of: FaultFacts, valid: bool
 ) -> None:
-    known = {"brokers": {"b": ("n0", "n1")}, "name_servers": ("ns-1",)}
+    known = {"replica_sets": {"b": ("n0", "n1")}, "coordinators": ("ns-1",)}
     opened = ("1 ok open node=c1 t=0.1", "2 ok open node=c2 t=0.1")
     lines = (*opened, *sorted(lines, key=_time_s))
     assert check_duplication(*lines, faults=(of,), **known).valid is valid
@@ -332,7 +332,7 @@ def test_slaves_do_not_know_what_another_one_was_sent(
     lines = [line.replace("by=0", f"by={asked}") for line in sent(*told)]
     lines = [line.replace("t=4.9", "t=29.9").replace("t=5", "t=30") for line in lines]
     brokers = {"b": ("n0", "n1", "n2")}
-    assert check_duplication(*lines, faults=(of,), brokers=brokers).valid is valid
+    assert check_duplication(*lines, faults=(of,), replica_sets=brokers).valid is valid
 
 
 @pytest.mark.parametrize(("slaves", "valid"), [(("n1",), False), (("n1", "n2"), True)])
@@ -342,14 +342,14 @@ def test_a_slave_that_is_left_alone_knows_what_it_was_sent(
     gone = replace(GONE, healed_ns=26 * 10**9)
     lines = [line.replace("by=0", "by=1") for line in sent(TO_SLAVE)]
     lines = [line.replace("t=4.9", "t=29.9").replace("t=5", "t=30") for line in lines]
-    found = check_duplication(*lines, faults=(gone,), brokers={"b": ("n0", *slaves)})
+    found = check_duplication(*lines, faults=(gone,), replica_sets={"b": ("n0", *slaves)})
     assert found.valid is valid
 
 
 @pytest.mark.parametrize(("taken_s", "valid"), [(20, True), (22, False)])
 def test_a_slave_copies_offsets_now_and_then(taken_s: float, valid: bool) -> None:
     lines = begins("2 ok begin 0 by=1", taken_s=taken_s)  # 10 s, and two requests
-    assert check_duplication(*lines, brokers={"b": ("n0", "n1")}).valid is valid
+    assert check_duplication(*lines, replica_sets={"b": ("n0", "n1")}).valid is valid
 
 
 @pytest.mark.parametrize(("gained_s", "valid"), [(4.8, True), (5.9, True), (6.1, False)])
@@ -381,7 +381,7 @@ def test_a_member_that_a_slave_made_begin_below_a_commit_pulls_with_that(
     lines = [*REWIND[:4], *between, *after]
     lines.sort(key=lambda line: float(line.partition(" t=")[2] or 1.1))
 
-    assert check_duplication(*lines, brokers={"b": ("n0", "n1")}).valid is valid
+    assert check_duplication(*lines, replica_sets={"b": ("n0", "n1")}).valid is valid
 
 
 @pytest.mark.parametrize(("crashed_s", "valid"), [(2.0, False), (30.0, True)])
@@ -475,7 +475,7 @@ def test_a_broker_that_died_may_have_moved_a_message_twice_and_no_other(
         for at, (f, type_, process, value) in enumerate(values)
     ]
     restarts = (fault(kind, "n0", at_s=1.5, healed_s=3.0),)
-    known = facts(faults=restarts, brokers={"b": ("n0",), "c": ("n1",)})
+    known = facts(faults=restarts, replica_sets={"b": ("n0",), "c": ("n1",)})
     verdict = next(of for of in check_run(ops, [], known).verdicts if of.checker == "duplication")
     assert [finding.anomaly for finding in verdict.findings] == [anomaly]
 

@@ -58,7 +58,7 @@ def test_a_fault_of_the_master_makes_a_rewind_informational(
     replication: str, is_settled: bool
 ) -> None:
     kill = fault("kill", "n0", at_s=5, healed_s=6)
-    known = {"brokers": {"b": ("n0", "n1")}, "replication": replication}
+    known = {"replica_sets": {"b": ("n0", "n1")}, "replication": replication}
 
     verdict = check("offsets", "1 ok assign 0 t=0.5", *REWOUND, faults=(kill,), **known)
 
@@ -174,7 +174,7 @@ def test_a_lost_disk_explains_an_offset_that_a_member_has_reached(
     ops: tuple[str, ...], of: FaultFacts, changes: dict[str, object], valid: bool
 ) -> None:
     lines = (*THREE, *ops, "9 ok drain 0:3:4 t=9")
-    known = {"brokers": {"b": ("n0", "n1")}, "faults": (of,), **changes}
+    known = {"replica_sets": {"b": ("n0", "n1")}, "faults": (of,), **changes}
     assert check("drained_offsets", *lines, **known).valid is valid
 
 

@@ -118,7 +118,7 @@ def test_a_fault_of_the_master_may_set_back_what_is_not_settled(
     ]
     kill = fault("kill", "n0", at_s=5, healed_s=6)
 
-    verdict = check(*ops, faults=(kill,), brokers={"b": nodes}, replication=replication)
+    verdict = check(*ops, faults=(kill,), replica_sets={"b": nodes}, replication=replication)
 
     assert verdict.counts[anomaly] == 1
 
@@ -140,7 +140,7 @@ def test_an_owner_that_is_set_back_goes_on_from_there(owned: bool, then: str, an
         f"1 ok consume {then} t=9.1",
     ]
     kill = fault("kill", "n0", at_s=5, healed_s=6)
-    verdict = check(*ops, faults=(kill,), brokers={"b": ("n0", "n1")}, replication="async")
+    verdict = check(*ops, faults=(kill,), replica_sets={"b": ("n0", "n1")}, replication="async")
     [finding] = [of for of in verdict.findings if of.key == "b"]
     judged = "" if finding.judgement == "violation" else f"_{finding.judgement}"
     assert finding.anomaly + judged == anomaly

@@ -55,7 +55,7 @@ def test_what_was_not_refused(type: OpType, valid: object) -> None:
 
 def test_each_topic_of_each_broker_is_tried() -> None:
     ops = [tried(0, "ok", RETRY), tried(1, "ok"), tried(2, "ok", RETRY, "c")]
-    known = {"brokers": {"b": ("n0",), "c": ("n1",)}, "retries_max": {"g": 16}}
+    known = {"replica_sets": {"b": ("n0",), "c": ("n1",)}, "retries_max": {"g": 16}}
 
     def reason(ops: list[Op], **due: Any) -> str | None:
         verdicts = check_run(ops, [], facts(**known, **due)).verdicts

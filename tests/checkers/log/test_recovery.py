@@ -134,7 +134,11 @@ RECOVERED = {"kind": "recovery", "time_ns": 6_000_000_000, "node": "n0", "end_of
         ("1 ok consume b~1 t=40", {}, 1),
         ("1 ok consume a~1 t=40", {}, 0),  # below the end
         ("1 ok consume b~1 t=30", {}, 0),  # a consumer may have kept it
-        ("1 ok consume b~1 t=40", {"brokers": {"b": ("n0", "n1")}}, 0),  # a slave may have had it
+        (
+            "1 ok consume b~1 t=40",
+            {"replica_sets": {"b": ("n0", "n1")}},
+            0,
+        ),  # a slave may have had it
         ("1 ok consume b@0:3 t=40", {}, 0),  # stored again
     ],
 )

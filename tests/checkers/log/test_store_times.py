@@ -59,11 +59,11 @@ def story(*stored_ms: int | None, queues: Sequence[int] = (), at_s: float = 10.0
 def test_a_later_message_was_stored_later(
     stored_ms: tuple[int | None, ...], anomalies: set[str]
 ) -> None:
-    assert story(*stored_ms).counts("store_times", brokers=BROKERS) == anomalies
+    assert story(*stored_ms).counts("store_times", replica_sets=BROKERS) == anomalies
 
 
 def test_queues_have_nothing_to_do_with_each_other() -> None:
-    assert story(500, 400, queues=(0, 1)).counts("store_times", brokers=BROKERS) == set()
+    assert story(500, 400, queues=(0, 1)).counts("store_times", replica_sets=BROKERS) == set()
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_broker_whose_clock_was_stepped_is_not_asked(
     node: str, at_s: float, anomalies: set[str]
 ) -> None:
     skew = fault("clock_skew", node, at_s=at_s, healed_s=at_s + 1)
-    assert story(500, 400).counts("store_times", brokers=BROKERS, faults=(skew,)) == anomalies
+    assert story(500, 400).counts("store_times", replica_sets=BROKERS, faults=(skew,)) == anomalies
 
 
 def test_offsets_are_used_again_after_a_tail_was_lost() -> None:
     cut = fault("power_cut", "n0", at_s=9.5, healed_s=12.0)
     told = story(500, 400)
-    lossy = {"brokers": {"b": ("n0",)}, "replication": "none", "faults": (cut,)}
+    lossy = {"replica_sets": {"b": ("n0",)}, "replication": "none", "faults": (cut,)}
     assert told.counts("store_times", **lossy, flush="sync") == GOES_BACK
     verdict = told.verdict("store_times", **lossy, flush="async")
     assert verdict.valid is True
@@ -108,7 +108,7 @@ def random_story(random: Random) -> Story:
 
 def context_of(told: Story, faults: tuple[FaultFacts, ...]) -> tuple[Columns, Context]:
     columns, timeline = build_columns(told.ops)
-    known = facts(brokers=BROKERS, faults=faults)
+    known = facts(replica_sets=BROKERS, faults=faults)
     return columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
 
 

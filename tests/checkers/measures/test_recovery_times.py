@@ -60,9 +60,9 @@ def test_another_broker_does_not_recover_for_the_one_that_was_struck() -> None:
     brokers = {"b": ("n0",), "c": ("n1",)}
     lines = (*LINES[:4], "0 ok send d broker=c t=2.1", "0 ok send c t=3.25")
 
-    assert rows(*lines, brokers=brokers)["counts"]["slowest_recovery_ms"] == 1250
+    assert rows(*lines, replica_sets=brokers)["counts"]["slowest_recovery_ms"] == 1250
     elsewhere = fault("partition", "c1", at_s=1, healed_s=2)
-    found = rows(*lines, brokers=brokers, faults=(elsewhere,))
+    found = rows(*lines, replica_sets=brokers, faults=(elsewhere,))
     assert found["counts"]["slowest_recovery_ms"] == 100
 
 

@@ -61,7 +61,7 @@ def test_a_fault_of_one_member_takes_its_queues_only() -> None:
 
 def test_where_members_say_who_told_them_the_master_is_asked() -> None:
     kill = fault("kill", "n1", at_s=20, healed_s=24)
-    pair: dict[str, Any] = {"brokers": {"b": ("n0", "n1")}}
+    pair: dict[str, Any] = {"replica_sets": {"b": ("n0", "n1")}}
     assert shares(kill, **pair)["offset_forgotten"] == 0.8
     told = (*LINES[:-1], "1 ok begin 0 by=0 t=12", LINES[-1])
     assert shares(kill, lines=told, **pair)["offset_forgotten"] == 1.0
@@ -70,7 +70,7 @@ def test_where_members_say_who_told_them_the_master_is_asked() -> None:
 
 
 def test_commits_that_the_master_took_are_excused_by_less() -> None:
-    pair: dict[str, Any] = {"brokers": {"b": ("n0", "n1")}, "name_servers": ("ns-1",)}
+    pair: dict[str, Any] = {"replica_sets": {"b": ("n0", "n1")}, "coordinators": ("ns-1",)}
     told = (*LINES[:-1], "1 ok begin 0 by=0 t=12")
     pause = fault("pause", "n0", at_s=20, healed_s=24)  # excused are 11 of 100 s, for both owners
     assert shares(pause, lines=(*told, LINES[-1]), **pair)["offset_forgotten"] == 0.89
@@ -106,7 +106,7 @@ def test_a_verdict_says_it_and_is_unknown_below_the_floor() -> None:
 
 def test_what_sets_an_owner_back_is_asked_of_settled_messages() -> None:
     pause = fault("pause", "n0", at_s=20, healed_s=40)
-    pair: dict[str, Any] = {"brokers": {"b": ("n0", "n1")}}
+    pair: dict[str, Any] = {"replica_sets": {"b": ("n0", "n1")}}
     assert shares(pause, replication="sync", **pair)["commit_rewound"] == 1.0
     assert shares(pause, replication="async", **pair)["commit_rewound"] == 0.6  # and 20 s after it
     reset = fault("offsets_reset", at_s=20, healed_s=21)

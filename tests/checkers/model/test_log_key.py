@@ -45,7 +45,7 @@ def test_what_a_log_without_a_home_may_lose_depends_on_its_own_replicas() -> Non
     """A power cut of all replicas of one partition says nothing about another partition."""
     lines = ("0 ok send a@0:0", "0 ok send b@1:0", "9 ok drain 0:1:1 1:1:1 t=60")
     of_run = {
-        "brokers": {"t-0": ("n1",), "t-1": ("n2",)},
+        "replica_sets": {"t-0": ("n1",), "t-1": ("n2",)},
         "flush": "async",
         "replication": "none",
         "faults": (fault("power_cut", "n1", at_s=5, healed_s=9),),

@@ -21,7 +21,7 @@ def power_cut_leaves_hole(run: Run, rng: Random, site: Site) -> Run | None:
     cuts = [
         (fault.fired_ns, name)
         for fault in run.bitten()
-        for name, nodes in run.facts.brokers.items()
+        for name, nodes in run.facts.replica_sets.items()
         if fault.kind.startswith(POWER)
         and fault.fired_ns is not None
         and set(nodes) & set(fault.targets)

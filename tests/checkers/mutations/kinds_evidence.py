@@ -141,7 +141,7 @@ def strange_assignment(run: Run, rng: Random, site: Site) -> Run | None:
     EVIDENCE, "a slave has a hundred queue entries less than its log", unknown_is_enough=True
 )
 def slave_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
-    slaves = {node for nodes in run.facts.brokers.values() for node in nodes[1:]}
+    slaves = {node for nodes in run.facts.replica_sets.values() for node in nodes[1:]}
     masters = {seen["slave"]: seen["master"] for seen in seen_of(run, "replica")}
     entries = {seen["node"]: seen for seen in seen_of(run, "queue_entries")}
     seen = choose(
@@ -213,7 +213,7 @@ def slave_below_its_disk(run: Run, rng: Random, site: Site) -> Run | None:
     unknown_is_enough=True,
 )
 def recovered_half(run: Run, rng: Random, site: Site) -> Run | None:
-    masters = {nodes[0] for nodes in run.facts.brokers.values()}
+    masters = {nodes[0] for nodes in run.facts.replica_sets.values()}
     lost = {node for fault in run.bitten() if "disk" in fault.damage for node in fault.targets}
     seen = choose(
         rng,
@@ -231,9 +231,9 @@ def recovered_half(run: Run, rng: Random, site: Site) -> Run | None:
     EVIDENCE, "a master has half as many queue entries as drains say", unknown_is_enough=True
 )
 def master_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
-    living = set(run.facts.living_brokers)
-    masters = {nodes[0] for name, nodes in run.facts.brokers.items() if name in living}
-    alone = {nodes[0] for nodes in run.facts.brokers.values() if len(nodes) == 1}
+    living = set(run.facts.living_sets)
+    masters = {nodes[0] for name, nodes in run.facts.replica_sets.items() if name in living}
+    alone = {nodes[0] for nodes in run.facts.replica_sets.values() if len(nodes) == 1}
     seen = choose(
         rng,
         seen_of(run, "queue_entries"),
@@ -407,7 +407,7 @@ def within_other_record(run: Run, rng: Random, site: Site) -> Run | None:
     unknown_is_enough=True,
 )
 def recovered_too_far(run: Run, rng: Random, site: Site) -> Run | None:
-    masters = {nodes[0]: name for name, nodes in run.facts.brokers.items()}
+    masters = {nodes[0]: name for name, nodes in run.facts.replica_sets.items()}
     acked = [s for s in run.sends.values() if s.type == "ok" and s.physical >= 0]
     last = {
         seen["node"]: seen
@@ -436,7 +436,7 @@ def recoveries_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     unknown_is_enough=True,
 )
 def restart_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
-    brokers = {node for nodes in run.facts.brokers.values() for node in nodes}
+    brokers = {node for nodes in run.facts.replica_sets.values() for node in nodes}
     stopped = [
         (fault.fired_ns, node)
         for fault in run.bitten()

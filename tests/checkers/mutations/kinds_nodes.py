@@ -26,7 +26,7 @@ def probe_fails(run: Run, rng: Random, site: Site) -> Run | None:
 
 @KINDS.mutation("node_died", "a node ends by itself, and no fault of its disk explains it")
 def node_died(run: Run, rng: Random, site: Site) -> Run | None:
-    nodes = [node for several in run.facts.brokers.values() for node in several]
+    nodes = [node for several in run.facts.replica_sets.values() for node in several]
     for _ in range(40):
         node, time_ns = rng.choice(nodes), rng.randrange(5 * S, run.end_ns)
         if run.is_at(site, time_ns) and not run.is_explained(time_ns, time_ns, (node,), 60):

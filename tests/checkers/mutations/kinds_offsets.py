@@ -370,7 +370,7 @@ def deleted_early(run: Run, rng: Random, site: Site) -> Run | None:
 
 def _was_full(run: Run, broker: str) -> bool:
     """Whether a disk of a broker was full some time."""
-    nodes = run.facts.brokers.get(broker, ())
+    nodes = run.facts.replica_sets.get(broker, ())
     return any(
         fault.kind == "disk_full" and not set(nodes).isdisjoint(fault.targets)
         for fault in run.bitten()

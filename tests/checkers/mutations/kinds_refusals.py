@@ -19,7 +19,10 @@ def _refused(run: Run, rng: Random, site: Site, code: int) -> Run | None:
         return None
     topic = next(iter(run.sends.values())).topic
     for _ in range(40):
-        broker, time_ns = rng.choice(sorted(run.facts.brokers)), rng.randrange(2 * S, run.end_ns)
+        broker, time_ns = (
+            rng.choice(sorted(run.facts.replica_sets)),
+            rng.randrange(2 * S, run.end_ns),
+        )
         nodes = run.nodes_of_broker(broker)
         if run.is_at(site, time_ns) and not run.is_explained(
             time_ns - S, time_ns + S, nodes, AROUND_S

@@ -40,7 +40,7 @@ def wrong_route(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def missing_route(run: Run, rng: Random, site: Site) -> Run | None:
     routes = seen_of(run, "route")
-    living = run.facts.living_brokers
+    living = run.facts.living_sets
     if not routes or not living or not is_side(run, site) or not run.facts.routes_observed:
         return None
     broker = rng.choice(living)
@@ -79,12 +79,12 @@ def stale_route(run: Run, rng: Random, site: Site) -> Run | None:
     routes = seen_of(run, "route")
     if not routes or site != "fault" or not run.facts.routes_observed or run.facts.living is None:
         return None
-    dead = [name for name in run.facts.brokers if name not in run.facts.living]
+    dead = [name for name in run.facts.replica_sets if name not in run.facts.living]
     if not dead:
         return None
     broker = rng.choice(dead)
-    nodes = {str(n): node for n, node in enumerate(run.facts.brokers[broker])}
-    up = [node for node in routes[-1]["up"] if node not in run.facts.brokers[broker]]
+    nodes = {str(n): node for n, node in enumerate(run.facts.replica_sets[broker])}
+    up = [node for node in routes[-1]["up"] if node not in run.facts.replica_sets[broker]]
     draft = Draft(run)
     draft.shift_after(run.end_ns - 1, 260 * S)
     more = [

@@ -365,7 +365,7 @@ def without_kind(run: Run, site: Site, kind: str) -> Run | None:
     "a message is delivered from beyond where its broker had recovered its log 20 s before",
 )
 def read_beyond_recovery(run: Run, rng: Random, site: Site) -> Run | None:
-    alone = {nodes[0] for nodes in run.facts.brokers.values() if len(nodes) == 1}
+    alone = {nodes[0] for nodes in run.facts.replica_sets.values() if len(nodes) == 1}
     if run.facts.replication != "none" or site != "fault":
         return None
     found = choose(
@@ -377,7 +377,7 @@ def read_beyond_recovery(run: Run, rng: Random, site: Site) -> Run | None:
     )
     if found is None:
         return None
-    broker = next(name for name, nodes in run.facts.brokers.items() if found["node"] in nodes)
+    broker = next(name for name, nodes in run.facts.replica_sets.items() if found["node"] in nodes)
     read = [
         d
         for d in run.deliveries

@@ -136,7 +136,7 @@ class Run:
         )
 
     def nodes_of_broker(self, broker: str) -> tuple[str, ...]:
-        return tuple(self.facts.brokers.get(broker, ()))
+        return tuple(self.facts.replica_sets.get(broker, ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ def fault_that_never_bit(run: Run, rng: Random, site: Site) -> Run | None:
     time_ns = time_at(run, rng, site, 3 * S)
     if time_ns is None:
         return None
-    node = rng.choice([node for nodes in run.facts.brokers.values() for node in nodes])
+    node = rng.choice([node for nodes in run.facts.replica_sets.values() for node in nodes])
     value = {"fault_id": 999, "kind": "slow-disk", "targets": [node], "evidence": {"bitten": False}}
     draft = Draft(run)
     for f, when, phase in (

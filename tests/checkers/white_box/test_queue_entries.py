@@ -55,10 +55,10 @@ def test_the_last_look_counts() -> None:
     ("observations", "changes", "valid"),
     [
         ((), {}, "unknown"),
-        ((CLEAN,), {"brokers": {"b": ("n0",), "c": ("n1",)}}, "unknown"),
+        ((CLEAN,), {"replica_sets": {"b": ("n0",), "c": ("n1",)}}, "unknown"),
         (
             (CLEAN, {**CLEAN, "node": "n1", "broker_name": "c"}),
-            {"brokers": {"b": ("n0",), "c": ("n1",)}},
+            {"replica_sets": {"b": ("n0",), "c": ("n1",)}},
             True,
         ),
     ],
@@ -73,4 +73,4 @@ def test_a_broker_that_is_gone_cannot_be_looked_at() -> None:
     from dataclasses import replace
 
     gone = replace(fault("disk_lost", "n1", at_s=1, healed_s=None), permanent=True)
-    assert check(CLEAN, brokers={"b": ("n0",), "c": ("n1",)}, faults=(gone,)).valid is True
+    assert check(CLEAN, replica_sets={"b": ("n0",), "c": ("n1",)}, faults=(gone,)).valid is True

@@ -23,7 +23,7 @@ def check(
     **changes: object,
 ) -> Verdict:
     verdicts = check_run(
-        history(*ops), observations, facts(**{"brokers": PAIR, **changes})
+        history(*ops), observations, facts(**{"replica_sets": PAIR, **changes})
     ).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == name)
 
@@ -198,7 +198,7 @@ def test_an_acknowledgement_that_nobody_looked_into_is_not_green() -> None:
 
 
 def test_a_pair_that_was_not_compared_is_not_green() -> None:
-    verdict = check("replica_prefix", replica(1, 1, None), brokers={**PAIR, "c": ("n2", "n3")})
+    verdict = check("replica_prefix", replica(1, 1, None), replica_sets={**PAIR, "c": ("n2", "n3")})
 
     assert (verdict.valid, verdict.reason) == ("unknown", "not observed")
 
@@ -207,9 +207,9 @@ def test_a_pair_that_lost_a_node_for_good_is_not_compared() -> None:
     lost = replace(fault("disk_lost", "n0", at_s=1, healed_s=None), permanent=True)
     brokers = {**PAIR, "c": ("n2", "n3")}
 
-    assert check_run(history(), [], facts(brokers=PAIR, faults=(lost,))).not_applicable
+    assert check_run(history(), [], facts(replica_sets=PAIR, faults=(lost,))).not_applicable
     seen = {**replica(1, 1, None), "broker_name": "c"}
-    assert check("replica_prefix", seen, brokers=brokers, faults=(lost,)).valid is True
+    assert check("replica_prefix", seen, replica_sets=brokers, faults=(lost,)).valid is True
 
 
 def test_one_broker_alone_has_no_replicas_to_compare() -> None:
@@ -221,7 +221,7 @@ def test_one_broker_alone_has_no_replicas_to_compare() -> None:
 def test_the_client_checkers_ask_for_no_observations() -> None:
     ops = history("0 ok send a", "1 ok consume a", "9 ok probe b", "9 ok drain")
 
-    assert check_run(ops, [], facts(brokers=PAIR), CLIENT_CHECKERS).valid is True
+    assert check_run(ops, [], facts(replica_sets=PAIR), CLIENT_CHECKERS).valid is True
 
 
 def rot(node: str = "n0", *, bitten: bool = True, start: int = 100) -> FaultFacts:

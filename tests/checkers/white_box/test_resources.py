@@ -99,14 +99,14 @@ def test_a_server_that_was_not_measured_is_unknown_unless_it_is_lost() -> None:
     both = (seen("begin"), seen("end"), seen("begin", "n1"))
     gone = fault("disk_lost", "n1", at_s=1, healed_s=None)
 
-    verdict = check(*both, brokers=brokers)
+    verdict = check(*both, replica_sets=brokers)
     assert (verdict.valid, verdict.reason) == ("unknown", "not observed: resources of n1")
     permanent = replace(gone, permanent=True)
-    assert check(*both, brokers=brokers, faults=(permanent,)).valid is True
+    assert check(*both, replica_sets=brokers, faults=(permanent,)).valid is True
 
 
 def test_a_leak_counts_although_another_server_was_not_measured() -> None:
-    verdict = check(seen("begin"), seen("end", sockets=60), name_servers=("ns-1",))
+    verdict = check(seen("begin"), seen("end", sockets=60), coordinators=("ns-1",))
 
     assert verdict.valid is False
     assert verdict.counts == {"servers": 1, "socket_leak": 1}

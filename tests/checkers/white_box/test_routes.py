@@ -31,7 +31,7 @@ def answer(
 def check(
     name: str, *observations: dict[str, Any], ops: tuple[str, ...] = (), **changes: Any
 ) -> Verdict:
-    known = facts(**{"brokers": PAIR, "routes_observed": True, **changes})
+    known = facts(**{"replica_sets": PAIR, "routes_observed": True, **changes})
     verdicts = check_run(history(*ops), observations, known).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == name)
 

@@ -22,7 +22,7 @@ WEAK = "0 info send a error=FLUSH_SLAVE_TIMEOUT"
 
 
 def check(*observations: dict[str, Any], op: str = WEAK, **changes: object) -> Verdict:
-    known = facts(**{"brokers": PAIR, "replication": "sync", **changes})
+    known = facts(**{"replica_sets": PAIR, "replication": "sync", **changes})
     verdicts = check_run(history(op), observations, known).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
 
@@ -132,7 +132,7 @@ def weak(status: str, began_s: float, took_s: float) -> tuple[str, str]:
 
 def judged_as(status: str, ops: Iterable[str], *faults: FaultFacts) -> str:
     """How key a is judged, by all rows of the history and by the few that `weak_rows` picks."""
-    known = facts(brokers=PAIR, replication="sync", faults=faults)
+    known = facts(replica_sets=PAIR, replication="sync", faults=faults)
     columns, timeline = build_columns(history(*ops))
     context = Context(
         facts=known,
@@ -150,7 +150,7 @@ def judged_as(status: str, ops: Iterable[str], *faults: FaultFacts) -> str:
 def weak_after(began_s: float, *before: str, **changes: object) -> str:
     """How a weak status of a broker that has acknowledged before is judged."""
     ops = ("0 ok send b t=1", *before, f"0 invoke send a t={began_s}", f"{WEAK} t={began_s + 1}")
-    known = facts(brokers=PAIR | {"c": ("n2",)}, replication="sync", **changes)
+    known = facts(replica_sets=PAIR | {"c": ("n2",)}, replication="sync", **changes)
     verdicts = check_run(history(*ops), [ack(durable="n0 n1")], known).verdicts
     [finding] = next(of for of in verdicts if of.checker == "weak_statuses").findings
     return finding.judgement
@@ -197,7 +197,7 @@ def test_other_ends_are_not_asked_for(op: str) -> None:
 
 def test_the_first_sends_of_a_broker_may_meet_slaves_that_are_coming_up() -> None:
     def counted(*ops: str) -> set[str]:
-        known = facts(brokers=PAIR, replication="sync")
+        known = facts(replica_sets=PAIR, replication="sync")
         verdicts = check_run(history(*ops), [ack(durable="n0 n1")], known).verdicts
         verdict = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
         return {finding.judgement for finding in verdict.findings}
@@ -212,7 +212,7 @@ NOT_THERE = "SLAVE_NOT_AVAILABLE"
 
 def judged(*ops: str, seen: tuple[dict[str, Any], ...]) -> list[str]:
     """Of key a, where slaves count as not there once they lack 500 bytes."""
-    known = facts(brokers=PAIR, replication="sync", slave_behind_max_bytes=500)
+    known = facts(replica_sets=PAIR, replication="sync", follower_behind_max_bytes=500)
     verdicts = check_run(history(*ops), seen, known).verdicts
     verdict = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
     return [finding.judgement for finding in verdict.findings if finding.key == "a"]

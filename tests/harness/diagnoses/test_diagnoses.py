@@ -73,7 +73,7 @@ def run_of(
         workload=workload,
         broker_properties=(("sendThreadPoolQueueCapacity", "8"),),
     )
-    facts = SimpleNamespace(brokers={"a": ("a-0", "a-1"), "b": ("b-0",)}, living=("a", "b"))
+    facts = SimpleNamespace(replica_sets={"a": ("a-0", "a-1"), "b": ("b-0",)}, living=("a", "b"))
     run = SimpleNamespace(ops=script.ops, campaign=campaign, facts=facts, faults=list(faults))
     return cast(RunResult, run)
 
@@ -381,7 +381,7 @@ def test_a_host_that_plays_dead() -> None:
 def pairs_run(*faults: Any, mode: str = "hardened", slaves_of_b: tuple[str, ...] = ("b-1",)) -> str:
     run = cast(Any, run_of(Script(), *faults, flush="async", replication="sync"))
     run.campaign.mode = mode
-    run.facts.brokers = {"a": ("a-0", "a-1"), "b": ("b-0", *slaves_of_b)}
+    run.facts.replica_sets = {"a": ("a-0", "a-1"), "b": ("b-0", *slaves_of_b)}
     loss = SimpleNamespace(checker="loss", counts={"acked": 9})
     run.verdict = SimpleNamespace(counts={"acked": 9, "weak": 2}, verdicts=(loss,))
     return " ".join(pairs(run))

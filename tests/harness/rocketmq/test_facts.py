@@ -20,7 +20,8 @@ from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.recording.nemesis import FaultRecord
-from staticfire.harness.rocketmq.facts import run_facts, timings_of
+from staticfire.harness.rocketmq.facts import run_facts
+from staticfire.harness.rocketmq.timings import timings_of
 from staticfire.harness.workloads.groups import groups_of
 
 CAMPAIGN: Campaign = draw_campaign(1, {"slaves": (1, 1), "replication": "sync", "plan": ()})

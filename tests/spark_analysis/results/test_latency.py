@@ -90,6 +90,6 @@ def test_a_history_in_which_everything_takes_no_time_has_a_plot_all_the_same(
     tmp_path: Path,
 ) -> None:
     at_once = Slice(at_s=0, f="send", ok=1, not_ok=0, p50_us=0, p99_us=0, max_us=0)
-    facts = RunFacts(flush="sync", replication="none", groups={}, topics=(), brokers={})
+    facts = RunFacts(flush="sync", replication="none", groups={}, topics=(), replica_sets={})
     plot_latency(tmp_path / "plot.svg", [at_once], facts, "run")
     assert (tmp_path / "plot.svg").stat().st_size > 0

@@ -261,7 +261,7 @@ class ToyLog:
             replication=cast(Replication, campaign.replication),
             groups={campaign.group: (campaign.topic,)},
             topics=(campaign.topic,),
-            brokers=dict.fromkeys(topology.replica_sets, (topology.servers[0],)),
+            replica_sets=dict.fromkeys(topology.replica_sets, (topology.servers[0],)),
             producers=topology.producers,
             consumers=topology.consumers,
             faults=tuple(fault_facts(record) for record in faults),

@@ -1,0 +1,128 @@
+"""Timings of RocketMQ: its defaults, and what the options of a campaign make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import reduce
+
+from staticfire.checkers.guarantees.facts import Timings
+from staticfire.faults.kinds.options_change import OptionsChange, option_of
+from staticfire.faults.kinds.topic_change import TopicChange
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.workloads.delay_levels import delay_levels_ms
+from staticfire.harness.workloads.groups import groups_of
+
+FSYNC_S = 3.0
+# Of version 4.9, in seconds.
+DEFAULTS = Timings(
+    rebalance_s=20.0,  # rocketmq.client.rebalance.waitInterval
+    members_notified=True,  # notifyConsumerIdsChangedEnable
+    heartbeat_s=30.0,  # heartbeatBrokerInterval of clients
+    channel_expiry_s=120.0,
+    lock_life_s=60.0,  # rocketmq.broker.rebalance.lockMaxLiveTime
+    lock_renewal_s=20.0,  # rocketmq.client.rebalance.lockInterval
+    lock_belief_s=30.0,
+    commit_s=5.0,  # persistConsumerOffsetInterval of clients
+    offset_persist_s=5.0,  # flushConsumerOffsetInterval
+    follower_sync_s=10.0,  # slaves copy offsets, topics and groups
+    replication_silence_s=20.0,  # haHousekeepingInterval
+    route_refresh_s=30.0,  # pollNameServerInterval
+    route_keep_s=60.0,
+    register_s=30.0,  # registerNameServerPeriod
+    clean_s=10.0,  # cleanResourceInterval
+    request_s=3.0,  # mqClientApiTimeout
+    consume_timeout_s=900.0,  # consumeTimeout
+    flush_timeout_s=5.0,  # syncFlushTimeout: then FLUSH_DISK_TIMEOUT
+    follower_timeout_s=3.0,  # slaveTimeout: then FLUSH_SLAVE_TIMEOUT
+    flush_s=0.5 + 10.0 + FSYNC_S,  # flushIntervalCommitLog, flushCommitLogThoroughInterval
+)
+# The option of brokers, in milliseconds, that decides a timing alone.
+OPTIONS: Mapping[str, str] = {
+    "offset_persist_s": "flushConsumerOffsetInterval",
+    "flush_timeout_s": "syncFlushTimeout",
+    "follower_timeout_s": "slaveTimeout",
+    "replication_silence_s": "haHousekeepingInterval",
+    "clean_s": "cleanResourceInterval",
+    "register_s": "registerNameServerPeriod",
+}
+SHORT_POLLING_S = 1.0  # shortPollingTimeMills
+METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
+WRITE_BACK_S = 35.0  # Linux: dirty_expire_centisecs, and the next turn of its flusher
+SIMULATED_FLUSH_S = 1.0  # our broker begins a flush when the one before has ended, or after so long
+# Files that a broker flushes beside the log and its queues: the index, and twice the checkpoint, the offsets, the
+# progress of delays, topics and groups.
+OTHER_FSYNCS = 11
+LOG_FSYNCS = 2  # one that had begun before, and its own
+KEPT_BACK_QUEUES = 2  # of half messages and of what became of them
+
+
+def timings_of(campaign: Campaign) -> Timings:
+    """The timings of the run: what the properties of brokers change, and otherwise the defaults.
+
+    Of an option that changes under load the wider timing counts, for the whole run.
+    """
+    properties = dict(campaign.broker_properties)
+    changes = [option_of(one) for one in campaign.plan if one.kind == OptionsChange.name]
+    later = ({**properties, name: value} for name, value in changes)
+    found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
+    if campaign.environment == "simulation":
+        wait_s = _fsyncs_of_a_flush(campaign) * campaign.fsync_us / 1e6
+        found = replace(found, flush_wait_s=wait_s, flush_s=SIMULATED_FLUSH_S + wait_s)
+    faithful = campaign.mode == "faithful"
+    if faithful and (not campaign.policies or METADATA_POLICY in campaign.policies):
+        return replace(found, write_back_s=WRITE_BACK_S)
+    return found
+
+
+def _fsyncs_of_a_flush(campaign: Campaign) -> int:
+    """At most how many fsyncs, one after the other, the disk of a broker makes until a message is flushed.
+
+    The flush of the log waits for the turn of the worker that also flushes queues, and every file has an fsync: a queue
+    of the topic, of a delay level, of a group's retries, of half messages. Measured on disks of 40-400 ms an fsync: 13
+    to 26 between two of the log.
+    """
+    queues = (queues_max(campaign) or campaign.queues) + len(delay_levels_ms(campaign))
+    queues += len(groups_of(campaign)) + KEPT_BACK_QUEUES
+    return queues + OTHER_FSYNCS + LOG_FSYNCS
+
+
+def _wider(one: Timings, other: Timings) -> Timings:
+    longest = {
+        field.name: max(getattr(one, field.name), getattr(other, field.name))
+        for field in fields(Timings)
+    }
+    return Timings(
+        **{**longest, "members_notified": one.members_notified and other.members_notified}
+    )
+
+
+def _timings_under(properties: Mapping[str, str]) -> Timings:
+    given = {
+        timing: _seconds(properties, option, 0.0)
+        for timing, option in OPTIONS.items()
+        if option in properties
+    }
+    waits = properties.get("longPollingEnable", "true") == "true"
+    return replace(
+        DEFAULTS,
+        **given,
+        members_notified=properties.get("notifyConsumerIdsChangedEnable", "true") == "true",
+        flush_s=_seconds(properties, "flushIntervalCommitLog", 0.5)
+        + _seconds(properties, "flushCommitLogThoroughInterval", 10.0)
+        + FSYNC_S,
+        poll_s=0.0 if waits else _seconds(properties, "shortPollingTimeMills", SHORT_POLLING_S),
+    )
+
+
+def _seconds(properties: Mapping[str, str], name: str, usual_s: float) -> float:
+    return int(properties[name]) / 1000 if name in properties else usual_s
+
+
+def queues_max(campaign: Campaign) -> int:
+    """Return the most queues that the topic can have on a broker; 0 if the campaign does not decide it."""
+    if campaign.auto_topic or campaign.is_external:
+        return 0
+    later = (one.params["queues"] for one in campaign.plan if one.kind == TopicChange.name)
+    most: int = max((campaign.queues, *later))
+    return most
