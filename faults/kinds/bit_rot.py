@@ -28,7 +28,7 @@ class BitRot(Fault):
     beside_share: ClassVar[float] = 0.3  # it breaks nothing by itself
     beside_count: ClassVar[int] = 3
     duration_s = (0.5, 1.0)
-    roles = ("master",)
+    roles = ("leader",)
     params = ({"share": Number("how far into the log", 0, 1)},)
     destroys = "record"
     simulated = (

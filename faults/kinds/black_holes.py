@@ -6,7 +6,13 @@ from random import Random
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
+from staticfire.faults.model.fault import (
+    ClusterContext,
+    Fault,
+    FaultParams,
+    PlannedFault,
+    a_replica,
+)
 
 
 class BlackHole(Fault):
@@ -40,17 +46,17 @@ class BrokerBlackHole(BlackHole):
         "none the wiser"
     )
     duration_s = (4.0, 15.0)
-    roles = ("broker",)
+    roles = ("replica",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=a_broker(random, situation))
+        return FaultParams(targets=a_replica(random, situation))
 
 
 class NameServerBlackHole(BlackHole):
     name = "name-server-black-hole"
     summary = "a name server's host is gone without RST, and returns with its old routes"
     duration_s = (5.0, 20.0)
-    roles = ("name server",)
+    roles = ("coordinator",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(pick(random, situation.topology.coordinators),))

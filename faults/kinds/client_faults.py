@@ -10,7 +10,13 @@ from typing import ClassVar
 from staticfire.faults.kinds.process_faults import GracefulStop, Kill
 from staticfire.faults.model.capabilities import ClientControl, Controls, Evidence
 from staticfire.faults.model.draws import between, pick
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
+from staticfire.faults.model.fault import (
+    ClusterContext,
+    Fault,
+    FaultParams,
+    PlannedFault,
+    a_replica,
+)
 from staticfire.faults.model.params import TIME_S_MAX, Number
 
 
@@ -46,7 +52,7 @@ class GroupAndBrokerCrash(Kill):
     summary = "SIGKILL a broker and all consumers in one instant, start all of them again later"
     needs = ("process.server", "process.client")
     in_swarms = False
-    roles = ("broker", "consumer")
+    roles = ("replica", "consumer")
     many = True
     simulated = (
         "`kill` of a broker and of all consumers at once; a seed in ten draws it in place of "
@@ -56,7 +62,7 @@ class GroupAndBrokerCrash(Kill):
     proof = "there was a process of each"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(*a_broker(random, situation), *situation.topology.consumers))
+        return FaultParams(targets=(*a_replica(random, situation), *situation.topology.consumers))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         killed = await asyncio.gather(*map(controls.process.kill, planned.targets))

@@ -9,7 +9,13 @@ from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, DiskControl, Evidence
 from staticfire.faults.model.draws import between, pick
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
+from staticfire.faults.model.fault import (
+    ClusterContext,
+    Fault,
+    FaultParams,
+    PlannedFault,
+    a_replica,
+)
 from staticfire.faults.model.params import TIME_S_MAX, Nodes, Number, Whole
 
 _FREE = Whole("how many bytes are left", 0, 2**40)
@@ -68,7 +74,7 @@ class DiskFull(DiskFault):
         free_bytes = 0 if random.random() < 0.7 else int(between(random, 0, 30_000))
         over_s = 0.0 if random.random() < 0.5 else round(between(random, 0.5, FILL_S_MAX), 3)
         return FaultParams(
-            targets=a_broker(random, situation),
+            targets=a_replica(random, situation),
             params={"free_bytes": free_bytes, "over_s": over_s},
         )
 
@@ -102,7 +108,7 @@ class FailingDisk(DiskFault):
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         on_fsync = random.random() < 0.7
         params = {"writes": 0 if on_fsync else 1, "fsyncs": 1 if on_fsync else 0}
-        return FaultParams(targets=a_broker(random, situation), params=params)
+        return FaultParams(targets=a_replica(random, situation), params=params)
 
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
         await disk.fail(planned.targets[0], **planned.params)
@@ -129,7 +135,7 @@ class SlowDisk(DiskFault):
         factor = round(between(random, 20.0, 400.0), 1)
         if factor > STALLS_FROM:
             factor = STALLED
-        return FaultParams(targets=a_broker(random, situation), params={"factor": factor})
+        return FaultParams(targets=a_replica(random, situation), params={"factor": factor})
 
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
         await disk.slow(planned.targets[0], planned.params["factor"])
@@ -144,7 +150,7 @@ class DiskLost(Fault):
     needs = ("network.drop", "disk.destroy")
     permanent = True
     max_per_run = 1
-    roles = ("master",)
+    roles = ("leader",)
     params = (
         {
             "alone_s": Number("how long it is cut off from its slaves before", 0, TIME_S_MAX),

@@ -19,7 +19,7 @@ class NameServerFreeze(Pause):
     name = "name-server-freeze"
     summary = "a name server plays dead: TCP open, requests accepted, never an answer"
     duration_s = (5.0, 20.0)
-    roles = ("name server",)
+    roles = ("coordinator",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(pick(random, situation.topology.coordinators),))
@@ -34,7 +34,7 @@ class NameServerAmnesia(ProcessFault):
     summary = "a name server restarts and has forgotten every route"
     needs = ("process.server", "cluster")
     duration_s = (0.5, 3.0)
-    roles = ("name server",)
+    roles = ("coordinator",)
     destroys = "process"
     simulated = "kill and start"
     proof = "it had known routes"
@@ -55,11 +55,11 @@ class SplitNameServers(Fault):
     needs = ("cluster.set_bootstrap",)
     duration_s = (5.0, 15.0)
     max_per_run = 1
-    roles = ("broker", "client")
+    roles = ("replica", "client")
     params = (
         {
-            "broker_sees": NodeOf("what the broker restarts with", "name server"),
-            "client_sees": NodeOf("what the client restarts with", "name server"),
+            "broker_sees": NodeOf("what the broker restarts with", "coordinator"),
+            "client_sees": NodeOf("what the client restarts with", "coordinator"),
         },
     )
     strikes = "again"

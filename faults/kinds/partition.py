@@ -20,7 +20,7 @@ class Partition(Fault):
     needs: ClassVar[tuple[str, ...]] = ("network.drop",)
     affects = ("cuts",)
     duration_s = (2.0, 12.0)
-    roles = ("broker",)
+    roles = ("replica",)
     params = ({"drop": NodePairs("between which nothing passes, (from, to)")},)
     simulated = "links swallow segments, one direction at a time"
     on_machines = "nftables; `processes`: the proxy"

@@ -8,7 +8,13 @@ from typing import Any
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import between
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
+from staticfire.faults.model.fault import (
+    ClusterContext,
+    Fault,
+    FaultParams,
+    PlannedFault,
+    a_replica,
+)
 from staticfire.faults.model.params import TIME_S_MAX, Number, Whole
 
 OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
@@ -76,7 +82,7 @@ class PowerCut(Fault):
     proof = "bytes lost, counted after the return"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=a_broker(random, situation), params=draw_stall(random))
+        return FaultParams(targets=a_replica(random, situation), params=draw_stall(random))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await counters_now(controls, planned)
@@ -122,7 +128,7 @@ class PowerCutInOperation(Fault):
     proof = "it struck"
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        targets = a_broker(random, situation)
+        targets = a_replica(random, situation)
         in_sync = random.random() < 0.5
         ahead_max = SYNCS_AHEAD_MAX if in_sync else OPERATIONS_AHEAD_MAX
         number = 1 + int(random.random() * ahead_max)

@@ -6,7 +6,13 @@ from random import Random
 from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, Evidence
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
+from staticfire.faults.model.fault import (
+    ClusterContext,
+    Fault,
+    FaultParams,
+    PlannedFault,
+    a_replica,
+)
 
 
 class ProcessFault(Fault):
@@ -15,7 +21,7 @@ class ProcessFault(Fault):
     needs: ClassVar[tuple[str, ...]] = ("process.server",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=a_broker(random, situation))
+        return FaultParams(targets=a_replica(random, situation))
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         await controls.process.start(planned.targets[0])

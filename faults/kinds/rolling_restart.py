@@ -77,7 +77,7 @@ class RollingRestart(Fault):
     strikes_all = True
     max_per_run = 1
     duration_s = (8.0, 12.0)
-    roles: ClassVar[tuple[str, ...]] = ("broker",)
+    roles: ClassVar[tuple[str, ...]] = ("replica",)
     many = True
     strikes = "in_turn"
     simulated = (
@@ -109,7 +109,7 @@ class NameServerFreezeInRollingRestart(RollingRestart):
     )
     summary = "a name server plays dead while every broker is restarted, one after the other"
     duration_s = (12.0, 24.0)
-    roles: ClassVar[tuple[str, ...]] = ("name server", "broker")
+    roles: ClassVar[tuple[str, ...]] = ("coordinator", "replica")
     simulated = "`rolling-restart` while a name server is frozen"
     proof = "the name server was silent, and each broker stopped by itself and answered again"
 

@@ -19,7 +19,7 @@ class WipedSlave(Fault):
     summary = "kill a slave, wipe its disk, start it again: it must catch up from nothing"
     needs = ("process", "disk.wipe")
     duration_s = (0.5, 6.0)
-    roles = ("slave",)
+    roles = ("follower",)
     destroys = "disk"
     simulated = "kill, an empty disk, start"
     on_machines = "kill, all files removed, start"

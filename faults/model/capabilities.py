@@ -193,25 +193,25 @@ class ClientControl(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCountAnswers:
-    """What masters answered to a new number of queues."""
+    """What leaders answered to a new number of queues."""
 
-    accepted: int  # masters
-    unheard: tuple[str, ...]  # nodes of masters that did not answer; they may have carried it out
+    accepted: int  # leaders
+    unheard: tuple[str, ...]  # nodes of leaders that did not answer; they may have carried it out
 
 
 class ClusterControl(Protocol):
     """Change the cluster through its own configuration and administration."""
 
-    async def routes_known(self, name_server: str) -> int:
-        """How many topics this name server knows (0 when it does not answer)."""
+    async def routes_known(self, coordinator: str) -> int:
+        """How many topics this coordinator knows (0 when it does not answer)."""
         ...
 
     async def answers(self, node: str) -> bool:
-        """Ask a broker or name server something harmless; False if it does not answer within 3 s."""
+        """Ask a server something harmless; False if it does not answer within 3 s."""
         ...
 
-    async def set_bootstrap(self, node: str, name_servers: Sequence[str]) -> bool:
-        """Restart the node with this list of name servers; returns whether it was running."""
+    async def set_bootstrap(self, node: str, bootstrap: Sequence[str]) -> bool:
+        """Restart the node with these coordinators; returns whether it was running."""
         ...
 
     async def change_filter(self, consumer: str) -> bool:
@@ -219,13 +219,13 @@ class ClusterControl(Protocol):
         ...
 
     async def set_queue_count(
-        self, topic: str, count: int, masters: Sequence[str] | None = None
+        self, topic: str, count: int, leaders: Sequence[str] | None = None
     ) -> QueueCountAnswers:
-        """Set read and write queues of the topic on these masters (None: on all), never to fewer."""
+        """Set read and write queues of the topic on these leaders (None: on all), never to fewer."""
         ...
 
     async def reset_offsets(self, topic: str) -> int:
-        """Send every group that shares the topic back to its beginning; returns how many masters notified members."""
+        """Send every group that shares the topic back to its beginning; returns how many leaders notified members."""
         ...
 
     async def change_option(self, name: str, value: str) -> dict[str, str]:
@@ -237,11 +237,11 @@ class ClusterControl(Protocol):
         ...
 
     async def withdraw_right(self) -> list[str]:
-        """Take from one account its right to send; the masters that accepted."""
+        """Take from one account its right to send; the leaders that accepted."""
         ...
 
     async def give_right_back(self) -> int:
-        """Give it its right back; how many masters accepted."""
+        """Give it its right back; how many leaders accepted."""
         ...
 
     async def clean_up(self) -> int:

@@ -58,7 +58,7 @@ class ClusterContext:
     topic: str
     sync_flush: bool
     replication: str  # "none", "async" or "sync"
-    acl: bool = False  # whether brokers have accounts
+    acl: bool = False  # whether servers have accounts
 
 
 class Fault(ABC):
@@ -78,7 +78,7 @@ class Fault(ABC):
     destroys: ClassVar[Destroys] = "none"  # of what its targets hold
     strikes: ClassVar[Strikes] = "at_once"
     permanent: ClassVar[bool] = False  # is never healed: the targets are gone for good
-    strikes_all: ClassVar[bool] = False  # every broker is a target
+    strikes_all: ClassVar[bool] = False  # every replica is a target
     in_swarms: ClassVar[bool] = True  # else drawn only where a workload or the user asks for it
     beside_share: ClassVar[float] = 0.0  # of the seeds that have it beside their swarm
     beside_count: ClassVar[int] = 1  # how often it then comes, at most
@@ -117,6 +117,6 @@ class Fault(ABC):
         """Put it right. The evidence must hold `bitten`: whether the fault was seen to have an effect."""
 
 
-def a_broker(random: Random, situation: ClusterContext) -> tuple[str, ...]:
-    """Targets: one broker of the cluster, master or slave."""
-    return (pick(random, tuple(broker.node for broker in situation.topology.replicas)),)
+def a_replica(random: Random, situation: ClusterContext) -> tuple[str, ...]:
+    """Targets: one replica of the cluster, leader or follower."""
+    return (pick(random, tuple(replica.node for replica in situation.topology.replicas)),)

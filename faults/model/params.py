@@ -15,10 +15,10 @@ TIME_S_MAX = 86_400  # of a load, and so of whatever a fault does within it
 ROLES: Mapping[str, Callable[[Topology], tuple[str, ...]]] = {
     "node": lambda topology: topology.servers + topology.clients,
     "server": lambda topology: topology.servers,
-    "broker": lambda topology: tuple(broker.node for broker in topology.replicas),
-    "master": lambda topology: tuple(broker.node for broker in topology.leaders),
-    "slave": lambda topology: tuple(b.node for b in topology.replicas if not b.is_leader),
-    "name server": lambda topology: topology.coordinators,
+    "replica": lambda topology: tuple(replica.node for replica in topology.replicas),
+    "leader": lambda topology: tuple(replica.node for replica in topology.leaders),
+    "follower": lambda topology: tuple(replica.node for replica in topology.followers),
+    "coordinator": lambda topology: topology.coordinators,
     "client": lambda topology: topology.clients,
     "consumer": lambda topology: topology.consumers,
 }

@@ -47,6 +47,10 @@ class Topology:
         return tuple(replica for replica in self.replicas if replica.is_leader)
 
     @property
+    def followers(self) -> tuple[Replica, ...]:
+        return tuple(replica for replica in self.replicas if not replica.is_leader)
+
+    @property
     def replica_sets(self) -> tuple[str, ...]:
         return tuple(replica.replica_set for replica in self.leaders)
 

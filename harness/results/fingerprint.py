@@ -49,7 +49,7 @@ class Fingerprint:
         cause: one of CAUSES, or an anomaly.
         leading: an anomaly.
         fault: kind of the last fault that bit before the failure; "" for none.
-        role: of the node that it struck: master, slave, name server, producer, consumer, or cluster for several.
+        role: of the node that it struck: leader, follower, coordinator, producer, consumer, or cluster for several.
     """
 
     cause: str
@@ -166,8 +166,8 @@ def _role(record: FaultRecord, witness: Finding, topology: Topology) -> str:
 
 def _role_of(node: str, topology: Topology) -> str:
     if node in topology.coordinators:
-        return "name server"
+        return "coordinator"
     if node in topology.clients:
         return "producer" if node in topology.producers else "consumer"
-    broker = next((one for one in topology.replicas if one.node == node), None)
-    return "node" if broker is None else "master" if broker.is_leader else "slave"
+    replica = next((one for one in topology.replicas if one.node == node), None)
+    return "node" if replica is None else "leader" if replica.is_leader else "follower"

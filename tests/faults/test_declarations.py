@@ -40,8 +40,8 @@ def refusal(fault: Fault) -> str:
         ({"proof": None}, "proof of fault changed is None"),
         ({"roles": None}, "roles of fault changed is None; allowed: a tuple of node, server"),
         (
-            {"roles": ("leader",)},
-            "roles of fault changed is 'leader'; allowed: some of node, server",
+            {"roles": ("master",)},
+            "roles of fault changed is 'master'; allowed: some of node, server",
         ),
         ({"roles": (), "many": True}, "one or more, because many is true"),
         (
@@ -71,7 +71,7 @@ def test_a_wrong_declaration_is_one_sentence(attributes: dict[str, Any], words: 
         (Number("", float("nan"), 1), "two finite, ascending bounds"),
         (Number("", 2, 1), "two finite, ascending bounds"),
         (OneOf("", ()), "param x of fault changed has no choices"),
-        (NodeOf("", "leader"), "is a node of role 'leader'; allowed: one of node"),
+        (NodeOf("", "master"), "is a node of role 'master'; allowed: one of node"),
     ],
 )
 def test_a_parameter_without_bounds_is_refused(param: Param, words: str) -> None:

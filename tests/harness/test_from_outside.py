@@ -80,4 +80,4 @@ def test_a_plan_is_checked_against_what_the_fault_declares() -> None:
 
 
 def test_the_page_of_faults_would_have_a_row_for_it() -> None:
-    assert "| `stutter` | a broker | `times`: how often" in plans_table(FAULTS.values())
+    assert "| `stutter` | a replica | `times`: how often" in plans_table(FAULTS.values())

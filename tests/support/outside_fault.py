@@ -6,7 +6,13 @@ import asyncio
 from random import Random
 
 from staticfire.faults.model.capabilities import Controls, Evidence
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault, a_broker
+from staticfire.faults.model.fault import (
+    ClusterContext,
+    Fault,
+    FaultParams,
+    PlannedFault,
+    a_replica,
+)
 from staticfire.faults.model.params import Number, Whole
 
 
@@ -17,13 +23,13 @@ class Stutter(Fault):
     on_machines = "SIGSTOP, SIGCONT"
     proof = "it was running each time"
     needs = ("process.server",)
-    roles = ("broker",)
+    roles = ("replica",)
     params = ({"times": Whole("how often", 1, 10), "pause_s": Number("each time", 0.1, 5.0)},)
     affects = ("stalls",)
 
     def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
         params = {"times": 3, "pause_s": 1.0}
-        return FaultParams(targets=a_broker(random, situation), params=params)
+        return FaultParams(targets=a_replica(random, situation), params=params)
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         [node] = planned.targets

@@ -28,8 +28,8 @@ class ClusterThroughAdmin:
         self._processes = processes
         self._changes = changes
 
-    async def routes_known(self, name_server: str) -> int:
-        request = {"f": "topics_known", "address": self._environment.server_address(name_server)}
+    async def routes_known(self, coordinator: str) -> int:
+        request = {"f": "topics_known", "address": self._environment.server_address(coordinator)}
         outcome = await self._environment.request(ADMIN, request)
         return int(outcome.value.get("topics", 0))
 
@@ -38,8 +38,8 @@ class ClusterThroughAdmin:
         outcome = await self._environment.request(ADMIN, request)
         return outcome.type == "ok"
 
-    async def set_bootstrap(self, node: str, name_servers: Sequence[str]) -> bool:
-        self._environment.set_bootstrap(node, name_servers)
+    async def set_bootstrap(self, node: str, bootstrap: Sequence[str]) -> bool:
+        self._environment.set_bootstrap(node, bootstrap)
         stopped = await self._processes.stop(node)
         if stopped:
             await self._environment.start(node)
@@ -52,11 +52,11 @@ class ClusterThroughAdmin:
         return stopped
 
     async def set_queue_count(
-        self, topic: str, count: int, masters: Sequence[str] | None = None
+        self, topic: str, count: int, leaders: Sequence[str] | None = None
     ) -> QueueCountAnswers:
         environment = self._environment
         count = max(count, self._changes.queues_max)
-        nodes = masters or [master.node for master in environment.topology.leaders]
+        nodes = leaders or [leader.node for leader in environment.topology.leaders]
         types: dict[str, str] = {}
         for node in nodes:
             request = {

@@ -40,7 +40,7 @@ def test_a_loss_of_apache_is_found_in_our_own_faithful_cluster(
 ) -> None:
     said = staticfire("resimulate", RUNS / "failed-fsync", "--runs", tmp_path)
     assert said.status == 0
-    assert "found     loss (lost) after failing-disk of master" in said.out
+    assert "found     loss (lost) after failing-disk of leader" in said.out
     [folder] = tmp_path.iterdir()
     assert f"staticfire shrink {folder}" in said.out
     assert json.loads((folder / "verdict.json").read_bytes())["verdict"]["valid"] is False

@@ -66,7 +66,7 @@ def test_of_a_run_of_real_machines_the_commands_are_printed(
     invalid(run_folder)
     said = staticfire("shrink", run_folder)
     assert said.status == 0
-    kill, command = "loss (lost) after kill of master", "--until-found --anomaly lost"
+    kill, command = "loss (lost) after kill of leader", "--until-found --anomaly lost"
     assert f"failure   {kill}" in said.out
     assert f"staticfire resimulate {run_folder}" in said.out
     assert f"recipe.toml --seeds 0-19 {command}  # does kill of broker-a-0 alone" in said.out

@@ -46,7 +46,7 @@ def test_every_fault_is_in_both_tables() -> None:
 
 def test_a_row_says_targets_parameters_and_damage() -> None:
     row = plans_table([FAULTS["name-server-freeze-in-rolling-restart"]]).splitlines()[-1]
-    assert "| a name server, brokers, one or more |" in row
+    assert "| a coordinator, replicas, one or more |" in row
     row = plans_table([FAULTS["power-cut-in-operation"]]).splitlines()[-1]
     assert "a whole number from 1 to 1000000000 -- or `operation`: " in row
     assert "| what was not fsynced | some time before its heal |" in row

@@ -77,8 +77,10 @@ def shown(found: Finding, *records: FaultRecord) -> str:
 
 def test_the_last_fault_before_the_failure_and_the_role_of_its_node() -> None:
     faults = [record("kill", 5, "broker-a-0"), record("pause", 9, "broker-a-1")]
-    assert shown(finding("wrong_route", 7), *faults) == "routes (wrong_route) after kill of master"
-    assert shown(finding("wrong_route", 9), *faults) == "routes (wrong_route) after pause of slave"
+    assert shown(finding("wrong_route", 7), *faults) == "routes (wrong_route) after kill of leader"
+    assert (
+        shown(finding("wrong_route", 9), *faults) == "routes (wrong_route) after pause of follower"
+    )
     assert shown(finding("wrong_route", 4), *faults) == "routes (wrong_route)"
 
 
@@ -93,27 +95,27 @@ def test_a_loss_follows_the_first_destruction_behind_the_acknowledgement() -> No
         record("power-cut", 7, "broker-a-0"),
         record("power-cut", 6, "broker-b-0"),
     ]
-    assert shown(finding("lost", 5), *faults) == "loss (lost) after power-cut of master"
-    assert shown(finding("lost", 5), *faults[:2]) == "loss (lost) after pause of master"
-    assert shown(finding("lost", 5), *faults[:1]) == "loss (lost) after kill of master"
+    assert shown(finding("lost", 5), *faults) == "loss (lost) after power-cut of leader"
+    assert shown(finding("lost", 5), *faults[:2]) == "loss (lost) after pause of leader"
+    assert shown(finding("lost", 5), *faults[:1]) == "loss (lost) after kill of leader"
 
 
 def test_the_role_of_several_nodes() -> None:
     cut = record("cluster-power-cut", 7, "ns-1", "broker-a-0", "broker-b-0")
-    assert shown(finding("lost", 5), cut) == "loss (lost) after cluster-power-cut of master"
+    assert shown(finding("lost", 5), cut) == "loss (lost) after cluster-power-cut of leader"
     assert shown(finding("lost", 5, None), cut) == "loss (lost) after cluster-power-cut of cluster"
 
 
 def test_a_loss_by_a_power_cut_is_no_loss_by_something_else() -> None:
-    wanted = Fingerprint("loss", "lost", "power-cut", "master")
+    wanted = Fingerprint("loss", "lost", "power-cut", "leader")
     assert wanted.is_shown_by(wanted)
     assert wanted.is_shown_by(Fingerprint("loss", "lost"))
-    assert not wanted.is_shown_by(Fingerprint("loss", "lost", "pause", "master"))
-    assert not wanted.is_shown_by(Fingerprint("loss", "unseen", "power-cut", "master"))
+    assert not wanted.is_shown_by(Fingerprint("loss", "lost", "pause", "leader"))
+    assert not wanted.is_shown_by(Fingerprint("loss", "unseen", "power-cut", "leader"))
     assert not wanted.is_shown_by(None)
 
 
 def test_the_last_fault_before_another_failure_is_a_hint() -> None:
-    wanted = Fingerprint("routes", "wrong_route", "kill", "master")
-    assert wanted.is_shown_by(Fingerprint("routes", "wrong_route", "pause", "slave"))
-    assert not wanted.is_shown_by(Fingerprint("routes", "stale_route", "kill", "master"))
+    wanted = Fingerprint("routes", "wrong_route", "kill", "leader")
+    assert wanted.is_shown_by(Fingerprint("routes", "wrong_route", "pause", "follower"))
+    assert not wanted.is_shown_by(Fingerprint("routes", "stale_route", "kill", "leader"))
