@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from random import Random
 from typing import Any
@@ -14,50 +14,28 @@ from staticfire.faults.model.fault import ClusterContext, PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.faults.plans.plan import draw_plan
 from staticfire.harness.campaign.campaign import (
-    AVERAGELY,
     DEFAULT_SYSTEM,
-    STRATEGIES,
-    TLS_MODES,
     Campaign,
     CampaignError,
     OneOf,
-    Properties,
 )
-from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
+from staticfire.harness.campaign.options import OPTIONS
 from staticfire.harness.draws.limits import check_campaign
-from staticfire.harness.draws.properties import draw_broker_properties
-from staticfire.harness.generators.illegal_sends import NO_NEW_TOPICS
-from staticfire.harness.generators.keyed_sends import LARGE_BYTES
 from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.registry import system_named, system_of
+from staticfire.harness.systems.system import Draw
 
 LONG_S = 30.0  # of a load in which there is room for more than one fault
 # In so many of the seeds one kind of fault strikes alone, and the load goes on for so long behind it: what a fault
 # leaves dead is not healed by the next one.
 QUIET_SHARE = 0.05
 QUIET_S = 60.0
-PULLING_SHARE = 1 / 6  # of the seeds whose workload needs no listener
 IDLE_SHARE = 0.1  # of the seeds, in which for minutes nothing is sent
 # Longer than brokers keep clients that are silent (120 s), and locks (60 s).
 IDLE_S = (130.0, 190.0)
 IDLE_MARGIN_S = 10.0  # of load before and behind it
-ACL_SHARE = 0.1  # of the seeds have access control
-TLS_SHARE = 0.1  # have TLS
 GROUP_RESTART = "group-and-broker-crash"
 GROUP_RESTART_SHARE = 0.1  # of the seeds draw it in place of another kind
-
-
-def _draw_slaves(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
-    if drawn["replication"] == "none":
-        return (0,) * pick(random, (1, 2, 2, 3))
-    shapes: tuple[tuple[int, ...], ...] = ((1,), (1, 1), (1, 1), (2, 1), (1, 1, 1))
-    return pick(random, shapes)
-
-
-def _draw_replication(random: Random, drawn: Mapping[str, Any]) -> str:
-    if "slaves" in drawn:
-        return "sync" if any(drawn["slaves"]) else "none"
-    return pick(random, ("sync", "sync", "sync", "async", "none"))
 
 
 def _draw_payload(random: Random, drawn: Mapping[str, Any]) -> tuple[int, int]:
@@ -118,13 +96,6 @@ def _draw_async_share(random: Random, drawn: Mapping[str, Any]) -> float:
     return pick(random, (0.0, 0.0, 0.2, 1.0))
 
 
-def _draw_illegal_share(random: Random, drawn: Mapping[str, Any]) -> float:
-    """None where brokers keep the options that they have, and of a client that cannot be made to send such things."""
-    if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
-        return 0.0
-    return pick(random, (0.0, 0.0, 0.01, 0.03))
-
-
 def _draw_quiet_s(random: Random, drawn: Mapping[str, Any]) -> float:
     if not _may_last(drawn) or not drawn["faults"]:
         return 0.0
@@ -145,71 +116,23 @@ def _may_last(drawn: Mapping[str, Any]) -> bool:
     return is_swarm and drawn["time_s"] >= LONG_S and not drawn["gap_max_s"]
 
 
-def _draw_large_share(random: Random, drawn: Mapping[str, Any]) -> float:
-    """None where log files are too small for several such messages."""
-    if drawn["gap_max_s"] or drawn["log_file_bytes"] < 4 * LARGE_BYTES[1]:
-        return 0.0
-    return pick(random, (0.0, 0.0, 0.05, 0.15))
+def _draw_target(random: Random, drawn: Mapping[str, Any]) -> str:
+    """The first variant of the system that runs in this environment."""
+    targets = system_named(drawn["system"]).targets
+    here = (name for name, places in targets.items() if drawn["environment"] in places)
+    return next(here, next(iter(targets)))
 
 
-def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
-    """An unknown topic is illegal only where brokers do not make it."""
-    properties = draw_broker_properties(random, drawn)
-    if drawn["illegal_share"] and not drawn["auto_topic"]:
-        properties = tuple(sorted((*properties, NO_NEW_TOPICS)))
-    return properties
-
-
-def _draw_acl(random: Random, drawn: Mapping[str, Any]) -> bool:
-    """Off where gaps are measured, and where the brokers or the clients are not ours."""
-    if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
-        return False
-    return random.random() < ACL_SHARE
-
-
-def _draw_tls(random: Random, drawn: Mapping[str, Any]) -> str:
-    """Off where gaps are measured, and on machines: there it costs the proxies, and with them kinds of faults."""
-    if drawn["gap_max_s"] or drawn["environment"] != "simulation":
-        return TLS_MODES[0]
-    return pick(random, TLS_MODES[1:]) if random.random() < TLS_SHARE else TLS_MODES[0]
-
-
-def _draw_strategy(random: Random, drawn: Mapping[str, Any]) -> str:
-    """AVG where a client that is not ours shares out, and where gaps are measured: some members may have no queue."""
-    if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn:
-        return AVERAGELY
-    return pick(random, (AVERAGELY, AVERAGELY, AVERAGELY, *STRATEGIES))
-
-
-def _draw_consumer_kind(random: Random, drawn: Mapping[str, Any]) -> str:
-    """Push where a client that is not ours consumes, and where gaps are measured: those who pull wait between pulls."""
-    share = random.random()
-    if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn or share >= PULLING_SHARE:
-        return PUSH
-    workload = system_named(drawn["system"]).workloads.get(drawn["workload"])
-    asks = bool(drawn["expressions"])
-    kinds = [
-        kind
-        for kind in CONSUMER_KINDS
-        if kind != PUSH and workload and workload.why_not(kind, has_expressions=asks) is None
-    ]
-    return pick(random, kinds) if kinds else PUSH
-
-
-_Draw = Callable[[Random, Mapping[str, Any]], Any]
-
-# In this order: a later option may look at the earlier ones.
-_DRAWS: dict[str, _Draw] = {
+# In this order: a later option may look at the earlier ones. Those of the system follow (`System.draws`).
+_DRAWS: dict[str, Draw] = {
     "workload": lambda random, drawn: next(iter(system_named(drawn["system"]).workloads)),
     "time_s": lambda random, drawn: 60.0,
     "environment": lambda random, drawn: "simulation",
     "gap_max_s": lambda random, drawn: 0.0,
     "quiet_s": _draw_quiet_s,
     "idle": _draw_idle,
-    "flush": lambda random, drawn: pick(random, ("sync", "sync", "sync", "async")),
-    "replication": _draw_replication,
-    "slaves": _draw_slaves,
-    "name_servers": lambda random, drawn: pick(random, (1, 2, 2, 2, 3)),
+    "target": _draw_target,
+    "client": lambda random, drawn: "own",
     "queues": lambda random, drawn: pick(random, (1, 2, 4, 4)),
     "producers": lambda random, drawn: pick(random, (3, 4, 5)),
     "consumers": lambda random, drawn: pick(random, (2, 3)),
@@ -217,36 +140,12 @@ _DRAWS: dict[str, _Draw] = {
     "payload_bytes": _draw_payload,
     "latency_ms": _draw_latency,
     "fsync_us": lambda random, drawn: int(between(random, 100, 3000)),
-    "log_file_bytes": lambda random, drawn: pick(random, (65536, 131072, 262144, 1048576)),
     "acks_min": lambda random, drawn: 100,
-    "target": lambda random, drawn: "address" if drawn["environment"] == "address" else "own",
-    "client": lambda random, drawn: "own",
-    # A swarm looks for bugs, and faithful mode has them; the product of others is always faithful.
-    "mode": lambda random, drawn: "hardened" if drawn["target"] == "own" else "faithful",
-    "policies": lambda random, drawn: (),
-    "strategy": _draw_strategy,
-    "defect": lambda random, drawn: "",
     "batch_share": lambda random, drawn: (
         0.0 if drawn["client"] != "own" else _draw_share(random, drawn)
     ),
-    "batch_messages": lambda random, drawn: (2, 5),
     "one_way_share": _draw_share,
     "async_share": _draw_async_share,
-    "large_share": _draw_large_share,
-    "illegal_share": _draw_illegal_share,
-    "acl": _draw_acl,
-    "tls": _draw_tls,
-    "auto_topic": lambda random, drawn: False,
-    "broker_properties": _draw_broker_properties,
-    "name_server_properties": lambda random, drawn: (),
-    "brokers": lambda random, drawn: (),
-    "consumer_topics": lambda random, drawn: (),
-    "expressions": lambda random, drawn: (),
-    "consumer_kind": _draw_consumer_kind,
-    "sends_max": lambda random, drawn: 0,
-    "forwarding": lambda random, drawn: (0, 0),
-    "hot_share": lambda random, drawn: 0.0,
-    "token": lambda random, drawn: "",
 }
 
 
@@ -260,7 +159,7 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
     unknown = sorted(set(given) - {field.name for field in fields(Campaign)})
     if unknown:
         raise CampaignError(
-            f"unknown campaign option {unknown[0]!r}; there are: {', '.join(_DRAWS)}"
+            f"unknown campaign option {unknown[0]!r}; there are: {', '.join(OPTIONS)}"
         )
     drawn: dict[str, Any] = {
         option: pick(Random(f"staticfire/{seed}/{option}"), value.values)
@@ -282,11 +181,11 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
     workload = system.workloads.get(drawn.get("workload", ""))
     if workload is not None:
         drawn = {**workload.options, **drawn}
-    for option, draw in _DRAWS.items():
+    for option, draw in (*_DRAWS.items(), *system.draws.items()):
         if option not in drawn:
             drawn[option] = draw(Random(f"staticfire/{seed}/{option}"), drawn)
     if workload is not None and drawn["target"] != "address":
-        properties = {**workload.broker_properties, **dict(drawn["broker_properties"])}
+        properties = {**workload.broker_properties, **dict(drawn.get("broker_properties", ()))}
         drawn["broker_properties"] = tuple(sorted(properties.items()))
     plan = drawn.pop("plan", None)
     campaign = Campaign(**{**drawn, "seed": seed, "plan": plan or ()})

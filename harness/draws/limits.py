@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from staticfire.faults.model.params import TIME_S_MAX
-from staticfire.harness.accounts import PLAIN
 from staticfire.harness.campaign.campaign import (
     ENVIRONMENTS,
     Campaign,
@@ -13,15 +12,11 @@ from staticfire.harness.campaign.ops import OpError, check_ops
 from staticfire.harness.campaign.options import OPTIONS, check_bounds
 from staticfire.harness.campaign.plan import check_plan
 from staticfire.harness.campaign.require import require
-from staticfire.harness.generators.account_sends import ACCOUNT
-from staticfire.harness.generators.illegal_sends import ILLEGAL, NO_NEW_TOPICS
-from staticfire.harness.generators.keyed_sends import LARGE_BYTES
 from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.registry import system_of
 
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
 BATCH_MAX = 1000  # messages
-REFUSED_TOPICS = ("name of the topic", "unknown topic")  # why a send must be refused
 
 
 def check_campaign(campaign: Campaign) -> None:
@@ -42,9 +37,6 @@ def check_campaign(campaign: Campaign) -> None:
         c.environment,
         f"{where} with --target {c.target}",
     )
-    require(1 <= c.masters <= 9, "masters", c.masters, "1 to 9")
-    require(all(0 <= n <= 5 for n in c.slaves), "slaves", c.slaves, OPTIONS["slaves"].allowed)
-    system.check(c)
     _check_members(c)
     _check_load(c)
     require(len(c.faults) <= FAULTS_MAX, "number of faults", len(c.faults), f"0 to {FAULTS_MAX}")
@@ -57,21 +49,7 @@ def check_campaign(campaign: Campaign) -> None:
             check_ops(c.ops, c.topology().producers, c.load_s)
         except OpError as error:
             raise CampaignError(str(error)) from error
-        _check_refused_ops(c)
-
-
-def _check_refused_ops(c: Campaign) -> None:
-    """What must be refused has to be refusable: without accounts, say, no signature is wrong."""
-    for number, op in enumerate(c.ops or ()):
-        account, why = op.value.get(ACCOUNT), op.value.get(ILLEGAL)
-        if account == PLAIN:
-            require(c.tls == "enforcing", "tls", c.tls, f"enforcing, as op {number} is without TLS")
-        elif account is not None:
-            require(c.acl, "acl", c.acl, f"true, as op {number} is of the account {account}")
-        if why in REFUSED_TOPICS:
-            has = NO_NEW_TOPICS in c.broker_properties
-            allowed = f"{'='.join(NO_NEW_TOPICS)} among them, as op {number} has an {why}"
-            require(has, "broker_properties", dict(c.broker_properties), allowed)
+    system.check(c)
 
 
 def _check_members(c: Campaign) -> None:
@@ -79,12 +57,6 @@ def _check_members(c: Campaign) -> None:
         values = getattr(c, name)
         require(len(values) <= c.consumers, name, values, "up to one for each consumer")
         require(all(values), name, values, "no empty text")
-    require(
-        not (c.auto_topic and c.is_external),
-        "auto_topic",
-        c.auto_topic,
-        "false in an external cluster",
-    )
 
 
 def _check_load(c: Campaign) -> None:
@@ -112,11 +84,4 @@ def _check_load(c: Campaign) -> None:
     low_ms, high_ms = c.latency_ms
     require(
         0 < low_ms <= high_ms <= 1000, "latency_ms", c.latency_ms, OPTIONS["latency_ms"].allowed
-    )
-    largest = max(high, LARGE_BYTES[1]) if c.large_share else high
-    require(
-        max(4096, largest + 1024) <= c.log_file_bytes <= 2**30,
-        "log_file_bytes",
-        c.log_file_bytes,
-        OPTIONS["log_file_bytes"].allowed,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from staticfire.harness.accounts import PLAIN
 from staticfire.harness.campaign.campaign import (
     AVERAGELY,
     ENVIRONMENTS,
@@ -18,6 +19,9 @@ from staticfire.harness.campaign.require import require
 from staticfire.harness.clients.client_command import ALLOWED as CLIENTS_ALLOWED
 from staticfire.harness.clients.client_command import CLIENTS, is_command, split_command
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
+from staticfire.harness.generators.account_sends import ACCOUNT
+from staticfire.harness.generators.illegal_sends import ILLEGAL, NO_NEW_TOPICS
+from staticfire.harness.generators.keyed_sends import LARGE_BYTES
 from staticfire.harness.machines.cpp_library import HERE as CLIENTS_HERE
 from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.harness.workloads.catalogue import WORKLOADS
@@ -28,6 +32,9 @@ ACL_PROPERTIES = (
     "aclCredentialsFile",
     "aclFullSignature",
 )
+LOG_FILE_BYTES = (4096, 2**30)
+FRAME_BYTES = 1024  # of a message, beside its body
+REFUSED_TOPICS = ("name of the topic", "unknown topic")  # why a send must be refused
 REAL = ", ".join(name for name in ENVIRONMENTS if name != "simulation")
 # The environments in which each target can be.
 PLACES = {
@@ -40,6 +47,8 @@ PLACES = {
 def check_rocketmq(campaign: Campaign) -> None:
     """Raises CampaignError with one sentence for the first option that is not allowed."""
     c = campaign
+    require(1 <= c.masters <= 9, "masters", c.masters, "1 to 9")
+    require(all(0 <= n <= 5 for n in c.slaves), "slaves", c.slaves, OPTIONS["slaves"].allowed)
     require(c.flush in FLUSH_MODES, "flush", c.flush, OPTIONS["flush"].allowed)
     require(
         c.replication in REPLICATION_MODES,
@@ -57,6 +66,10 @@ def check_rocketmq(campaign: Campaign) -> None:
     _check_replication(c)
     _check_forwarding(c)
     _check_consumer_kind(c)
+    external = "false in an external cluster"
+    require(not (c.auto_topic and c.is_external), "auto_topic", c.auto_topic, external)
+    _check_log_file(c)
+    _check_refused_ops(c)
 
 
 def _check_target(c: Campaign) -> None:
@@ -143,3 +156,28 @@ def _check_replication(c: Campaign) -> None:
         require(not any(c.slaves), "slaves", c.slaves, "0 with --replication none")
     else:
         require(any(c.slaves), "slaves", c.slaves, "at least one with replication")
+
+
+def _check_log_file(c: Campaign) -> None:
+    """A file of the commit log holds the largest message."""
+    largest = max(c.payload_bytes[1], LARGE_BYTES[1] if c.large_share else 0)
+    require(
+        max(LOG_FILE_BYTES[0], largest + FRAME_BYTES) <= c.log_file_bytes <= LOG_FILE_BYTES[1],
+        "log_file_bytes",
+        c.log_file_bytes,
+        OPTIONS["log_file_bytes"].allowed,
+    )
+
+
+def _check_refused_ops(c: Campaign) -> None:
+    """What must be refused has to be refusable: without accounts, say, no signature is wrong."""
+    for number, op in enumerate(c.ops or ()):
+        account, why = op.value.get(ACCOUNT), op.value.get(ILLEGAL)
+        if account == PLAIN:
+            require(c.tls == "enforcing", "tls", c.tls, f"enforcing, as op {number} is without TLS")
+        elif account is not None:
+            require(c.acl, "acl", c.acl, f"true, as op {number} is of the account {account}")
+        if why in REFUSED_TOPICS:
+            has = NO_NEW_TOPICS in c.broker_properties
+            allowed = f"{'='.join(NO_NEW_TOPICS)} among them, as op {number} has an {why}"
+            require(has, "broker_properties", dict(c.broker_properties), allowed)

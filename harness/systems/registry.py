@@ -18,13 +18,23 @@ from typing import Any, cast
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import ENVIRONMENTS, Campaign
 from staticfire.harness.systems.errors import SystemRefused
-from staticfire.harness.systems.system import System
+from staticfire.harness.systems.system import NEEDED_OPTIONS, System
 from staticfire.harness.truncated_repr import printable, truncated_repr
 from staticfire.harness.workloads.workload import Workload
 
 BUILT_IN: Mapping[str, str] = {"rocketmq": "staticfire.harness.rocketmq.assembly.system:ROCKETMQ"}
 ENTRY_POINTS = "staticfire.systems"
 _named_modules: dict[str, None] = {}
+ATTRIBUTES = (
+    "name",
+    "workloads",
+    "faults",
+    "targets",
+    "options",
+    "draws",
+    "stored_logs",
+    "memory",
+)
 METHODS = tuple(name for name, value in vars(System).items() if callable(value) and name[0] != "_")
 
 
@@ -87,7 +97,7 @@ def check_declaration(system: Any, name: str) -> None:
         if not condition:
             raise SystemRefused(f"system {truncated_repr(name)} {what}")
 
-    for attribute in ("name", "workloads", "faults", "targets", "options", "stored_logs", "memory"):
+    for attribute in ATTRIBUTES:
         require(hasattr(system, attribute), f"has no {attribute}")
     for method in METHODS:
         require(callable(getattr(system, method, None)), f"has no method {method}")
@@ -97,12 +107,17 @@ def check_declaration(system: Any, name: str) -> None:
         ("faults", Sequence, "a sequence"),
         ("targets", Mapping, "a mapping"),
         ("options", Mapping, "a mapping"),
+        ("draws", Mapping, "a mapping"),
     ):
         value = getattr(system, attribute)
         is_right = isinstance(value, kind) and not isinstance(value, str)
         require(is_right, f"has {attribute} {truncated_repr(value)}; allowed: {words}")
-    unknown = sorted(set(system.options) - {field.name for field in fields(Campaign)})
-    require(not unknown, f"fixes {unknown}, which are no options of a campaign")
+    known = {field.name for field in fields(Campaign)}
+    for verb, found in (("fixes", system.options), ("draws", system.draws)):
+        unknown = sorted(set(found) - known)
+        require(not unknown, f"{verb} {unknown}, which are no options of a campaign")
+    open_ones = [name for name in NEEDED_OPTIONS if name not in {*system.options, *system.draws}]
+    require(not open_ones, f"neither fixes nor draws {', '.join(open_ones)}")
     require(bool(system.workloads), "has no workload; allowed: one or more")
     for key, workload in system.workloads.items():
         require(

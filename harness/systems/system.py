@@ -7,6 +7,7 @@ columns, checkers and reports do not depend on which system a campaign names.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
@@ -26,6 +27,10 @@ if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
     from staticfire.harness.targets.target import SimulatedTarget, Target
     from staticfire.harness.workloads.workload import Workload
 
+# The value of one option, drawn from the stream of that option; the options that were drawn before may be looked at.
+Draw = Callable[[Random, Mapping[str, Any]], Any]
+# Options without which there is no campaign: a system fixes or draws them.
+NEEDED_OPTIONS = ("name_servers", "slaves", "flush", "replication", "log_file_bytes")
 Phase = Callable[[str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
@@ -81,6 +86,7 @@ class System(Protocol):
         faults: the kinds of fault that can strike it.
         targets: its variants by name, the default first, each with the environments in which it runs.
         options: campaign options that are fixed where a user says nothing, instead of drawn.
+        draws: how a seed decides campaign options that are the system's, in the order in which they are drawn.
         stored_logs: reads the logs in the files that a run keeps of its servers; None: reports show none of them.
         memory: reads the memory of a simulated server for `staticfire look`; None: it shows files only.
     """
@@ -99,6 +105,9 @@ class System(Protocol):
 
     @property
     def options(self) -> Mapping[str, Any]: ...
+
+    @property
+    def draws(self) -> Mapping[str, Draw]: ...
 
     @property
     def stored_logs(self) -> StoredLogs | None: ...

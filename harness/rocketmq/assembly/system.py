@@ -19,13 +19,14 @@ from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.rocketmq import limits
 from staticfire.harness.rocketmq.assembly import target_choice
 from staticfire.harness.rocketmq.assembly.operations import RocketMQOperations
+from staticfire.harness.rocketmq.draws import DRAWS
 from staticfire.harness.rocketmq.facts import run_facts
 from staticfire.harness.rocketmq.observers.ack_observer import AckObserver
 from staticfire.harness.rocketmq.observers.server_memory import RocketMQMemory
 from staticfire.harness.rocketmq.observers.stored_log import CommitLogs
 from staticfire.harness.systems.server_memory import ServerMemory
 from staticfire.harness.systems.stored_logs import StoredLogs
-from staticfire.harness.systems.system import Operations
+from staticfire.harness.systems.system import Draw, Operations
 from staticfire.harness.targets.own_simulated import OwnSimulated
 from staticfire.harness.targets.target import SimulatedTarget, Target
 from staticfire.harness.workloads.catalogue import WORKLOADS
@@ -39,6 +40,7 @@ class RocketMQ:
     workloads: Mapping[str, Workload] = WORKLOADS
     targets: Mapping[str, Sequence[str]] = limits.PLACES
     options: Mapping[str, Any] = MappingProxyType({})
+    draws: Mapping[str, Draw] = DRAWS
     stored_logs: StoredLogs | None = CommitLogs()
     memory: ServerMemory | None = RocketMQMemory()
 

@@ -51,7 +51,8 @@ def declaration(**changes: Any) -> Any:
         "workloads": {"queue": QUEUE},
         "faults": ("kill",),
         "targets": {"own": ("simulation",)},
-        "options": {},
+        "options": {"name_servers": 0, "slaves": (0,), "flush": "sync", "replication": "none"},
+        "draws": {"log_file_bytes": lambda random, drawn: 65536},
         "stored_logs": None,
         "memory": None,
     }
@@ -85,6 +86,12 @@ def test_a_good_declaration_is_taken() -> None:
         ({"workloads": ("queue",)}, "system 'mine' has workloads ('queue',); allowed: a mapping"),
         ({"faults": "kill"}, "system 'mine' has faults 'kill'; allowed: a sequence"),
         ({"options": {"acks": 1}}, "system 'mine' fixes ['acks'], which are no options of"),
+        ({"draws": {"acks": None}}, "system 'mine' draws ['acks'], which are no options of"),
+        ({"draws": ()}, "system 'mine' has draws (); allowed: a mapping"),
+        (
+            {"options": {"slaves": (0,)}},
+            "system 'mine' neither fixes nor draws name_servers, flush",
+        ),
         ({"operations": None}, "system 'mine' has no method operations"),
     ],
 )
