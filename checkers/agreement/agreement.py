@@ -5,7 +5,7 @@ with one sentence. `checkers/agreement/disagreements.py` compares look-ups, drai
 Here messages are compared with them:
 
 * each acknowledged message (of many sent at once, the first) with the look-ups that were to ask for all of them;
-* its queue with the number of queues that the master, or the campaign, says the topic has;
+* its queue with the number of queues that the leader, or the campaign, says the topic has;
 * the status and the place of an acknowledgement with what the harness saw at that moment: between two faults that may
   have cost a broker something, its records do not overlap;
 * its place with the end of the log that its broker had recovered before it was sent, in the simulation;
@@ -304,7 +304,7 @@ def _make_ends(context: Context, broker: str) -> _Ends:
 
 
 def _below_recovery(columns: Columns, context: Context) -> int:
-    """Acknowledged sends below the end that their master had recovered last, before they began.
+    """Acknowledged sends below the end that their leader had recovered last, before they began.
 
     Asked where every start was written down, by the clock of the run: real nodes stamp their logs with their own.
     """

@@ -4,14 +4,14 @@
 
 * A node was asked for messages that are in their queues, and for none of them by time.
 * A drained queue begins further up than what the node asked after that still has of it.
-* Queues are used that their topic does not have, by what its master or its campaign says; or a drain leaves out a
+* Queues are used that their topic does not have, by what its leader or its campaign says; or a drain leaves out a
   number (queues of a topic on a broker are 0, 1, 2, ...), or a queue that a member had.
 * Two replicas differ at other places than the first one.
-* Two nodes have equal logs and an entry for each message of them, and not as many entries; or a master has fewer than
+* Two nodes have equal logs and an entry for each message of them, and not as many entries; or a leader has fewer than
   the drained queues of its broker.
 * A fault stopped a node, and nothing says that its broker opened its store again; or a broker did, and neither a fault
   that struck its node nor an exit says why.
-* The log of a slave or of a broker that starts ends below what was known to be in it (short_logs.py).
+* The log of a follower or of a broker that starts ends below what was known to be in it (short_logs.py).
 * A client stamped an event with a time at which the harness had long read it.
 """
 
@@ -100,11 +100,11 @@ def _raised_drains(context: Context) -> Iterator[str]:
 
 
 def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
-    """Return the most queues that each topic has on each broker: by its master after the run, else by its campaign.
+    """Return the most queues that each topic has on each broker: by its leader after the run, else by its campaign.
 
-    A fault adds queues and takes none away. Where one did, a master that may have forgotten them since is not believed:
-    one with an emptied disk gets topics from a slave that copies them now and then, and in faithful mode they are not
-    fsynced.
+    A fault adds queues and takes none away. Where one did, a leader that may have forgotten them since is not believed:
+    one with an emptied disk gets topics from a follower that copies them now and then, and in faithful mode they are
+    not fsynced.
     """
     facts = context.facts
     known: dict[tuple[str, str], int] = {}
@@ -112,24 +112,24 @@ def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
         known = {
             (topic, name): facts.queues_max for topic in facts.topics for name in facts.replica_sets
         }
-    by_master: dict[tuple[str, str], int] = {}
+    by_leader: dict[tuple[str, str], int] = {}
     for seen in context.observations:
         table = seen.get("master") if seen["kind"] == "topic_route" else None
         if not isinstance(table, list) or len(table) != 3:
             continue
         if not _may_forget(facts, seen["broker_name"]):
             place = seen["topic"], seen["broker_name"]
-            by_master[place] = max(by_master.get(place, 0), *table[:2])
-    return known | by_master
+            by_leader[place] = max(by_leader.get(place, 0), *table[:2])
+    return known | by_leader
 
 
 def _may_forget(facts: RunFacts, broker: str) -> bool:
-    """Whether the master of a broker may have fewer queues after the run than it had before."""
+    """Whether the leader of a broker may have fewer queues after the run than it had before."""
     if not any(QUEUES in fault.effects for fault in facts.faults):
         return False
-    master = facts.replica_sets.get(broker, ())[:1]
+    leader = facts.replica_sets.get(broker, ())[:1]
     emptied = {node for one in facts.faults if EMPTIES in one.effects for node in one.targets}
-    return facts.mode == "faithful" or not emptied.isdisjoint(master)
+    return facts.mode == "faithful" or not emptied.isdisjoint(leader)
 
 
 def is_strange(known: Mapping[tuple[str, str], int], queue: LogKey) -> bool:

@@ -1,10 +1,10 @@
 """Logs that end below what is known to have been in them.
 
-* A slave, compared after the run, lacks what its master had acknowledged long before, and no fault was in its way.
-* A slave, compared after the run, lacks what its master has and an observer had seen on the disk of this slave when it
-  was acknowledged. What took the disk of one of the two since, or changed a record there, explains it: a slave is cut
-  back to what its master has, and fetches anew.
-* A master opened its store, and its log ended below what an observer had seen on its disk when it was acknowledged. A
+* A follower, compared after the run, lacks what its leader had acknowledged long before, and no fault was in its way.
+* A follower, compared after the run, lacks what its leader has and an observer had seen on the disk of this follower
+  when it was acknowledged. What took the disk of one of the two since, or changed a record there, explains it: a
+  follower is cut back to what its leader has, and fetches anew.
+* A leader opened its store, and its log ended below what an observer had seen on its disk when it was acknowledged. A
   disk that was lost or emptied since, and a record that a fault changed at that end, explain it. So does a power cut
   without sync flush, for what no flush had reached by then (unflushed.py): a kernel writes pages back in any order, so
   a record may be on the disk before one that lies below it.
@@ -27,7 +27,7 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, RESYNC_NS
 from staticfire.checkers.guarantees.unflushed import flushed_by_ns
 from staticfire.checkers.model.intervals import Span
 
-# A master sends its slaves what it stores at once.
+# A leader sends its followers what it stores at once.
 SENT_NS = 10 * NS_PER_S
 Seen = Mapping[str, Any]
 SEND_OK = "SEND_OK"
@@ -43,19 +43,19 @@ def short_logs(context: Context) -> Iterator[str]:
         # Other statuses promise nothing: a write that failed may be seen for a moment.
         if is_acked and seen["status"] == SEND_OK:
             acked.setdefault(seen["broker_name"], []).append(seen)
-    yield from _slaves_behind(context, acked)
-    yield from _slaves_below(context, acked)
+    yield from _followers_behind(context, acked)
+    yield from _followers_below(context, acked)
     yield from _short_recoveries(context, acked)
 
 
-def _slaves_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
+def _followers_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
     timings, facts = context.facts.timings, context.facts
     caught_up_ns = RESYNC_NS + round(
         (timings.replication_silence_s + 2 * timings.request_s) * NS_PER_S
     )
-    for (broker, slave), seen in _last_comparisons(context):
+    for (broker, follower), seen in _last_comparisons(context):
         since_ns = seen["time_ns"] - caught_up_ns
-        pair = {seen["master"], slave}
+        pair = {seen["master"], follower}
         if any(_is_in_the_way(fault, pair, since_ns) for fault in facts.faults):
             continue
         if any(one.node in pair and one.time_ns > since_ns for one in facts.exits):
@@ -67,14 +67,14 @@ def _slaves_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iterato
         )
         if missing:
             yield (
-                f"{slave} ends at {seen['slave_end']} after the run and lacks {missing} messages that {broker} had "
+                f"{follower} ends at {seen['slave_end']} after the run and lacks {missing} messages that {broker} had "
                 f"acknowledged {SENT_NS // NS_PER_S} s before or earlier, and no fault was in its way for "
                 f"{caught_up_ns // NS_PER_S} s"
             )
 
 
 def _last_comparisons(context: Context) -> list[tuple[tuple[str, str], Seen]]:
-    """The last comparison of each slave, by broker name and slave."""
+    """The last comparison of each follower, by replica set and follower."""
     return sorted(
         {
             (seen["broker_name"], seen["slave"]): seen
@@ -84,31 +84,31 @@ def _last_comparisons(context: Context) -> list[tuple[tuple[str, str], Seen]]:
     )
 
 
-def _slaves_below(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
+def _followers_below(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
     """Slaves that end below what had been on their disk; a fault in their way takes nothing of it."""
-    for (broker, slave), seen in _last_comparisons(context):
-        taken_ns = _taken_until(context, seen["master"], slave)
+    for (broker, follower), seen in _last_comparisons(context):
+        taken_ns = _taken_until(context, seen["master"], follower)
         held = max(
             (
                 of["end_offset"]
                 for of in acked.get(broker, ())
-                if slave in of["durable_on"] and of["time_ns"] > taken_ns
+                if follower in of["durable_on"] and of["time_ns"] > taken_ns
                 if of["end_offset"] <= seen["master_end"]
             ),
             default=0,
         )
         if seen["slave_end"] < held:
             yield (
-                f"{slave} ends at {seen['slave_end']} after the run, and its disk had held what was acknowledged up to "
-                f"{held}"
+                f"{follower} ends at {seen['slave_end']} after the run, and its disk had held what was acknowledged up "
+                f"to {held}"
             )
 
 
-def _taken_until(context: Context, master: str, slave: str) -> int:
+def _taken_until(context: Context, leader: str, follower: str) -> int:
     """When a fault had last taken something of what was on the disk of one of two replicas."""
     takes = (EMPTIES, ROTS, WRITES_FAIL)
-    of_master = takes if context.facts.leaders_keeping == "sync" else (*takes, ROLLS_BACK)
-    faults = chain(_faults_of(context, slave, *takes), _faults_of(context, master, *of_master))
+    of_leader = takes if context.facts.leaders_keeping == "sync" else (*takes, ROLLS_BACK)
+    faults = chain(_faults_of(context, follower, *takes), _faults_of(context, leader, *of_leader))
     return max(map(healed_ns, faults), default=-1)
 
 
@@ -121,9 +121,9 @@ def _is_in_the_way(fault: FaultFacts, pair: set[str], since_ns: int) -> bool:
 
 
 def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
-    masters = {nodes[0]: broker for broker, nodes in context.facts.replica_sets.items() if nodes}
+    leaders = {nodes[0]: broker for broker, nodes in context.facts.replica_sets.items() if nodes}
     for seen in context.observations:
-        if seen["kind"] != "recovery" or "end_offset" not in seen or seen["node"] not in masters:
+        if seen["kind"] != "recovery" or "end_offset" not in seen or seen["node"] not in leaders:
             continue
         node, end, at_ns = seen["node"], seen["end_offset"], seen["time_ns"]
         known_ns = _explained_until(context, node, end, at_ns)
@@ -133,7 +133,7 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
         durable = max(
             (
                 of["end_offset"]
-                for of in acked.get(masters[node], ())
+                for of in acked.get(leaders[node], ())
                 if node in of["durable_on"] and known_ns < of["time_ns"] < at_ns
                 # While writes fail, a disk may show bytes for a moment and lose them when the fsync fails.
                 if not any(span.start_ns <= of["time_ns"] <= span.end_ns for span in failing)

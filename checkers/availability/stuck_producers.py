@@ -4,7 +4,7 @@
 request may take, and nothing was acknowledged with SEND_OK, although no fault was in the way of the producer to some
 broker (excuse_table.py: a fault is in the way until the cluster must have recovered from it). Where a fault is in the
 way to another broker, those sends count that were tried as often as there are brokers: each attempt goes to another
-broker, and one alone may have gone to the wrong one every time. A broker that has lost its master takes none. A half
+broker, and one alone may have gone to the wrong one every time. A broker that has lost its leader takes none. A half
 message that is stored counts as acknowledged, whatever becomes of its transaction, and so does a request without a
 reply.
 
@@ -18,8 +18,8 @@ no attempts, which are asked for here, and a transaction may be rolled back, so 
 
 **weak_at_rest**: the same of sends that were answered with a weaker status than SEND_OK: brokers that are well keep
 what the profile promises. One such answer is the broker's own word that it waited in vain, and legal at any time. Sends
-that lie so low in the log that no slave can have been haSlaveFallbehindMax behind are asked for: under load a broker
-may legally not wait for slaves that are.
+that lie so low in the log that no follower can have been haSlaveFallbehindMax behind are asked for: under load a broker
+may legally not wait for followers that are.
 
 Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
 and weak statuses that are rarer, weak statuses of messages whose physical offset is unknown, and sends of which nothing

@@ -2,21 +2,21 @@
 
 A committed offset is a register, and where a member begins is a read of it. A client may say what it read and which
 broker answered (`begin`), which broker it sends commits to, and whether earlier ones have arrived there (`commit_to`).
-The master knows every commit that reached it, so a commit before its answer counts unless the master ended before it
+The leader knows every commit that reached it, so a commit before its answer counts unless the leader ended before it
 had written the commit down (`offset_lost` in the table of excuses). One that is not known to have arrived may be lost
-on its way (`offset_on_its_way`), one that is not known to have been sent to the master may be with a slave
-(`offset_at_slave`), and one that is known to have been sent to a slave is there for as long as the member that sent it
-need not know the master (`offset_sent_to_slave`). A slave copies offsets of the master now and then, so what it may not
-have yet does not count either, nor what another slave was sent while the master was away or after it was gone for good.
-Neither does a commit that brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any
-replica that may not have written or copied it yet, or between the replicas and the two members. Where a client does not
-say who answered, a slave is thought of near such faults alone. No commit counts across a disk that was emptied or a
-reset of offsets. What was committed after the last one that counts may have taken its place. So may an earlier one that
-was on its way when a network or a broker failed, or that no broker has confirmed (`commit`, info): what a closed
-connection had still to send arrives later, behind what its member commits on the next one. And so may what another
-member pulls with: each pull commits how far its member is, and one that gained the queue before the commit arrived
-began below it. One that began below it for a reason of its own, such as a slave's answer, commits that, too; its own
-begin is judged.
+on its way (`offset_on_its_way`), one that is not known to have been sent to the leader may be with a follower
+(`offset_at_follower`), and one that is known to have been sent to a follower is there for as long as the member that
+sent it need not know the leader (`offset_sent_to_follower`). A follower copies offsets of the leader now and then, so
+what it may not have yet does not count either, nor what another follower was sent while the leader was away or after it
+was gone for good. Neither does a commit that brokers may have forgotten, where they answered or not
+(`offset_forgotten`): a fault of any replica that may not have written or copied it yet, or between the replicas and the
+two members. Where a client does not say who answered, a follower is thought of near such faults alone. No commit counts
+across a disk that was emptied or a reset of offsets. What was committed after the last one that counts may have taken
+its place. So may an earlier one that was on its way when a network or a broker failed, or that no broker has confirmed
+(`commit`, info): what a closed connection had still to send arrives later, behind what its member commits on the next
+one. And so may what another member pulls with: each pull commits how far its member is, and one that gained the queue
+before the commit arrived began below it. One that began below it for a reason of its own, such as the answer of a
+follower, commits that, too; its own begin is judged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from staticfire.checkers.derived.process_ends import ended_ns
-from staticfire.checkers.derived.rebalances import master_lost_ns, starts_ns, stops_ns
+from staticfire.checkers.derived.rebalances import leader_lost_ns, starts_ns, stops_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuse_table import ON_ITS_WAY_S, Since
 from staticfire.checkers.guarantees.excuses import FOREVER_NS, Window, began_ns
@@ -40,16 +40,18 @@ from staticfire.checkers.model.intervals import Span, joined, shared, without
 from staticfire.checkers.model.timeline import Begun, CommitTo, Ownership
 
 # The time of the witness is that of the commit.
-LOST = "offset_lost"  # by the master, who answered
+LOST = "offset_lost"  # by the leader, who answered
 ON_ITS_WAY = "offset_on_its_way"  # the same, unless the commit is known to have arrived there
-AT_SLAVE = "offset_at_slave"  # the same, unless the commit is known to have been sent there
-SENT_TO_SLAVE = "offset_sent_to_slave"  # the same, if the commit is known to have been sent to one
+AT_FOLLOWER = "offset_at_follower"  # the same, unless the commit is known to have been sent there
+SENT_TO_FOLLOWER = (
+    "offset_sent_to_follower"  # the same, if the commit is known to have been sent to one
+)
 FORGOTTEN = "offset_forgotten"  # by any broker
 REPLACED = "offset_replaced"  # the time of the witness is that from the commit to its question
 ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # and until a member has asked where to begin
 # Linux sends again what a closed connection still had to send, for about 100 s (tcp_orphan_retries).
 LATE_NS = 120 * NS_PER_S
-MASTER_ID = 0
+LEADER_ID = 0
 
 
 def surely_committed(
@@ -147,9 +149,9 @@ def names_brokers(context: Context, group: str) -> bool:
 def forgotten_spans(context: Context, group: str, broker: str, node: str | None) -> list[Span]:
     """When a member on a node committed what may not be known later.
 
-    It is asked of the master, if members of the group report which broker gave them their first offset, and of any
-    replica where members do not say so or committed to a slave. Of each moment asked is the commit that the member sent
-    next.
+    It is asked of the leader, if members of the group report which broker gave them their first offset, and of any
+    replica where members do not say so or committed to a follower. Of each moment asked is the commit that the member
+    sent next.
     """
     by_any = _by_any_spans(context, broker, (node,))
     if not names_brokers(context, group):
@@ -157,21 +159,21 @@ def forgotten_spans(context: Context, group: str, broker: str, node: str | None)
     key = "forgotten spans", group, broker, node
     if key not in context.cache:
         lost_spans = partial(_lost_spans, context, broker, node)
-        lost_ns = master_lost_ns(context, broker)
-        to_slave, sent, arrived = _destinations(context, group, broker, node)
-        by_master = joined(
+        lost_ns = leader_lost_ns(context, broker)
+        to_follower, sent, arrived = _destinations(context, group, broker, node)
+        by_leader = joined(
             [
                 *lost_spans(LOST, FOREVER_NS),
                 *without(lost_spans(ON_ITS_WAY, FOREVER_NS), arrived),
-                *without(lost_spans(AT_SLAVE, FOREVER_NS), sent),
-                *shared(lost_spans(SENT_TO_SLAVE, FOREVER_NS), to_slave),
+                *without(lost_spans(AT_FOLLOWER, FOREVER_NS), sent),
+                *shared(lost_spans(SENT_TO_FOLLOWER, FOREVER_NS), to_follower),
             ]
         )
-        elsewhere = [] if _has_one_slave(context, broker) else [Span(lost_ns, FOREVER_NS)]
+        elsewhere = [] if _has_one_follower(context, broker) else [Span(lost_ns, FOREVER_NS)]
         context.cache[key] = joined(
             [
-                *shared([Span(0, lost_ns)], by_master),
-                *shared([*elsewhere, *by_any], to_slave),
+                *shared([Span(0, lost_ns)], by_leader),
+                *shared([*elsewhere, *by_any], to_follower),
             ]
         )
     found = context.cache[key]
@@ -182,11 +184,11 @@ def forgotten_spans(context: Context, group: str, broker: str, node: str | None)
 def _by_any_spans(context: Context, broker: str, nodes: tuple[str | None, ...]) -> list[Span]:
     """When a commit of a member may have been forgotten by whichever replica is asked later, by the table of excuses.
 
-    A slave that is the only one left is sent all that is committed and is asked for it: that the master is gone for
+    A follower that is the only one left is sent all that is committed and is asked for it: that the leader is gone for
     good excuses nothing from then on.
     """
-    lost_ns = master_lost_ns(context, broker)
-    if lost_ns == FOREVER_NS or not _has_one_slave(context, broker):
+    lost_ns = leader_lost_ns(context, broker)
+    if lost_ns == FOREVER_NS or not _has_one_follower(context, broker):
         return context.excuses.spans(FORGOTTEN, broker, nodes)
     return joined(
         Span(of.start_ns, min(of.end_ns, lost_ns) if began_ns(of.fault) == lost_ns else of.end_ns)
@@ -194,14 +196,14 @@ def _by_any_spans(context: Context, broker: str, nodes: tuple[str | None, ...]) 
     )
 
 
-def _has_one_slave(context: Context, broker: str) -> bool:
+def _has_one_follower(context: Context, broker: str) -> bool:
     return len(context.facts.replica_sets.get(broker, ())) == 2
 
 
 def _lost_spans(
     context: Context, broker: str, node: str | None, anomaly: str, until_ns: int
 ) -> list[Span]:
-    """When a member on this node committed what the master may have lost by then, by the rows of one name."""
+    """When a member on this node committed what the leader may have lost by then, by the rows of one name."""
     key = anomaly, broker, node
     if key not in context.cache:
         windows = context.excuses.windows(anomaly, broker, (node,))
@@ -215,11 +217,11 @@ def _lost_spans(
 def _destinations(
     context: Context, group: str, broker: str, node: str | None
 ) -> tuple[list[Span], list[Span], list[Span]]:
-    """The times that end with commits which members on this node sent to a slave, and to the master.
+    """The times that end with commits which members on this node sent to a follower, and to the leader.
 
-    The third: with those of which it is known that they arrived at the master.
+    The third: with those of which it is known that they arrived at the leader.
     """
-    to_slave: list[Span] = []
+    to_follower: list[Span] = []
     sent: list[Span] = []
     arrived: list[Span] = []
     commit_ns = int(context.facts.timings.commit_s * NS_PER_S)
@@ -230,22 +232,22 @@ def _destinations(
         for one, following in zip_longest(told, told[1:]):
             span = Span(since_ns, one.time_ns)
             since_ns = one.time_ns
-            if one.broker_id != MASTER_ID:
-                to_slave.append(span)
+            if one.broker_id != LEADER_ID:
+                to_follower.append(span)
                 continue
             sent.append(span)
             if following is not None and following.earlier_arrived:
                 arrived.append(span)
-    return joined(to_slave), joined(sent), joined(arrived)
+    return joined(to_follower), joined(sent), joined(arrived)
 
 
 def _since(context: Context, broker: str, window: Window, node: str | None) -> Span | None:
     """The part of a window in which its row counts."""
     start_ns, end_ns = window.start_ns, window.end_ns
     match window.excuse.since:
-        case Since.MASTER_ENDS:
-            master = frozenset(context.facts.replica_sets.get(broker, ())[:1])
-            ends = any(start_ns <= at <= end_ns for at in stops_ns(context, master))
+        case Since.LEADER_ENDS:
+            leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
+            ends = any(start_ns <= at <= end_ns for at in stops_ns(context, leader))
             return Span(start_ns, end_ns) if ends else None
         case Since.MEMBER_STARTS if node is not None:
             starts = starts_ns(context, frozenset({node}))
@@ -258,7 +260,7 @@ def _since(context: Context, broker: str, window: Window, node: str | None) -> S
 def _forgotten(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> tuple[Mask, Mask]:
-    """Which commits may not be known where the queue is gained, and which may reach the master later; (commits,)."""
+    """Which commits may not be known where the queue is gained, and which may reach the leader later; (commits,)."""
     nodes, timings = context.timeline.nodes, context.facts.timings
     taker = nodes.get(gain.process)
     forgotten = np.zeros(len(commits), np.bool_)
@@ -271,27 +273,27 @@ def _forgotten(
         node, time_ns = nodes.get(process), commits.time_ns[mine]
         told = context.timeline.commits_to.get((pair[0], broker, process), ())
         known = _known_destinations(told, commits.op_index[mine], gain.op_index)
-        if answer is None or asked != MASTER_ID:
+        if answer is None or asked != LEADER_ID:
             spans = _by_any_spans(context, broker, (node, taker))
             forgotten[mine] = _in_any(time_ns, spans)
             if asked is not None:
-                away = _lost_spans(context, broker, node, SENT_TO_SLAVE, FOREVER_NS)
-                away.append(Span(master_lost_ns(context, broker), FOREVER_NS))
-                elsewhere = (known.slave != MASTER_ID) & (known.slave != asked)
+                away = _lost_spans(context, broker, node, SENT_TO_FOLLOWER, FOREVER_NS)
+                away.append(Span(leader_lost_ns(context, broker), FOREVER_NS))
+                elsewhere = (known.follower != LEADER_ID) & (known.follower != asked)
                 forgotten[mine] |= elsewhere & _in_any(time_ns, away)
             continue
-        lost, on_its_way, at_slave, sent_to_slave = (
+        lost, on_its_way, at_follower, sent_to_follower = (
             _in_any(time_ns, _lost_spans(context, broker, node, name, answer.time_ns))
-            for name in (LOST, ON_ITS_WAY, AT_SLAVE, SENT_TO_SLAVE)
+            for name in (LOST, ON_ITS_WAY, AT_FOLLOWER, SENT_TO_FOLLOWER)
         )
         late[mine] = on_its_way & ~known.arrived
         forgotten[mine] = (
             lost
             | late[mine]
-            | (at_slave & ~known.at_master)
-            | (sent_to_slave & (known.slave != MASTER_ID))
+            | (at_follower & ~known.at_leader)
+            | (sent_to_follower & (known.follower != LEADER_ID))
         )
-    if asked is not None and asked != MASTER_ID:
+    if asked is not None and asked != LEADER_ID:
         copied_s = timings.follower_sync_s + 2 * timings.request_s
         forgotten |= commits.time_ns > gain.time_ns - int(copied_s * NS_PER_S)
     since = context.excuses.windows(REPLACED, broker)
@@ -304,26 +306,26 @@ def _forgotten(
 class _Known(NamedTuple):
     """What is known of the commits of one process, each of shape (commits,)."""
 
-    at_master: Mask  # sent to the master
+    at_leader: Mask  # sent to the leader
     arrived: Mask  # and there
-    slave: Ints  # the id of the slave that it was sent to, or MASTER_ID
+    follower: Ints  # the id of the follower that it was sent to, or LEADER_ID
 
 
 def _known_destinations(told: Sequence[CommitTo], op_index: Ints, until_index: int) -> _Known:
-    """Where one process's commits were surely sent, and which have arrived at the master by an op.
+    """Where one process's commits were surely sent, and which have arrived at the leader by an op.
 
-    `told`: the report of the process about these commits and their broker name.
+    `told`: the report of the process about these commits and their replica set.
     """
     told = [one for one in told if one.op_index < until_index]
     arrived = [
-        one.broker_id == MASTER_ID and after.earlier_arrived for one, after in pairwise(told)
+        one.broker_id == LEADER_ID and after.earlier_arrived for one, after in pairwise(told)
     ]
-    sent = [one.broker_id == MASTER_ID for one in told]
+    sent = [one.broker_id == LEADER_ID for one in told]
     last = np.searchsorted([one.op_index for one in told], op_index)  # 0: nothing was told
     return _Known(
-        at_master=np.array([False, *sent])[last],
+        at_leader=np.array([False, *sent])[last],
         arrived=np.array([False, *arrived, False])[: len(told) + 1][last],
-        slave=np.array([MASTER_ID, *(one.broker_id for one in told)])[last],
+        follower=np.array([LEADER_ID, *(one.broker_id for one in told)])[last],
     )
 
 

@@ -5,8 +5,8 @@ whatever is cut: so a window of a row that says `since` counts only from an even
 without one. `groups.py` judges by these spans, and `reportable.py` counts them.
 
 Source: RebalanceImpl (each member computes its share from the route and from one broker's list of members),
-ConsumerManager (a list changes when a member comes, goes or is silent for too long) and RouteInfoManager (a name server
-learns the queues of a broker from its master) of Apache RocketMQ 4.9.
+ConsumerManager (a list changes when a member comes, goes or is silent for too long) and RouteInfoManager (a coordinator
+learns the queues of a broker from its leader) of Apache RocketMQ 4.9.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Group:
 def excused_spans(
     context: Context, anomaly: str, group: str, broker: str, nodes: Iterable[str | None]
 ) -> list[Span]:
-    """When faults excuse that a queue of this broker name has no owner, or that these nodes both have it."""
+    """When faults excuse that a queue of this replica set has no owner, or that these nodes both have it."""
     members = frozenset(node for node in nodes if node is not None)
     key = "excused spans", anomaly, group, broker, members
     if key not in context.cache:
@@ -76,7 +76,7 @@ def _since(
         case Since.FAULT:
             events = [start_ns]
         case Since.ROUTES_FORGOTTEN:
-            events = list(_restarts_of_name_servers(context))
+            events = list(_restarts_of_coordinators(context))
         case _ if not group.is_known:
             events = [start_ns]
         case Since.MEMBER_STARTS:
@@ -130,19 +130,19 @@ def stops_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
             yield ended.time_ns
 
 
-def master_lost_ns(context: Context, broker: str) -> int:
-    """When the master of a broker name lost its disk for good; FOREVER_NS: it did not."""
-    master = context.facts.replica_sets.get(broker, ())[:1]
+def leader_lost_ns(context: Context, broker: str) -> int:
+    """When the leader of a replica set lost its disk for good; FOREVER_NS: it did not."""
+    leader = context.facts.replica_sets.get(broker, ())[:1]
     lost = (
         began_ns(fault)
         for fault in context.facts.faults
         if fault.permanent and EMPTIES in fault.effects and fault.bitten_ns is not None
-        if set(master) & set(fault.targets)
+        if set(leader) & set(fault.targets)
     )
     return min(lost, default=FOREVER_NS)
 
 
-def _restarts_of_name_servers(context: Context) -> Iterator[int]:
+def _restarts_of_coordinators(context: Context) -> Iterator[int]:
     """When one of them may have forgotten what it knew."""
     servers = frozenset(context.facts.coordinators)
     for fault in context.facts.faults:

@@ -1,6 +1,6 @@
 """Replica copies: which nodes hold a message after the run, according to the nodes that were asked (`look_up`).
 
-The first living node of a broker name is asked for every acknowledged message, the others for what that one lacks. A
+The first living node of a replica set is asked for every acknowledged message, the others for what that one lacks. A
 history in which only one node was asked may have the observation `queue_entries` of another: a node that holds more
 entries than the node that was asked may hold the message.
 """
@@ -49,7 +49,7 @@ class ReplicaCopies:
                         found.key,
                     )
                     self._asked.setdefault(place, {})[look_up.node] = found.in_queue
-        self._entries: dict[str, dict[str, int]] = {}  # by broker name and node
+        self._entries: dict[str, dict[str, int]] = {}  # by replica set and node
         for seen in context.observations:
             if seen["kind"] == "queue_entries":
                 self._entries.setdefault(seen["broker_name"], {})[seen["node"]] = seen["entries"]

@@ -1,7 +1,7 @@
-"""Settled messages: those that their master goes on showing, whatever happens to the cluster.
+"""Settled messages: those that their leader goes on showing, whatever happens to the cluster.
 
-A slave may show what its master does not show yet, or no longer. A consumer that read there may later be set back by
-the master, so this explains a duplicate (`excuse_table.py`). It never explains a duplicate of a settled message: one
+A follower may show what its leader does not show yet, or no longer. A consumer that read there may later be set back by
+the leader, so this explains a duplicate (`excuse_table.py`). It never explains a duplicate of a settled message: one
 that was acknowledged with SEND_OK by a broker all of whose replicas had it then, and that no fault may have destroyed.
 
 Source: HAService and PullMessageProcessor of Apache RocketMQ 4.9; `promises.py` for what a fault may destroy.
@@ -17,7 +17,7 @@ from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
 from staticfire.checkers.model.intervals import Span, joined
 
-# A client gives an offset up after more than one answer of the master, seconds after the message was delivered.
+# A client gives an offset up after more than one answer of the leader, seconds after the message was delivered.
 SET_BACK_AFTER_NS = NS_PER_S
 # What is excused where an owner may have been set back.
 SET_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")

@@ -19,7 +19,7 @@ def on_run_clock(wall_ms: Ints, epoch_ms: int) -> Ints:
 
 
 def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
-    """When a fault first set the wall clock of a replica of each broker name wrong, shape (broker names,)."""
+    """When a fault first set the wall clock of a replica of each replica set wrong, shape (replica sets,)."""
     stepped, brokers = stepped_ns(context), context.facts.replica_sets
     return np.array(
         [

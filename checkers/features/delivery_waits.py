@@ -6,9 +6,8 @@ seconds, and with short polling the time until a broker looks at waiting pulls (
 `STARTED_WITHIN_NS` to begin after it gained a queue, and a listener that did not succeed holds its queue up for
 `PUT_OFF_NS`: an orderly one tries again before anything else. Of a group that shares its queues the first delivery
 counts, in a broadcasting group the first one to each member's process, and in a group that changed its filter only what
-both filters let through.
-Slaves whose master is gone for good may ask each other first (`orphaned_slaves.py`). On a slow disk the bound is the
-time until a message is flushed (`Timings.flush_wait_s`).
+both filters let through. Followers whose leader is gone for good may ask each other first (`orphaned_followers.py`). On
+a slow disk the bound is the time until a message is flushed (`Timings.flush_wait_s`).
 
 The same of a message whose place no acknowledgement tells, from its store time on, while the cluster is at rest
 (rest.py): what brokers keep back at first (delays, transactions), retries, and sends without an answer. It is not asked
@@ -18,7 +17,7 @@ Cannot see: messages that were never delivered (`unseen`); those that were not a
 not known, and near faults; groups that report no assignments.
 
 Source: PullRequestHoldService of Apache RocketMQ 4.9: a pull that finds nothing is held for 15 s and answered as soon
-as a message arrives; without that it is looked at every 5 s, as on each slave (ReputMessageService), which the bound
+as a message arrives; without that it is looked at every 5 s, as on each follower (ReputMessageService), which the bound
 allows for in faithful mode. Jepsen measures latency and judges none.
 """
 
@@ -30,7 +29,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from staticfire.checkers.derived.orphaned_slaves import behind_spans
+from staticfire.checkers.derived.orphaned_followers import behind_spans
 from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.derived.rest import spans_at_rest
 from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
@@ -64,7 +63,7 @@ STARTED_WITHIN_NS = (
     10 * NS_PER_S
 )  # the offset is asked for, again if no broker answers, and the first pull is sent
 PUT_OFF_NS = 10 * NS_PER_S
-SLAVES_LOOK_NS = 5 * NS_PER_S  # a slave of Apache RocketMQ wakes no pull, it looks every 5 s
+FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # a follower of Apache RocketMQ wakes no pull, it looks every 5 s
 NEVER = -1
 
 
@@ -121,10 +120,10 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
 
 
 def bound_ns(context: Context, broker: str | None = None) -> int:
-    """How long a message may wait that nothing holds up; without a broker name, the least of all."""
+    """How long a message may wait that nothing holds up; without a replica set, the least of all."""
     facts = context.facts
-    has_slave = len(facts.replica_sets.get(broker, ())) > 1 if broker is not None else False
-    unwoken_ns = SLAVES_LOOK_NS if has_slave and facts.mode == "faithful" else 0
+    has_follower = len(facts.replica_sets.get(broker, ())) > 1 if broker is not None else False
+    unwoken_ns = FOLLOWERS_LOOK_NS if has_follower and facts.mode == "faithful" else 0
     at_once_ns = max(AT_ONCE_NS, int(facts.timings.flush_wait_s * NS_PER_S))
     return at_once_ns + unwoken_ns + int(facts.timings.poll_s * NS_PER_S)
 

@@ -32,7 +32,7 @@ import numpy as np
 
 from staticfire.checkers.derived.covers import covering, stretches
 from staticfire.checkers.derived.first_deliveries import first_deliveries
-from staticfire.checkers.derived.orphaned_slaves import behind_spans
+from staticfire.checkers.derived.orphaned_followers import behind_spans
 from staticfire.checkers.derived.rebalances import rebalanced_ns
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queue_of
 from staticfire.checkers.engine.observed import observed_verdict

@@ -14,7 +14,7 @@ they were acknowledged. Cannot see: the order of messages that no broker acknowl
 consumed (`loss`). That two members consume a queue at the same time, each in order, is seen by `listeners`.
 
 Source: SelectMessageQueueByHash and ConsumeMessageOrderlyService of Apache RocketMQ 4.9. RocketMQ moves keys while a
-master is away, this client does not.
+leader is away, this client does not.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ before it looks at the request (`BUSY`). One that cannot store, or does not know
 **needless_refusal**: a broker refused a legal send, and neither was it too busy nor does a fault of a replica explain
 that it could not store.
 
-Cannot see: illegal sends that the client refused by itself, which have no code; that a name server knows no route for a
+Cannot see: illegal sends that the client refused by itself, which have no code; that a coordinator knows no route for a
 topic is such a refusal. Sends that a client reports without a code are not judged. Of several attempts only the last is
 known.
 

@@ -3,7 +3,7 @@
 **queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, not counting the time
 in which a fault of the queue's broker or of the members excuses it (excuse_table.py, rebalances.py). A queue must have
 its first owner that much after its first acknowledged message, and the time in which clients learn of a new queue; one
-in which nothing was ever acknowledged may vanish with the disk of the master, which may have been the only one to know
+in which nothing was ever acknowledged may vanish with the disk of the leader, which may have been the only one to know
 of it.
 **double_ownership**: two living members owned one queue for longer than a rebalance takes, not counting the time in
 which one of them could not find out; each member computes its share alone, so they overlap for a while. In a
@@ -32,8 +32,8 @@ import numpy as np
 from staticfire.checkers.derived.rebalances import (
     bound_ns,
     excused_spans,
+    leader_lost_ns,
     locked_ns,
-    master_lost_ns,
 )
 from staticfire.checkers.engine.kernel import Checker, Context, sends_only
 from staticfire.checkers.guarantees.excuses import began_ns
@@ -152,7 +152,7 @@ def _unowned(
             spans = [one.span for one in owned.get((group, queue), ())]
             first = known[queue] + int(timings.route_refresh_s * NS_PER_S)
             first = min([first, *(span.start_ns for span in spans)])
-            lost_ns = master_lost_ns(context, queue.stream)
+            lost_ns = leader_lost_ns(context, queue.stream)
             end_ns = last_ns if queue in acknowledged else min(last_ns, lost_ns)
             excused = excused_spans(context, "queue_unowned", group, queue.stream, members)
             for alone in without([Span(first, end_ns)], spans):

@@ -6,7 +6,7 @@ given the queue up: two members were its owners, though their listeners did not 
 
 The lock that a member of such a group holds on the broker is there to prevent exactly this, so no rebalance excuses
 it, and no member that leaves, dies, is slow or fails. Nor does a partition: a member that cannot renew a lock
-believes in it for half as long as its broker keeps it, by monotonic clocks. A fault may by which the master of the
+believes in it for half as long as its broker keeps it, by monotonic clocks. A fault may by which the leader of the
 queue forgot its locks (excuse_table.py). In faithful mode more faults may: RocketMQ takes the ages from wall clocks,
 its members keep what they have cached when they lose a broker, and unlock at their end what their listeners are busy
 with. What is excused is informational. Which groups are orderly is one of the facts of a run.

@@ -34,13 +34,13 @@ from staticfire.checkers.guarantees.fault_effects import (
 class Role(Enum):
     """Nodes, as the witness of an anomaly sees them."""
 
-    MASTER = auto()  # of the queue's broker name
-    REPLICAS = auto()  # of the queue's broker name, the master, too
+    LEADER = auto()  # of the queue's replica set
+    REPLICAS = auto()  # of the queue's replica set, the leader, too
     ALL_REPLICAS = auto()  # struck only while faults have struck each of them
     BROKERS = auto()  # all brokers
-    MASTERS = auto()  # of all broker names
-    NAME_SERVERS = auto()
-    ALL_NAME_SERVERS = auto()  # struck only by a fault that leaves none out
+    LEADERS = auto()  # of all replica sets
+    COORDINATORS = auto()
+    ALL_COORDINATORS = auto()  # struck only by a fault that leaves none out
     INVOLVED = auto()  # that the witness names: both owners, the producer, the members, ...
     CLUSTER = auto()  # no node in particular: what an operator changes
 
@@ -53,9 +53,9 @@ class Since(Enum):
         auto()
     )  # a member comes or goes, the topic gets queues, a broker forgets who the members are
     MEMBER_STARTS = auto()  # one that the witness names
-    ROUTES_FORGOTTEN = auto()  # a name server starts again
-    MASTER_ENDS = auto()  # of the queue's broker name
-    MASTER_GONE = auto()  # of the queue's broker name, for good
+    ROUTES_FORGOTTEN = auto()  # a coordinator starts again
+    LEADER_ENDS = auto()  # of the queue's replica set
+    LEADER_GONE = auto()  # of the queue's replica set, for good
 
 
 Seconds = Callable[[Timings], float]
@@ -137,7 +137,7 @@ def _delivers_late(
         row(
             effects=(NETWORK, CUTS, ROUTES),
             on=(Role.INVOLVED,),
-            across=(Role.REPLICAS, Role.NAME_SERVERS),
+            across=(Role.REPLICAS, Role.COORDINATORS),
             mechanism=f"{who} could not reach the broker",
         ),
     )
@@ -157,14 +157,14 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="queue_unowned",
         effects=(STOPS, STALLS, EMPTIES, CUTS),
         on=(Role.ALL_REPLICAS,),
-        across=(Role.NAME_SERVERS,),
+        across=(Role.COORDINATORS,),
         after=lambda t: t.register_s + t.rebalance_s,
         mechanism="a broker whose connection to a name server ended is not in the routes before it registers again",
     ),
     Excuse(
         anomaly="queue_unowned",
         effects=(STOPS, STALLS, EMPTIES),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         at_least=_half_a_rebalance,
         after=_two_requests,
         since=Since.ROUTES_FORGOTTEN,
@@ -173,7 +173,7 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="queue_unlocked",
         effects=(STOPS, STALLS, EMPTIES, NETWORK, CUTS),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         across=(Role.INVOLVED,),
         at_least=_half_a_rebalance,
         after=_two_requests,
@@ -190,7 +190,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="queue_unowned",
         effects=(NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
-        across=(Role.BROKERS, Role.NAME_SERVERS),
+        across=(Role.BROKERS, Role.COORDINATORS),
         at_least=_half_a_rebalance,
         after=_two_requests,
         since=Since.SHARED_ANEW,
@@ -200,7 +200,7 @@ _ROWS: tuple[Excuse, ...] = (
         Excuse(
             anomaly=anomaly,
             effects=(STOPS, STALLS),
-            on=(Role.ALL_NAME_SERVERS,),
+            on=(Role.ALL_COORDINATORS,),
             after=lambda t: t.register_s,
             since=Since.MEMBER_STARTS,
             mechanism="a member that starts cannot tell all brokers, before these register again",
@@ -217,11 +217,11 @@ _ROWS: tuple[Excuse, ...] = (
         since=Since.SHARED_ANEW,
         mechanism="a member that is cut off does not know that others have taken its queues",
     ),
-    # committed.py: where the master said what is committed
+    # committed.py: where the leader said what is committed
     Excuse(
         anomaly="offset_lost",
         effects=(FORGETS,),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         before=lambda t: t.offset_persist_s,
         after=_two_requests,
         mechanism="the master ended before it had written the offset down",
@@ -229,7 +229,7 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="offset_lost",
         effects=(ROLLS_BACK,),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         before=lambda t: t.offset_persist_s + t.write_back_s,
         after=_two_requests,
         mechanism="the disk of the master had not taken the offset",
@@ -237,16 +237,16 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="offset_lost",
         effects=(DISK,),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         before=lambda t: t.offset_persist_s,
         after=_two_requests,
-        since=Since.MASTER_ENDS,
+        since=Since.LEADER_ENDS,
         mechanism="the master could not write the offset down, and ended",
     ),
     Excuse(
         anomaly="offset_lost",
         effects=(STOPS,),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         before=lambda _: ON_ITS_WAY_S,
         mechanism="the master ended before it had carried the commit out",
     ),
@@ -254,7 +254,7 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="offset_on_its_way",
         effects=(STOPS, STALLS, NETWORK, CUTS),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         across=(Role.INVOLVED,),
         before=lambda _: ON_ITS_WAY_S,
         after=_two_requests,
@@ -262,37 +262,37 @@ _ROWS: tuple[Excuse, ...] = (
     ),
     # ... unless it is known that it was sent there
     Excuse(
-        anomaly="offset_at_slave",
+        anomaly="offset_at_follower",
         effects=(ROUTES,),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         before=lambda _: ON_ITS_WAY_S,
         after=_two_requests,
         mechanism="the master was not in the routes of the client, and a slave took the commit",
     ),
     Excuse(
-        anomaly="offset_at_slave",
+        anomaly="offset_at_follower",
         effects=(STOPS, STALLS),
-        on=(Role.ALL_NAME_SERVERS,),
+        on=(Role.ALL_COORDINATORS,),
         after=lambda t: t.register_s,
         since=Since.MEMBER_STARTS,
         mechanism="a client that starts knows only the slave, and commits there",
     ),
     Excuse(
-        anomaly="offset_at_slave",
+        anomaly="offset_at_follower",
         effects=(FORGETS,),
-        on=(Role.ALL_NAME_SERVERS,),
+        on=(Role.ALL_COORDINATORS,),
         after=_routes_known,
         mechanism="name servers that had forgotten all knew only the slave, and clients that asked committed there",
     ),
-    # ... if it is known that it was sent to a slave
+    # ... if it is known that it was sent to a follower
     Excuse(
-        anomaly="offset_sent_to_slave",
+        anomaly="offset_sent_to_follower",
         effects=(STOPS,),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         after=lambda t: t.route_refresh_s + t.request_s,
         mechanism="a client that asked for the route while the master was away knows only a slave until it asks again",
     ),
-    # committed.py: where it is not known who said it, or a slave did
+    # committed.py: where it is not known who said it, or a follower did
     Excuse(
         anomaly="offset_forgotten",
         effects=(FORGETS, ROLLS_BACK, DISK),
@@ -313,7 +313,7 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="offset_forgotten",
         effects=(STOPS, STALLS),
-        on=(Role.ALL_NAME_SERVERS,),
+        on=(Role.ALL_COORDINATORS,),
         before=lambda t: t.follower_sync_s,
         after=lambda t: t.register_s,
         mechanism="a client that starts knows only the slave, before the master registers again",
@@ -354,7 +354,7 @@ _ROWS: tuple[Excuse, ...] = (
         Excuse(
             anomaly=anomaly,
             effects=(STOPS, STALLS, DISK, NETWORK, CUTS),
-            on=(Role.MASTER,),
+            on=(Role.LEADER,),
             across=(Role.REPLICAS, Role.INVOLVED),
             after=lambda t: t.replication_silence_s,
             mechanism="a slave showed what the master does not show before replication goes on",
@@ -399,14 +399,14 @@ _ROWS: tuple[Excuse, ...] = (
         who="the owner of the queue",
         after=_two_requests,
     ),
-    # orphaned_slaves.py: what is late, or slow, after the master is gone for good
+    # orphaned_followers.py: what is late, or slow, after the leader is gone for good
     Excuse(
         anomaly="slave_behind_slave",
         effects=_UNABLE,
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
         after=_replicates_again,
-        since=Since.MASTER_GONE,
+        since=Since.LEADER_GONE,
         mechanism="a slave without a master lacks what another one has before it asks for it",
     ),
     Excuse(
@@ -420,14 +420,14 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="spurious_weak_status FLUSH_DISK_TIMEOUT",
         effects=(STALLS, DISK),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         after=lambda t: t.flush_timeout_s,
         mechanism="the master flushed it just after it had given up waiting",
     ),
     Excuse(
         anomaly="spurious_weak_status FLUSH_DISK_TIMEOUT",
         effects=(WRITES_FAIL,),
-        on=(Role.MASTER,),
+        on=(Role.LEADER,),
         after=lambda t: t.follower_sync_s,
         mechanism="the disk of the master failed, and all that waited were answered at once",
     ),
@@ -495,15 +495,15 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="producer_stuck",
         effects=(STOPS, STALLS),
-        on=(Role.NAME_SERVERS,),
+        on=(Role.COORDINATORS,),
         after=_routes_known,
         mechanism="a name server knew no route to the broker before it registered again",
     ),
     Excuse(
         anomaly="producer_stuck",
         effects=(NETWORK, CUTS, ROUTES),
-        on=(Role.NAME_SERVERS, Role.INVOLVED),
-        across=(Role.NAME_SERVERS, Role.REPLICAS, Role.INVOLVED),
+        on=(Role.COORDINATORS, Role.INVOLVED),
+        across=(Role.COORDINATORS, Role.REPLICAS, Role.INVOLVED),
         after=_routes_known,
         mechanism="the producer could not reach the broker, or had no route to it",
     ),
@@ -531,14 +531,14 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="key_moved",
         effects=(NETWORK, CUTS, ROUTES),
         on=(Role.BROKERS, Role.INVOLVED),
-        across=(Role.NAME_SERVERS, Role.INVOLVED),
+        across=(Role.COORDINATORS, Role.INVOLVED),
         after=_routes_known,
         mechanism="producers saw different routes",
     ),
     Excuse(
         anomaly="key_moved",
         effects=(STOPS, STALLS),
-        on=(Role.NAME_SERVERS,),
+        on=(Role.COORDINATORS,),
         after=_routes_known,
         mechanism="a name server knew fewer brokers than there are",
     ),
@@ -552,7 +552,7 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="queues_changed",
         effects=(EMPTIES,),
-        on=(Role.MASTERS,),
+        on=(Role.LEADERS,),
         after=_routes_known,
         mechanism="a broker is gone for good",
     ),
@@ -580,7 +580,7 @@ _ROWS: tuple[Excuse, ...] = (
         Excuse(
             anomaly=anomaly,
             effects=(STOPS, FORGETS, EMPTIES),
-            on=(Role.MASTER,),
+            on=(Role.LEADER,),
             after=lambda t: t.lock_belief_s,
             mechanism="the master has forgotten the lock, and the member does not know it yet",
         )
@@ -590,8 +590,8 @@ _ROWS: tuple[Excuse, ...] = (
         Excuse(
             anomaly=anomaly,
             effects=(STALLS, NETWORK, CUTS),
-            on=(Role.INVOLVED, Role.MASTER),
-            across=(Role.MASTER,),
+            on=(Role.INVOLVED, Role.LEADER),
+            across=(Role.LEADER,),
             at_least=lambda t: t.lock_life_s - t.lock_renewal_s,
             after=lambda t: t.lock_belief_s,
             mechanism="the lock expired while the listener of its member was at work",
@@ -602,7 +602,7 @@ _ROWS: tuple[Excuse, ...] = (
         Excuse(
             anomaly=f"faithful {anomaly}",
             effects=tuple(sorted(ALL_EFFECTS - {ROUTES})),
-            on=(Role.MASTER, Role.INVOLVED),
+            on=(Role.LEADER, Role.INVOLVED),
             after=lambda t: t.lock_belief_s,
             mechanism="RocketMQ keeps what is cached when a lock is lost, and takes ages from wall clocks",
         )

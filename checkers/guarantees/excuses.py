@@ -61,7 +61,7 @@ class Excuses:
     def windows(
         self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
     ) -> tuple[Window, ...]:
-        """When faults excuse the anomaly that involves these nodes and this broker name, sorted by start."""
+        """When faults excuse the anomaly that involves these nodes and this replica set, sorted by start."""
         rows = self._rows_of(anomaly)
         if not rows:
             return ()
@@ -134,7 +134,7 @@ class Excuses:
     ) -> Iterator[Window]:
         """When faults have struck each of some replicas: one fault all of them, or one each.
 
-        A row that names who is across asks that the master was cut off from all of them, and that a slave ended.
+        A row that names who is across asks that the leader was cut off from all of them, and that a follower ended.
         """
         far = frozenset().union(*(self._nodes(role, None, frozenset()) for role in row.across))
         of_each = [
@@ -159,16 +159,16 @@ class Excuses:
                 yield self._window(row, max(faults, key=began_ns), start_ns, end_ns)
 
     def _strikes_all(self, row: Excuse, fault: FaultFacts) -> bool:
-        """Whether the row is about all name servers, and the fault struck all of them."""
+        """Whether the row is about all coordinators, and the fault struck all of them."""
         servers = set(self._facts.coordinators)
-        about_them = Role.ALL_NAME_SERVERS in row.on and bool(servers)
+        about_them = Role.ALL_COORDINATORS in row.on and bool(servers)
         return about_them and servers <= set(fault.targets)
 
     def _nodes(self, role: Role, broker: str | None, nodes: frozenset[str]) -> frozenset[str]:
         facts = self._facts
         replicas = facts.replica_sets.get(broker, ()) if broker is not None else ()
         match role:
-            case Role.MASTER:
+            case Role.LEADER:
                 return frozenset(replicas[:1])
             case Role.REPLICAS | Role.ALL_REPLICAS:
                 return frozenset(replicas)
@@ -176,11 +176,11 @@ class Excuses:
                 return frozenset(
                     node for of_name in facts.replica_sets.values() for node in of_name
                 )
-            case Role.MASTERS:
+            case Role.LEADERS:
                 return frozenset(of_name[0] for of_name in facts.replica_sets.values() if of_name)
-            case Role.NAME_SERVERS:
+            case Role.COORDINATORS:
                 return frozenset(facts.coordinators)
-            case Role.ALL_NAME_SERVERS:
+            case Role.ALL_COORDINATORS:
                 return frozenset()
             case Role.INVOLVED:
                 return nodes
@@ -205,7 +205,7 @@ class _Possible(NamedTuple):
     everywhere: bool  # it need not strike a node that is asked about
 
 
-_Asked = tuple[str, str | None, frozenset[str]]  # an anomaly, a broker name, nodes
+_Asked = tuple[str, str | None, frozenset[str]]  # an anomaly, a replica set, nodes
 _TIMES = itemgetter(0, 1)  # of a window
 
 

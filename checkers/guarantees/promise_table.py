@@ -23,24 +23,24 @@ from staticfire.checkers.guarantees.facts import (
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.promises import NS_PER_S, LossPromises, judge
 
-MASTER, SLAVE, BROKER = "master", "slave", "broker"
+LEADER, FOLLOWER, BROKER = "master", "slave", "broker"
 ANYTHING = "whatever happens"
 ROT = "bit_rot"  # the kind of fault that changes single records
 _SENT_NS, _FIRED_NS, _HEALED_NS = (at_s * NS_PER_S for at_s in (1, 2, 3))
 
-# What may be done to the nodes of one broker name: words -> (kind of fault, nodes). Partitions, pauses, full and slow
+# What may be done to the nodes of one replica set: words -> (kind of fault, nodes). Partitions, pauses, full and slow
 # disks and wrong clocks destroy nothing.
 DAMAGES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "nothing destroyed": ("partition", (MASTER,)),
-        "kill of the master": ("kill", (MASTER,)),
-        "failed fsync on the master": ("failing_disk", (MASTER,)),
-        "power loss of the master": ("power_cut", (MASTER,)),
-        "power loss of all replicas": ("cluster_power_cut", (MASTER, SLAVE)),
-        "disk of the master lost": ("disk_lost", (MASTER,)),
-        "disk of the slave lost": ("wiped_slave", (SLAVE,)),
-        "its record changed on the master": (ROT, (MASTER,)),
-        "its record changed on all replicas": (ROT, (MASTER, SLAVE)),
+        "nothing destroyed": ("partition", (LEADER,)),
+        "kill of the master": ("kill", (LEADER,)),
+        "failed fsync on the master": ("failing_disk", (LEADER,)),
+        "power loss of the master": ("power_cut", (LEADER,)),
+        "power loss of all replicas": ("cluster_power_cut", (LEADER, FOLLOWER)),
+        "disk of the master lost": ("disk_lost", (LEADER,)),
+        "disk of the slave lost": ("wiped_slave", (FOLLOWER,)),
+        "its record changed on the master": (ROT, (LEADER,)),
+        "its record changed on all replicas": (ROT, (LEADER, FOLLOWER)),
     }
 )
 # A changed record costs its own message and no other: it does not bear on anomalies of several messages.
@@ -109,7 +109,7 @@ def _excuse(rule: Rule) -> str:
 
 
 def _nodes(profile: Profile) -> tuple[str, ...]:
-    return (MASTER,) if profile.replication == "none" else (MASTER, SLAVE)
+    return (LEADER,) if profile.replication == "none" else (LEADER, FOLLOWER)
 
 
 def _after(

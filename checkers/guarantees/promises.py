@@ -94,8 +94,8 @@ KEPT: Mapping[tuple[Keeping, Damage], Kept] = MappingProxyType(
     }
 )
 
-# SEND_OK of a synchronous master means: one slave has it, too. Which one, no node knows.
-SLAVE_HOLDS_ACKED: Mapping[Replication, bool] = MappingProxyType(
+# SEND_OK of a synchronous leader means: one follower has it, too. Which one, no node knows.
+FOLLOWER_HOLDS_ACKED: Mapping[Replication, bool] = MappingProxyType(
     {"none": False, "async": False, "sync": True}
 )
 
@@ -112,7 +112,7 @@ class Hazard:
     what: str
 
 
-# SEND_OK of a synchronous master promises the copy of a slave, so only what hides that copy excuses a loss.
+# SEND_OK of a synchronous leader promises the copy of a follower, so only what hides that copy excuses a loss.
 NOT_FETCHED = Hazard(
     policy="replication.fetches_missing",
     what="a master never gets back what only its slaves have",
@@ -163,9 +163,9 @@ class LossRule:
 
 
 class LossPromises:
-    """Answers what a message may suffer, from its broker name and the time of its send.
+    """Answers what a message may suffer, from its replica set and the time of its send.
 
-    Hits on replicas of one broker name count together only while the cluster could not have repaired
+    Hits on replicas of one replica set count together only while the cluster could not have repaired
     itself in between (an *episode*): losing the master's tail today and the slave's tomorrow is no
     excuse.
     """
@@ -207,20 +207,20 @@ class LossPromises:
         """Return what a copy may suffer that `broker` keeps for a retry.
 
         It was made between `given_ns` and `answered_ns`, and is due after `delay_ns`; None: not known. What costs the
-        master a tail costs it no copy that was on its disk before.
+        leader a tail costs it no copy that was on its disk before.
         """
-        master = self._facts.replica_sets.get(broker, ("",))[0]
+        leader = self._facts.replica_sets.get(broker, ("",))[0]
         flushed_ns = FOREVER_NS
         if delay_ns is not None:
-            moved_ns = moved_by_ns(self._facts, master, answered_ns, delay_ns)
-            flushed_ns = flushed_by_ns(self._facts, master, moved_ns)
+            moved_ns = moved_by_ns(self._facts, leader, answered_ns, delay_ns)
+            flushed_ns = flushed_by_ns(self._facts, leader, moved_ns)
         hits = tuple(
             hit
             for hit in self._hits.get(broker, ())
             if hit.until_ns >= given_ns
             and (
                 hit.start_ns <= flushed_ns
-                or hit.node != master
+                or hit.node != leader
                 or self._kept(broker, hit.node, hit.damage) is not Kept.PREFIX
             )
         )
@@ -233,7 +233,7 @@ class LossPromises:
 
     @property
     def visible(self) -> LossPromises:
-        """What is promised for a message without SEND_OK once a consumer was given it: its master holds it.
+        """What is promised for a message without SEND_OK once a consumer was given it: its leader holds it.
 
         The hardened broker shows only what is as durable as the flush mode asks; Apache's shows what is in memory.
         """
@@ -302,33 +302,33 @@ class LossPromises:
     ) -> LossRule:
         """Return what the rule comes to for one lost message, given the nodes that were asked for it after the run.
 
-        `held_by` had it in its queue, `absent_from` did not. No damage explains why a message that its master still
-        has was not delivered. A hazard excuses a loss only while a slave has, or may have, the copy that SEND_OK
-        promised and the master does not serve.
+        `held_by` had it in its queue, `absent_from` did not. No damage explains why a message that its leader still
+        has was not delivered. A hazard excuses a loss only while a follower has, or may have, the copy that SEND_OK
+        promised and the leader does not serve.
         """
-        master, *slaves = self._facts.replica_sets.get(broker, ("",))
+        leader, *followers = self._facts.replica_sets.get(broker, ("",))
         serves = broker in self._facts.living_sets
-        if serves and master in held_by:
+        if serves and leader in held_by:
             return replace(rule, loss=Loss.NEVER)
         if rule.loss is not Loss.HAZARD:
             return rule
-        if not set(slaves).isdisjoint(held_by):
+        if not set(followers).isdisjoint(held_by):
             return replace(rule, hazard=NOT_FETCHED)
         damaged = {
             hit.node
             for hit in self._hits[broker]
             if hit.until_ns >= sent_ns and self._kept(broker, hit.node, hit.damage) is not Kept.ALL
         }
-        # Without the master the slaves serve what they have.
-        exposed = absent_from if serves else slaves
-        if all(slave in exposed and slave not in damaged for slave in slaves):
+        # Without the leader the followers serve what they have.
+        exposed = absent_from if serves else followers
+        if all(follower in exposed and follower not in damaged for follower in followers):
             return replace(rule, loss=Loss.NEVER, hazard=NOT_COPIED)
         return replace(rule, hazard=NOT_FETCHED)
 
     def holders(self, broker: str) -> tuple[str, ...]:
         """Return the nodes of which one must hold every acknowledged message of `broker`."""
         nodes = self._facts.replica_sets.get(broker, ())
-        return nodes if SLAVE_HOLDS_ACKED[self._facts.replication] else nodes[:1]
+        return nodes if FOLLOWER_HOLDS_ACKED[self._facts.replication] else nodes[:1]
 
     def hit_times(self, broker: str) -> list[tuple[int, int]]:
         """Return from when until when faults may have destroyed something on a node of `broker`."""
@@ -378,8 +378,8 @@ class LossPromises:
     def _kept(self, broker: str, node: str, damage: Damage) -> Kept:
         """What `node` still holds after `damage`."""
         facts = self._facts
-        is_master = node == facts.replica_sets[broker][0]
-        return KEPT[facts.leaders_keeping if is_master else facts.flush, damage]
+        is_leader = node == facts.replica_sets[broker][0]
+        return KEPT[facts.leaders_keeping if is_leader else facts.flush, damage]
 
     def _most_lenient(self, broker: str, hits: Sequence[DamageEvent]) -> LossRule:
         episodes = _episodes(hits, self._barred[broker]) if hits else ()
@@ -389,15 +389,15 @@ class LossPromises:
 
     def _rule_of_episode(self, broker: str, hits: tuple[DamageEvent, ...]) -> LossRule:
         facts = self._facts
-        master, *slaves = facts.replica_sets[broker]
-        kept = {node: self._kept(broker, node, _worst(node, hits)) for node in (master, *slaves)}
-        best = kept[master]
-        if SLAVE_HOLDS_ACKED[facts.replication] and slaves:
-            best = max(best, min(kept[slave] for slave in slaves))
+        leader, *followers = facts.replica_sets[broker]
+        kept = {node: self._kept(broker, node, _worst(node, hits)) for node in (leader, *followers)}
+        best = kept[leader]
+        if FOLLOWER_HOLDS_ACKED[facts.replication] and followers:
+            best = max(best, min(kept[follower] for follower in followers))
         loss = LOSS_OF_KEPT[best]
-        # With its disk gone the master comes back empty or not at all, and the slave serves reads.
-        needs_slave = kept[master] is Kept.PREFIX and best is Kept.ALL
-        if needs_slave and facts.behaves(NOT_FETCHED.policy):
+        # With its disk gone the leader comes back empty or not at all, and the follower serves reads.
+        needs_follower = kept[leader] is Kept.PREFIX and best is Kept.ALL
+        if needs_follower and facts.behaves(NOT_FETCHED.policy):
             loss = Loss.HAZARD
         return LossRule(loss=loss, hits=hits)
 
@@ -467,9 +467,9 @@ def _hit(node: str, fault: FaultFacts) -> DamageEvent:
 
 
 def _ways_barred(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> dict[str, tuple[Span, ...]]:
-    """When each replica of a broker name could not fetch what it lacks, sorted by start.
+    """When each replica of a replica set could not fetch what it lacks, sorted by start.
 
-    A slave fetches from its master, a master from each of its slaves.
+    A follower fetches from its leader, a leader from each of its followers.
     """
     single = [one for fault in faults if fault.bitten_ns is not None for one in by_target(fault)]
     barred: dict[str, tuple[Span, ...]] = {}

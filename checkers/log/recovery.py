@@ -2,8 +2,8 @@
 
 **lost_from_log**: an acknowledged message that a group had been given, or that a consumer could have been given, is not
 in its queue after the drain, although retention has not taken it, or must not have taken it yet: it is younger than
-what brokers keep in any case (`RunFacts.kept_s`). Where the master is lost for good, it must be in no queue of any
-slave (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this asks whether
+what brokers keep in any case (`RunFacts.kept_s`). Where the leader is lost for good, it must be in no queue of any
+follower (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this asks whether
 the log still has them, so a message that was consumed and then lost is found here only.
 **read_beyond_recovery**: a broker without replicas recovered its log up to some place, and later delivered a message
 from beyond it that had been acknowledged before: stale bytes that a recovery must destroy.
@@ -42,7 +42,7 @@ def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
 
 
 def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[list[Finding], int]:
-    """What is gone, and how many messages are on another slave than the one that serves for a lost master."""
+    """What is gone, and how many messages are on another follower than the one that serves for a lost leader."""
     sends = columns.sends
     low, _, ends, drained_at = _ends(columns, context)
     beyond = (sends.queue_offset >= ends[sends.log]) & (sends.op_index < drained_at[sends.log])
@@ -56,7 +56,7 @@ def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[lis
     found = [
         _gone(columns, context, row, known)
         for row, known in copies.items()
-        if not (known.survive and _has_lost_its_master(columns, context, row))
+        if not (known.survive and _has_lost_its_leader(columns, context, row))
     ]
     return found, len(copies) - len(found)
 
@@ -106,8 +106,8 @@ def _why_deleted(context: Context, broker: str, since_ns: int, until_ns: int) ->
     return None
 
 
-def _has_lost_its_master(columns: Columns, context: Context, row: int) -> bool:
-    """Whether slaves alone serve the queue of a send: what one of them lacks another one may have."""
+def _has_lost_its_leader(columns: Columns, context: Context, row: int) -> bool:
+    """Whether followers alone serve the queue of a send: what one of them lacks another one may have."""
     queue = queue_of(columns, columns.sends, row)
     return queue is not None and queue.stream not in context.facts.living_sets
 

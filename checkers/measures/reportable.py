@@ -32,7 +32,7 @@ from staticfire.checkers.model.intervals import Span, joined, without
 LATE = "late_delivery"
 # What is asked of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` is the
 # question whether a member that takes a queue over may begin below what was committed; where members say which broker
-# told them, whether it may although the master did.
+# told them, whether it may although the leader did.
 OF_OWNER = (
     "commit_rewound",
     "duplicate_unexplained",
@@ -56,7 +56,7 @@ Excused = Callable[[str, str, str, tuple[str | None, ...]], list[Span]]
 def reportable(context: Context, excused: Excused | None = None) -> dict[str, float]:
     """The share, 0 to 1, of each anomaly that has an excuse and a question in this run.
 
-    `excused`: its spans for an anomaly, a group, a broker name and nodes, none of which overlap; by default those of
+    `excused`: its spans for an anomaly, a group, a replica set and nodes, none of which overlap; by default those of
     the table of excuses.
     """
     spans_of = cache(excused or _Excused(context))

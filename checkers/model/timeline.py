@@ -39,16 +39,16 @@ class Begun(NamedTuple):
     time_ns: int
     process: int
     offset: int | None  # None: nowhere yet, or the client does not say
-    broker_id: int | None  # 0: the master; None: the client does not say
+    broker_id: int | None  # 0: the leader; None: the client does not say
 
 
 class CommitTo(NamedTuple):
-    """A member commits offsets of queues of one broker name."""
+    """A member commits offsets of queues of one replica set."""
 
     op_index: int  # its commits come behind it
     time_ns: int
-    broker_id: int  # of the one that it sends them to; 0: the master
-    earlier_arrived: bool  # what it sent to this broker name the time before has surely arrived
+    broker_id: int  # of the one that it sends them to; 0: the leader
+    earlier_arrived: bool  # what it sent to this replica set the time before has surely arrived
 
 
 class QueueEnd(NamedTuple):
@@ -292,7 +292,7 @@ class Timeline:
     unclear_commits: Mapping[tuple[str, LogKey], Sequence[Commit]] = field(default_factory=dict)
     ownership: Mapping[tuple[str, LogKey], Sequence[Ownership]]  # by group and queue
     begins: Mapping[tuple[str, LogKey], Sequence[Begun]] = field(default_factory=dict)
-    # by group, broker name and process
+    # by group, replica set and process
     commits_to: Mapping[tuple[str, str, int], Sequence[CommitTo]] = field(default_factory=dict)
     drains: Mapping[tuple[str, str], Drain]  # by group and topic
     probes: Sequence[Probe]

@@ -1,7 +1,7 @@
-"""Replicas after the run: a slave's log is a prefix of its master's, and queues are the log in order.
+"""Replicas after the run: the log of a follower is a prefix of its leader's, and queues are the log in order.
 
-**replica_diverged**: a slave's log differs from its master's within what both have. **replica_ahead**: a slave has more
-than its master; then it is no prefix.
+**replica_diverged**: the log of a follower differs from its leader's within what both have. **replica_ahead**: a
+follower has more than its leader; then it is no prefix.
 
 A record that a fault has changed (`FaultFacts.records`) and that was not read again still differs: that excuses this
 one record, and no byte of another.
@@ -40,7 +40,7 @@ def check_replica_prefix(_columns: Columns, context: Context) -> Verdict:
 
 
 def _comparable(context: Context) -> set[str]:
-    """The broker names of which two nodes are left when the run ends."""
+    """The replica sets of which two nodes are left when the run ends."""
     gone = {
         node
         for fault in context.facts.faults

@@ -1,6 +1,6 @@
 """Resources of nodes: when load and faults are over and clients are gone, a server holds what it held before them.
 
-**task_leak**, **thread_leak**: a name server or broker has more asyncio tasks, or threads, than before the load.
+**task_leak**, **thread_leak**: a coordinator or broker has more asyncio tasks, or threads, than before the load.
 **socket_leak**: it has more sockets. **file_leak**: it has more surplus descriptors of files: of files that were
 removed, and all but the first of each other file. **memory_leak**: its resident memory has grown by more than
 `MEMORY_SLACK_BYTES` and `MEMORY_PER_MESSAGE_BYTES` for each acknowledged message.
@@ -14,7 +14,7 @@ looks again, for longer than a server keeps a silent connection (120 s). So no f
 behind must be gone by then. The slack is what a server may do for itself at any moment, and does not grow with
 messages, faults or connections.
 
-Cannot see: tables of name servers, half messages that are still open, what a node held that ended during the run, files
+Cannot see: tables of coordinators, half messages that are still open, what a node held that ended during the run, files
 of which each is open once, and, in the simulation, memory and threads; on real machines, tasks.
 """
 

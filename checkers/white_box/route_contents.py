@@ -1,10 +1,10 @@
-"""Contents of routes: after the drain, name servers say of each topic what the table of its master says.
+"""Contents of routes: after the drain, coordinators say of each topic what the table of its leader says.
 
 **route_mismatch**: the number of read or write queues, or the permission, of a topic on a broker differs between a name
-server and the broker's master. Clients would send to queues that are not there, or never read some that are.
+server and the broker's leader. Clients would send to queues that are not there, or never read some that are.
 
 The harness asks when all faults have healed, and again until the two agree, for longer than brokers take to register
-again (`registerNameServerPeriod`). So no fault excuses a difference. Cannot see: a name server or a master that does
+again (`registerNameServerPeriod`). So no fault excuses a difference. Cannot see: a coordinator or a leader that does
 not answer, what differed before, and topics that no workload uses.
 
 Source: RouteInfoManager.registerBroker and TopicConfigManager of Apache RocketMQ 4.9.
@@ -23,7 +23,7 @@ from staticfire.checkers.model.columns import Columns
 
 
 def check_route_contents(_columns: Columns, context: Context) -> Verdict:
-    """Judge what each name server said of each topic and master."""
+    """Judge what each coordinator said of each topic and leader."""
     seen = [of for of in context.observations if of["kind"] == "topic_route"]
     findings = [_finding(context, of) for of in seen if of.get("route") != of.get("master")]
     living = set(context.facts.living_sets)

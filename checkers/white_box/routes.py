@@ -1,16 +1,16 @@
-"""Route truth: what name servers answer, against who lives; and how fast clients turn to another name server.
+"""Route truth: what coordinators answer, against who lives; and how fast clients turn to another coordinator.
 
-**wrong_route**: a name server names an address that no node of this broker name has, or has under another number (0
-is the master). **stale_route**: it names a broker that has been dead for longer than a silent one may stay (120 s
-without a heartbeat, looked at every 10 s); times in which a fault struck this name server do not count.
+**wrong_route**: a coordinator names an address that no node of this replica set has, or has under another number (0
+is the leader). **stale_route**: it names a broker that has been dead for longer than a silent one may stay (120 s
+without a heartbeat, looked at every 10 s); times in which a fault struck this coordinator do not count.
 **missing_route**: it does not name a broker that lives, for longer than brokers take to register again (every 30 s),
 not counting the time in which the two could not hear each other; where a broker makes a topic with its first message,
-from when a name server first named the broker. **slow_failover**: a client that started while some name server was
+from when a coordinator first named the broker. **slow_failover**: a client that started while some coordinator was
 broken and another one was not, and nothing else was, took too long to its first queue or acknowledgement.
 
-The harness asks every name server every few seconds, and writes down answers that changed, with the brokers that ran
-at that moment. Cannot see: what lasts less than that, a name server that does not answer (no answer is no lie), and
-clients that had learned their route before a name server broke, because they need none; a broker that made the topic
+The harness asks every coordinator every few seconds, and writes down answers that changed, with the brokers that ran
+at that moment. Cannot see: what lasts less than that, a coordinator that does not answer (no answer is no lie), and
+clients that had learned their route before a coordinator broke, because they need none; a broker that made the topic
 itself and never told another node.
 
 Source: RouteInfoManager of Apache RocketMQ 4.9 (scanNotActiveBroker); bugs of stale routes after a restart.
@@ -43,7 +43,7 @@ Seen = Mapping[str, Any]
 
 
 def check_routes(_columns: Columns, context: Context) -> Verdict:
-    """Judge the answers of each name server."""
+    """Judge the answers of each coordinator."""
     answers: dict[str, list[Seen]] = {}
     for seen in context.observations:
         if seen["kind"] == "route":
@@ -153,7 +153,7 @@ def _finding(
 
 
 def check_switches(columns: Columns, context: Context) -> Verdict:
-    """Measure clients that started while some name servers were broken and others were not."""
+    """Measure clients that started while some coordinators were broken and others were not."""
     servers = {seen["node"] for seen in context.observations if seen["kind"] == "route"}
     first = _first_success(columns, context)
     switches = [
@@ -197,7 +197,7 @@ def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
 
 
 def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
-    """Whether only name servers were broken then, some of them, and one had been well for a while."""
+    """Whether only coordinators were broken then, some of them, and one had been well for a while."""
     broken: set[str] = set()
     settled_ns = int(facts.timings.register_s * NS_PER_S)
     brokers = {node for nodes in facts.replica_sets.values() for node in nodes}

@@ -1,13 +1,12 @@
 """Send statuses must be true: SEND_OK and the weaker ones, held against the copies that the harness saw at that moment.
 
-**acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile
-promises, even if every node that could not be observed held it; the master that acknowledged is always one of these
-nodes. **spurious_weak_status**: a weaker status
-(FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as many nodes held the message as SEND_OK
-promises, and no fault was near that makes its broker give this status (excuse_table.py, a question of its own for each
-status). Near one the last copy may have come just after the broker had given up waiting; then it is informational. So
-it is where slaves may have been haSlaveFallbehindMax behind when the message was stored, and came up with it before the
-answer arrived (slave_lag.py).
+**acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile promises,
+even if every node that could not be observed held it; the leader that acknowledged is always one of these nodes.
+**spurious_weak_status**: a weaker status (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as
+many nodes held the message as SEND_OK promises, and no fault was near that makes its broker give this status
+(excuse_table.py, a question of its own for each status). Near one the last copy may have come just after the broker had
+given up waiting; then it is informational. So it is where followers may have been haSlaveFallbehindMax behind when the
+message was stored, and came up with it before the answer arrived (follower_lag.py).
 
 A fault explains no status any more once a send that began after it was answered with SEND_OK. It explains no time-out
 that came too early, and none while others were answered: a broker answers in the order of its log, so what was stored
@@ -36,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from staticfire.checkers.derived.covers import covering, stretches
-from staticfire.checkers.derived.slave_lag import rows_left_behind
+from staticfire.checkers.derived.follower_lag import rows_left_behind
 from staticfire.checkers.engine.kernel import Checker, Context, Kernel, finding_at, sends_only
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.engine.screening import is_among
@@ -78,12 +77,12 @@ COPIES_PROMISED: Mapping[tuple[Keeping, Replication], tuple[int, int]] = {
     ("pool", "async"): (0, 0),
     ("pool", "sync"): (0, 2),  # what is not committed is not replicated
 }
-# A slave of Apache RocketMQ 4.9 acknowledges before its own fsync (HAService).
-SLAVE_DISK_COUNTS: Mapping[Mode, bool] = {"hardened": True, "faithful": False}
+# A follower of Apache RocketMQ 4.9 acknowledges before its own fsync (HAService).
+FOLLOWER_DISK_COUNTS: Mapping[Mode, bool] = {"hardened": True, "faithful": False}
 
 
 class _Copies:
-    """How many copies are promised, by broker name; most observations say the same, so answers are kept."""
+    """How many copies are promised, by replica set; most observations say the same, so answers are kept."""
 
     __slots__ = ("_answers", "_facts")
 
@@ -102,18 +101,18 @@ class _Copies:
         facts = self._facts
         replicas = facts.replica_sets.get(broker, ())
         on_disk, held = COPIES_PROMISED[facts.leaders_keeping, facts.replication]
-        if not SLAVE_DISK_COUNTS[facts.mode]:
+        if not FOLLOWER_DISK_COUNTS[facts.mode]:
             on_disk = min(on_disk, 1)
         durable = set(seen["durable_on"])
         cached = durable | set(seen["cached_on"])
         nodes = set(facts.replica_sets.get(broker, cached))  # others' copies count for nothing
         durable, cached = durable & nodes, cached & nodes
-        master = frozenset(replicas[:1])
+        leader = frozenset(replicas[:1])
         for what, found, promised in (("on disk of", durable, on_disk), ("held by", cached, held)):
             if len(found | hidden) < min(promised, max(len(replicas), 1)):
                 return f"{what} {_nodes(found)}, promised on {min(promised, len(replicas))}"
-            if promised and not master <= found | hidden:
-                return f"{what} {_nodes(found)}, which leaves out its master {_nodes(master)}"
+            if promised and not leader <= found | hidden:
+                return f"{what} {_nodes(found)}, which leaves out its master {_nodes(leader)}"
         return None
 
 
@@ -260,7 +259,7 @@ def _where_highest(values: Ints) -> Ints:
 def sends_seen(
     columns: Columns, context: Context, rows: Ints
 ) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
-    """What was seen of some sends: broker name, row, observation."""
+    """What was seen of some sends: replica set, row, observation."""
     observations, messages = sightings(columns, context)
     sends = columns.sends
     rows = rows[is_among(sends.message[rows], np.unique(messages))]
@@ -394,7 +393,7 @@ def _answered_within(
 
 
 def _over_ns(fault: FaultFacts) -> int:
-    """From when on SEND_OK for a new send shows that a fault keeps no slave from following."""
+    """From when on SEND_OK for a new send shows that a fault keeps no follower from following."""
     strikes_once = fault.strikes_when not in (IN_TURN, AGAIN) and set(fault.effects) <= AT_ONCE_ONLY
     over_ns = fault.bitten_ns if strikes_once else fault.healed_ns
     return FOREVER_NS if over_ns is None else over_ns

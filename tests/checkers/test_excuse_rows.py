@@ -303,7 +303,7 @@ def _histories() -> Iterator[Legal]:
     )
     yield by_master(
         "the master was not in the routes of the client, and a slave took the commit",
-        "offset_at_slave",
+        "offset_at_follower",
         faults=(
             replace(fault("split_name_servers", "n0", at_s=4, healed_s=8), affects=("routes",)),
         ),
@@ -312,14 +312,14 @@ def _histories() -> Iterator[Legal]:
     )
     yield by_master(
         "a client that asked for the route while the master was away knows only a slave until it asks again",
-        "offset_sent_to_slave",
+        "offset_sent_to_follower",
         faults=(fault("rolling_restart", "n0", at_s=-6, healed_s=-3),),
         taken_s=60,
         sent_to="1",
     )
     yield by_master(
         "a client that starts knows only the slave, and commits there",
-        "offset_at_slave",
+        "offset_at_follower",
         faults=(fault("pause", "ns-1", at_s=3, healed_s=4),),
         opened="3 ok open node=c1 t=4",
         taken_s=60,
@@ -327,7 +327,7 @@ def _histories() -> Iterator[Legal]:
     )
     yield by_master(
         "name servers that had forgotten all knew only the slave, and clients that asked committed there",
-        "offset_at_slave",
+        "offset_at_follower",
         faults=(fault("name_server_amnesia", "ns-1", at_s=3, healed_s=4),),
         taken_s=90,
         **NO_NAME_SERVER,

@@ -136,7 +136,7 @@ def test_a_restart_at_both_ends_of_a_fault_excuses_no_more_than_that() -> None:
     )
     known = excuses(split)
     assert known.spans("checked_too_often", "b") == [(10 * S, 12 * S), (28 * S, 30 * S)]
-    assert known.find("offset_at_slave", 20 * S, 21 * S, "b") is not None
+    assert known.find("offset_at_follower", 20 * S, 21 * S, "b") is not None
     assert RunFacts.from_json(facts(faults=(split,)).to_json()).faults == (split,)
 
 

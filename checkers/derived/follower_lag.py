@@ -1,11 +1,11 @@
-"""Bounds how far slaves lagged when a broker stored a message; explains SLAVE_NOT_AVAILABLE.
+"""Bounds how far followers lagged when a broker stored a message; explains SLAVE_NOT_AVAILABLE.
 
-A broker does not wait for slaves that lack haSlaveFallbehindMax bytes of its log or more. What they had at that moment
-no observer saw. But they had, and the broker knew it, what it had acknowledged with SEND_OK before the send began, as
-far as the promised copies were seen; of what it acknowledged weaker it knows after REPORTED_NS. From the furthest end
-of these to the end of what was stored: slaves were not further behind than that.
+A broker does not wait for followers that lack haSlaveFallbehindMax bytes of its log or more. What they had at that
+moment no observer saw. But they had, and the broker knew it, what it had acknowledged with SEND_OK before the send
+began, as far as the promised copies were seen; of what it acknowledged weaker it knows after REPORTED_NS. From the
+furthest end of these to the end of what was stored: followers were not further behind than that.
 
-Source: HAService.isSlaveOK of Apache RocketMQ 4.9; a slave reports at least every haSendHeartbeatInterval, 5 s.
+Source: HAService.isSlaveOK of Apache RocketMQ 4.9; a follower reports at least every haSendHeartbeatInterval, 5 s.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def rows_left_behind(
     held: Iterable[Seen],
     behind_max_bytes: int,
 ) -> set[int]:
-    """Rows of sends that slaves may have been too far behind for.
+    """Rows of sends that followers may have been too far behind for.
 
-    `observed`: broker name, row, what was seen; `held`: what was seen of messages that as many nodes held as SEND_OK
+    `observed`: replica set, row, what was seen; `held`: what was seen of messages that as many nodes held as SEND_OK
     promises.
     """
     refused = [
@@ -64,7 +64,7 @@ def rows_left_behind(
         if seen["status"] == NOT_AVAILABLE and seen["end_offset"] is not None
     ]
     if max((end for _, _, end in refused), default=0) < behind_max_bytes:
-        return set()  # not even a slave that has nothing
+        return set()  # not even a follower that has nothing
     known = KnownCopies(held)
     ends: dict[tuple[str, int, int], int] = {}  # a batch is stored at once
     for put, _, end in refused:
