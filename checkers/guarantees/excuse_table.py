@@ -159,7 +159,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.ALL_REPLICAS,),
         across=(Role.COORDINATORS,),
         after=lambda t: t.register_s + t.rebalance_s,
-        mechanism="a broker whose connection to a name server ended is not in the routes before it registers again",
+        mechanism="a broker whose connection to a coordinator ended is not in the routes before it registers again",
     ),
     Excuse(
         anomaly="queue_unowned",
@@ -168,7 +168,7 @@ _ROWS: tuple[Excuse, ...] = (
         at_least=_half_a_rebalance,
         after=_two_requests,
         since=Since.ROUTES_FORGOTTEN,
-        mechanism="a name server that starts learns the queues of a broker from its master",
+        mechanism="a coordinator that starts learns the queues of a broker from its leader",
     ),
     Excuse(
         anomaly="queue_unlocked",
@@ -177,7 +177,7 @@ _ROWS: tuple[Excuse, ...] = (
         across=(Role.INVOLVED,),
         at_least=_half_a_rebalance,
         after=_two_requests,
-        mechanism="the master gives no locks, and a slave gives none at all",
+        mechanism="the leader gives no locks, and a follower gives none at all",
     ),
     Excuse(
         anomaly="queue_unowned",
@@ -224,7 +224,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.LEADER,),
         before=lambda t: t.offset_persist_s,
         after=_two_requests,
-        mechanism="the master ended before it had written the offset down",
+        mechanism="the leader ended before it had written the offset down",
     ),
     Excuse(
         anomaly="offset_lost",
@@ -232,7 +232,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.LEADER,),
         before=lambda t: t.offset_persist_s + t.write_back_s,
         after=_two_requests,
-        mechanism="the disk of the master had not taken the offset",
+        mechanism="the disk of the leader had not taken the offset",
     ),
     Excuse(
         anomaly="offset_lost",
@@ -241,14 +241,14 @@ _ROWS: tuple[Excuse, ...] = (
         before=lambda t: t.offset_persist_s,
         after=_two_requests,
         since=Since.LEADER_ENDS,
-        mechanism="the master could not write the offset down, and ended",
+        mechanism="the leader could not write the offset down, and ended",
     ),
     Excuse(
         anomaly="offset_lost",
         effects=(STOPS,),
         on=(Role.LEADER,),
         before=lambda _: ON_ITS_WAY_S,
-        mechanism="the master ended before it had carried the commit out",
+        mechanism="the leader ended before it had carried the commit out",
     ),
     # ... unless the commit is known to have arrived there
     Excuse(
@@ -258,7 +258,7 @@ _ROWS: tuple[Excuse, ...] = (
         across=(Role.INVOLVED,),
         before=lambda _: ON_ITS_WAY_S,
         after=_two_requests,
-        mechanism="the commit was lost on its way, or a slave took it",
+        mechanism="the commit was lost on its way, or a follower took it",
     ),
     # ... unless it is known that it was sent there
     Excuse(
@@ -267,7 +267,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.LEADER,),
         before=lambda _: ON_ITS_WAY_S,
         after=_two_requests,
-        mechanism="the master was not in the routes of the client, and a slave took the commit",
+        mechanism="the leader was not in the routes of the client, and a follower took the commit",
     ),
     Excuse(
         anomaly="offset_at_follower",
@@ -275,14 +275,14 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.ALL_COORDINATORS,),
         after=lambda t: t.register_s,
         since=Since.MEMBER_STARTS,
-        mechanism="a client that starts knows only the slave, and commits there",
+        mechanism="a client that starts knows only the follower, and commits there",
     ),
     Excuse(
         anomaly="offset_at_follower",
         effects=(FORGETS,),
         on=(Role.ALL_COORDINATORS,),
         after=_routes_known,
-        mechanism="name servers that had forgotten all knew only the slave, and clients that asked committed there",
+        mechanism="coordinators that had forgotten all knew only the follower, and clients that asked committed there",
     ),
     # ... if it is known that it was sent to a follower
     Excuse(
@@ -290,7 +290,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(STOPS,),
         on=(Role.LEADER,),
         after=lambda t: t.route_refresh_s + t.request_s,
-        mechanism="a client that asked for the route while the master was away knows only a slave until it asks again",
+        mechanism="a client that asked for the route while the leader was away knows a follower until it asks again",
     ),
     # committed.py: where it is not known who said it, or a follower did
     Excuse(
@@ -299,7 +299,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         before=lambda t: t.offset_persist_s + t.follower_sync_s,
         after=_two_requests,
-        mechanism="an offset that was not yet written down, or not yet copied to a slave, is forgotten",
+        mechanism="an offset that was not yet written down, or not yet copied to a follower, is forgotten",
     ),
     Excuse(
         anomaly="offset_forgotten",
@@ -308,7 +308,7 @@ _ROWS: tuple[Excuse, ...] = (
         across=(Role.REPLICAS, Role.INVOLVED),
         before=lambda t: t.follower_sync_s,
         after=_two_requests,
-        mechanism="a slave answered that had not yet copied the offset, or the commit was lost on its way",
+        mechanism="a follower answered that had not yet copied the offset, or the commit was lost on its way",
     ),
     Excuse(
         anomaly="offset_forgotten",
@@ -316,7 +316,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.ALL_COORDINATORS,),
         before=lambda t: t.follower_sync_s,
         after=lambda t: t.register_s,
-        mechanism="a client that starts knows only the slave, before the master registers again",
+        mechanism="a client that starts knows only the follower, before the leader registers again",
     ),
     Excuse(
         anomaly="offset_replaced",
@@ -357,7 +357,7 @@ _ROWS: tuple[Excuse, ...] = (
             on=(Role.LEADER,),
             across=(Role.REPLICAS, Role.INVOLVED),
             after=lambda t: t.replication_silence_s,
-            mechanism="a slave showed what the master does not show before replication goes on",
+            mechanism="a follower showed what the leader does not show before replication goes on",
         )
         for anomaly in _GOES_BACK
     ),
@@ -407,7 +407,7 @@ _ROWS: tuple[Excuse, ...] = (
         across=(Role.REPLICAS,),
         after=_replicates_again,
         since=Since.LEADER_GONE,
-        mechanism="a slave without a master lacks what another one has before it asks for it",
+        mechanism="a follower without a leader lacks what another one has before it asks for it",
     ),
     Excuse(
         anomaly="slow_delivery",
@@ -422,14 +422,14 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(STALLS, DISK),
         on=(Role.LEADER,),
         after=lambda t: t.flush_timeout_s,
-        mechanism="the master flushed it just after it had given up waiting",
+        mechanism="the leader flushed it just after it had given up waiting",
     ),
     Excuse(
         anomaly="spurious_weak_status FLUSH_DISK_TIMEOUT",
         effects=(WRITES_FAIL,),
         on=(Role.LEADER,),
         after=lambda t: t.follower_sync_s,
-        mechanism="the disk of the master failed, and all that waited were answered at once",
+        mechanism="the disk of the leader failed, and all that waited were answered at once",
     ),
     Excuse(
         anomaly="spurious_weak_status FLUSH_SLAVE_TIMEOUT",
@@ -437,7 +437,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
         after=lambda t: t.replication_silence_s,
-        mechanism="the slave acknowledged it just after the master had given up waiting",
+        mechanism="the follower acknowledged it just after the leader had given up waiting",
     ),
     Excuse(
         anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
@@ -445,14 +445,14 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
         after=lambda t: t.replication_silence_s,
-        mechanism="no slave followed when the message was stored, and one had it just before the answer came",
+        mechanism="no follower followed when the message was stored, and one had it just before the answer came",
     ),
     Excuse(
         anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
         effects=(WRITES_FAIL,),
         on=(Role.REPLICAS,),
         after=lambda t: t.replication_silence_s,
-        mechanism="a slave whose disk failed ended the connection before it had acknowledged all that it holds",
+        mechanism="a follower whose disk failed ended the connection before it had acknowledged all that it holds",
     ),
     Excuse(
         anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
@@ -460,7 +460,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         at_least=lambda t: t.replication_silence_s,
         after=lambda t: t.replication_silence_s,
-        mechanism="a slave that followed was not heard for so long that it counted as gone",
+        mechanism="a follower that followed was not heard for so long that it counted as gone",
     ),
     # recovery.py: what was deleted before its time
     Excuse(
@@ -474,7 +474,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="faithful lost_from_log",
         effects=(EMPTIES,),
         on=(Role.REPLICAS,),
-        mechanism="RocketMQ copies to an empty slave only from the last file of its master on",
+        mechanism="RocketMQ copies to an empty follower only from the last file of its leader on",
     ),
     # stuck_producers.py
     Excuse(
@@ -497,7 +497,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(STOPS, STALLS),
         on=(Role.COORDINATORS,),
         after=_routes_known,
-        mechanism="a name server knew no route to the broker before it registered again",
+        mechanism="a coordinator knew no route to the broker before it registered again",
     ),
     Excuse(
         anomaly="producer_stuck",
@@ -540,7 +540,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(STOPS, STALLS),
         on=(Role.COORDINATORS,),
         after=_routes_known,
-        mechanism="a name server knew fewer brokers than there are",
+        mechanism="a coordinator knew fewer brokers than there are",
     ),
     Excuse(
         anomaly="queues_changed",
@@ -563,7 +563,7 @@ _ROWS: tuple[Excuse, ...] = (
             effects=(STOPS, STALLS, DISK, NETWORK, CUTS, ROUTES),
             on=(Role.INVOLVED,),
             after=_two_requests,
-            mechanism="the broker and the name server could not hear each other",
+            mechanism="the broker and the coordinator could not hear each other",
         )
         for anomaly in ("missing_route", "stale_route")
     ),
@@ -582,7 +582,7 @@ _ROWS: tuple[Excuse, ...] = (
             effects=(STOPS, FORGETS, EMPTIES),
             on=(Role.LEADER,),
             after=lambda t: t.lock_belief_s,
-            mechanism="the master has forgotten the lock, and the member does not know it yet",
+            mechanism="the leader has forgotten the lock, and the member does not know it yet",
         )
         for anomaly in _LOCKED
     ),

@@ -23,7 +23,7 @@ from staticfire.checkers.guarantees.facts import (
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.promises import NS_PER_S, LossPromises, judge
 
-LEADER, FOLLOWER, BROKER = "master", "slave", "broker"
+LEADER, FOLLOWER, BROKER = "leader", "follower", "broker"
 ANYTHING = "whatever happens"
 ROT = "bit_rot"  # the kind of fault that changes single records
 _SENT_NS, _FIRED_NS, _HEALED_NS = (at_s * NS_PER_S for at_s in (1, 2, 3))
@@ -33,13 +33,13 @@ _SENT_NS, _FIRED_NS, _HEALED_NS = (at_s * NS_PER_S for at_s in (1, 2, 3))
 DAMAGES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
         "nothing destroyed": ("partition", (LEADER,)),
-        "kill of the master": ("kill", (LEADER,)),
-        "failed fsync on the master": ("failing_disk", (LEADER,)),
-        "power loss of the master": ("power_cut", (LEADER,)),
+        "kill of the leader": ("kill", (LEADER,)),
+        "failed fsync on the leader": ("failing_disk", (LEADER,)),
+        "power loss of the leader": ("power_cut", (LEADER,)),
         "power loss of all replicas": ("cluster_power_cut", (LEADER, FOLLOWER)),
-        "disk of the master lost": ("disk_lost", (LEADER,)),
-        "disk of the slave lost": ("wiped_slave", (FOLLOWER,)),
-        "its record changed on the master": (ROT, (LEADER,)),
+        "disk of the leader lost": ("disk_lost", (LEADER,)),
+        "disk of the follower lost": ("wiped_slave", (FOLLOWER,)),
+        "its record changed on the leader": (ROT, (LEADER,)),
         "its record changed on all replicas": (ROT, (LEADER, FOLLOWER)),
     }
 )

@@ -64,7 +64,7 @@ class Loss(Enum):
     SUFFIX = "it may be lost only as part of a suffix of the commit log"
     ANY = "it may be lost"
     HAZARD = (
-        "it may be out of reach on a slave (replication.fetches_missing of Apache RocketMQ 4.9)"
+        "it may be out of reach on a follower (replication.fetches_missing of Apache RocketMQ 4.9)"
     )
 
 
@@ -115,11 +115,11 @@ class Hazard:
 # SEND_OK of a synchronous leader promises the copy of a follower, so only what hides that copy excuses a loss.
 NOT_FETCHED = Hazard(
     policy="replication.fetches_missing",
-    what="a master never gets back what only its slaves have",
+    what="a leader never gets back what only its followers have",
 )
 NOT_COPIED = Hazard(
     policy="replication.believes_requests",
-    what="the first report of a slave acknowledges what it does not have",
+    what="the first report of a follower acknowledges what it does not have",
 )
 
 JUDGEMENT_OF_LOSS: Mapping[Loss, Judgement] = MappingProxyType(

@@ -147,8 +147,8 @@ class _Writer:
             if node != self._run.nodes_of(broker)[0]:
                 self._trace.instant(node, "replication", f"{key} copied at its answer", time_ns)
         if not durable_on:
-            master = self._run.nodes_of(broker)[0]
-            self._trace.instant(master, "flush", f"{key} on no disk at its answer", time_ns)
+            leader = self._run.nodes_of(broker)[0]
+            self._trace.instant(leader, "flush", f"{key} on no disk at its answer", time_ns)
 
     def add_logs(self) -> None:
         """Lines of the servers' logs."""

@@ -34,11 +34,11 @@ class Prober:
         self.unserved: list[str] = []  # names of brokers that did not serve when they were probed
 
     async def probe_all(self, bound_s: float) -> None:
-        """Probe every broker whose master is left, and record the answers as `probe`."""
-        for master in self._environment.topology.leaders:
-            if self._environment.is_lost(master.node):
+        """Probe every broker whose leader is left, and record the answers as `probe`."""
+        for leader in self._environment.topology.leaders:
+            if self._environment.is_lost(leader.node):
                 continue
-            name = master.replica_set
+            name = leader.replica_set
             outcome = await self.send_until_served(
                 name, "probe", bound_s, refusing_s=self._refusing_s
             )
@@ -52,11 +52,11 @@ class Prober:
     async def send_until_served(
         self, broker_name: str, prefix: str, bound_s: float, *, refusing_s: float | None = None
     ) -> Outcome:
-        """Send until the broker serves, refuses for good, its master is dead or the bound is over; the last outcome.
+        """Send until the broker serves, refuses for good, its leader is dead or the bound is over; the last outcome.
 
         Keys are `<prefix>-<broker>-<n>`.
         """
-        [master] = [
+        [leader] = [
             b.node for b in self._environment.topology.leaders if b.replica_set == broker_name
         ]
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
@@ -70,8 +70,8 @@ class Prober:
                 refused_ns = awake_ns if code == SILENCE else self._environment.now_ns()
             if self._is_served(broker_name, outcome) or self._environment.now_ns() > deadline_ns:
                 return outcome
-            if self._environment.is_dead(master):
-                return outcome._replace(error=f"{master} ends again and again; {outcome.error}")
+            if self._environment.is_dead(leader):
+                return outcome._replace(error=f"{leader} ends again and again; {outcome.error}")
             if self._is_final(refusal, refused_ns, refusing_s):
                 what = "no answer" if refusal == SILENCE else f"code {refusal}"
                 error = f"{what} for {refusing_s:g} s, no longer waited for: {outcome.error}"
@@ -115,13 +115,15 @@ class Prober:
         return outcome
 
     def _is_served(self, broker_name: str, outcome: Outcome) -> bool:
-        """SEND_OK; or as good as it gets where every slave is lost for good."""
+        """SEND_OK; or as good as it gets where every follower is lost for good."""
         return outcome.type == "ok" or (
             outcome.value.get("status") == "SLAVE_NOT_AVAILABLE"
-            and self._has_lost_slaves(broker_name)
+            and self._has_lost_followers(broker_name)
         )
 
-    def _has_lost_slaves(self, broker_name: str) -> bool:
+    def _has_lost_followers(self, broker_name: str) -> bool:
         replicas = self._environment.topology.replicas_of(broker_name)
-        slaves = [replica for replica in replicas if not replica.is_leader]
-        return bool(slaves) and all(self._environment.is_lost(slave.node) for slave in slaves)
+        followers = [replica for replica in replicas if not replica.is_leader]
+        return bool(followers) and all(
+            self._environment.is_lost(follower.node) for follower in followers
+        )

@@ -76,7 +76,7 @@ def goes_back(anomaly: str, *ops: str) -> Iterator[Legal]:
     for mechanism, of in (
         ("an operator reset the offsets", fault("offsets_reset", at_s=5, healed_s=6)),
         (
-            "a slave showed what the master does not show before replication goes on",
+            "a follower showed what the leader does not show before replication goes on",
             fault("pause", "n0", at_s=5, healed_s=6),
         ),
     ):
@@ -172,7 +172,7 @@ def route(anomaly: str, of: FaultFacts, *answers: tuple[float, Any, str]) -> Leg
             (at_s, {"b": named}, list(up.split())) for at_s, named, up in answers
         )
     )
-    mechanism = "the broker and the name server could not hear each other"
+    mechanism = "the broker and the coordinator could not hear each other"
     known = {"routes_observed": True}
     return Legal(mechanism=mechanism, anomaly=anomaly, ops=(), faults=(of,), seen=seen, known=known)
 
@@ -209,13 +209,13 @@ def _histories() -> Iterator[Legal]:
             fault("cluster_power_cut", *PAIR["b"], at_s=51, healed_s=90),
         ),
         (
-            "a broker whose connection to a name server ended is not in the routes before it registers again",
+            "a broker whose connection to a coordinator ended is not in the routes before it registers again",
             GIVEN_UP,
             cut("n0", "ns-1", at_s=51, healed_s=56),
             fault("wiped_slave", "n1", at_s=55, healed_s=57),
         ),
         (
-            "a name server that starts learns the queues of a broker from its master",
+            "a coordinator that starts learns the queues of a broker from its leader",
             GIVEN_UP,
             kill,
             fault("name_server_amnesia", "ns-1", at_s=51, healed_s=52),
@@ -245,7 +245,7 @@ def _histories() -> Iterator[Legal]:
             known=NO_NAME_SERVER,
         )
     yield Legal(
-        mechanism="the master gives no locks, and a slave gives none at all",
+        mechanism="the leader gives no locks, and a follower gives none at all",
         anomaly="queue_unowned",
         row_of="queue_unlocked",
         ops=(*GIVEN_UP[:-1], "9 ok drain t=200"),
@@ -269,18 +269,18 @@ def _histories() -> Iterator[Legal]:
     # committed.py
     by_master = partial(offsets, asked="0")
     yield by_master(
-        "the master ended before it had written the offset down",
+        "the leader ended before it had written the offset down",
         faults=(fault("name_server_amnesia", "n0", at_s=9.5, healed_s=9.6),),
         taken_s=60,
     )
     yield by_master(
-        "the disk of the master had not taken the offset",
+        "the disk of the leader had not taken the offset",
         faults=(fault("power_cut", "n0", at_s=18, healed_s=20),),
         taken_s=60,
         timings=Timings(write_back_s=35.0),
     )
     yield by_master(
-        "the master could not write the offset down, and ended",
+        "the leader could not write the offset down, and ended",
         faults=(
             fault("slow_disk", "n0", at_s=8, healed_s=12),
             fault("graceful_stop", "n0", at_s=13, healed_s=14),
@@ -288,21 +288,21 @@ def _histories() -> Iterator[Legal]:
         taken_s=60,
     )
     yield by_master(
-        "the master ended before it had carried the commit out",
+        "the leader ended before it had carried the commit out",
         faults=(fault("graceful_stop", "n0", at_s=5.5, healed_s=7),),
         taken_s=60,
         sent_to="0",
         arrived=True,
     )
     yield by_master(
-        "the commit was lost on its way, or a slave took it",
+        "the commit was lost on its way, or a follower took it",
         "offset_on_its_way",
         faults=(cut("c1", "n0", at_s=4, healed_s=8),),
         taken_s=60,
         sent_to="0",
     )
     yield by_master(
-        "the master was not in the routes of the client, and a slave took the commit",
+        "the leader was not in the routes of the client, and a follower took the commit",
         "offset_at_follower",
         faults=(
             replace(fault("split_name_servers", "n0", at_s=4, healed_s=8), affects=("routes",)),
@@ -311,14 +311,14 @@ def _histories() -> Iterator[Legal]:
         sent_to="1",
     )
     yield by_master(
-        "a client that asked for the route while the master was away knows only a slave until it asks again",
+        "a client that asked for the route while the leader was away knows a follower until it asks again",
         "offset_sent_to_follower",
         faults=(fault("rolling_restart", "n0", at_s=-6, healed_s=-3),),
         taken_s=60,
         sent_to="1",
     )
     yield by_master(
-        "a client that starts knows only the slave, and commits there",
+        "a client that starts knows only the follower, and commits there",
         "offset_at_follower",
         faults=(fault("pause", "ns-1", at_s=3, healed_s=4),),
         opened="3 ok open node=c1 t=4",
@@ -326,26 +326,26 @@ def _histories() -> Iterator[Legal]:
         **NO_NAME_SERVER,
     )
     yield by_master(
-        "name servers that had forgotten all knew only the slave, and clients that asked committed there",
+        "coordinators that had forgotten all knew only the follower, and clients that asked committed there",
         "offset_at_follower",
         faults=(fault("name_server_amnesia", "ns-1", at_s=3, healed_s=4),),
         taken_s=90,
         **NO_NAME_SERVER,
     )
     yield offsets(
-        "an offset that was not yet written down, or not yet copied to a slave, is forgotten",
+        "an offset that was not yet written down, or not yet copied to a follower, is forgotten",
         "offset_forgotten",
         fault("kill", "n0", at_s=18, healed_s=20),
         taken_s=60,
     )
     yield offsets(
-        "a slave answered that had not yet copied the offset, or the commit was lost on its way",
+        "a follower answered that had not yet copied the offset, or the commit was lost on its way",
         "offset_forgotten",
         fault("pause", "n0", at_s=8, healed_s=20),
         taken_s=10,
     )
     yield offsets(
-        "a client that starts knows only the slave, before the master registers again",
+        "a client that starts knows only the follower, before the leader registers again",
         "offset_forgotten",
         fault("kill", "ns-1", at_s=8, healed_s=20),
         taken_s=30,
@@ -400,7 +400,7 @@ def _histories() -> Iterator[Legal]:
         "the owner of the queue could not reach the broker", cut("c1", "n0", at_s=19, healed_s=21)
     )
     yield Legal(
-        mechanism="a slave without a master lacks what another one has before it asks for it",
+        mechanism="a follower without a leader lacks what another one has before it asks for it",
         anomaly="slow_delivery",
         row_of="slave_behind_slave",
         ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=20", "1 ok consume a t=47"),
@@ -410,35 +410,35 @@ def _histories() -> Iterator[Legal]:
     yield slow("an operator sent the group elsewhere", fault("offsets_reset", at_s=19, healed_s=21))
     # send_status.py
     yield weak(
-        "the master flushed it just after it had given up waiting",
+        "the leader flushed it just after it had given up waiting",
         "FLUSH_DISK_TIMEOUT",
         fault("slow_disk", "n0", at_s=9, healed_s=16),
     )
     yield weak(
-        "the disk of the master failed, and all that waited were answered at once",
+        "the disk of the leader failed, and all that waited were answered at once",
         "FLUSH_DISK_TIMEOUT",
         fault("disk_lost", "n0", at_s=10, healed_s=16),
         took_s=0.5,
     )
     yield weak(
-        "the slave acknowledged it just after the master had given up waiting",
+        "the follower acknowledged it just after the leader had given up waiting",
         "FLUSH_SLAVE_TIMEOUT",
         fault("pause", "n1", at_s=9, healed_s=14),
     )
     yield weak(
-        "no slave followed when the message was stored, and one had it just before the answer came",
+        "no follower followed when the message was stored, and one had it just before the answer came",
         "SLAVE_NOT_AVAILABLE",
         fault("kill", "n1", at_s=2, healed_s=9),
         took_s=0.5,
     )
     yield weak(
-        "a slave whose disk failed ended the connection before it had acknowledged all that it holds",
+        "a follower whose disk failed ended the connection before it had acknowledged all that it holds",
         "SLAVE_NOT_AVAILABLE",
         fault("disk_full", "n1", at_s=2, healed_s=12),
         took_s=0.5,
     )
     yield weak(
-        "a slave that followed was not heard for so long that it counted as gone",
+        "a follower that followed was not heard for so long that it counted as gone",
         "SLAVE_NOT_AVAILABLE",
         fault("packet_loss", "n1", at_s=-12, healed_s=9),
         took_s=0.5,
@@ -453,7 +453,7 @@ def _histories() -> Iterator[Legal]:
         "producers saw different routes", "key_moved", cut("n0", "ns-1", at_s=5, healed_s=9)
     )
     yield moved(
-        "a name server knew fewer brokers than there are",
+        "a coordinator knew fewer brokers than there are",
         "key_moved",
         fault("kill", "ns-1", at_s=5, healed_s=9),
     )
@@ -489,7 +489,7 @@ def _histories() -> Iterator[Legal]:
     for anomaly in ("two_listeners", "overlapping_owners"):
         yield locked(
             anomaly,
-            "the master has forgotten the lock, and the member does not know it yet",
+            "the leader has forgotten the lock, and the member does not know it yet",
             fault("kill", "n0", at_s=0, healed_s=1),
         )
         yield locked(
@@ -552,7 +552,7 @@ def _histories() -> Iterator[Legal]:
         ),
         ("the producer was away", fault("pause", "p1", at_s=5, healed_s=45)),
         (
-            "a name server knew no route to the broker before it registered again",
+            "a coordinator knew no route to the broker before it registered again",
             fault("kill", "ns-1", at_s=5, healed_s=30),
         ),
         (
@@ -595,7 +595,7 @@ def _histories() -> Iterator[Legal]:
             "hardened",
         ),
         (
-            "RocketMQ copies to an empty slave only from the last file of its master on",
+            "RocketMQ copies to an empty follower only from the last file of its leader on",
             "faithful lost_from_log",
             fault("wiped_slave", "n1", at_s=5, healed_s=6),
             "faithful",

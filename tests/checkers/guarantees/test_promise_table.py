@@ -52,11 +52,11 @@ def test_what_a_checker_asks_is_what_the_table_shows() -> None:
     ("profile", "damage", "judgement"),
     [
         (Profile("sync", "sync"), "power loss of all replicas", VIOLATION),
-        (Profile("sync", "none"), "disk of the master lost", ALLOWED),
-        (Profile("async", "none"), "kill of the master", VIOLATION),
-        (Profile("pool", "none"), "kill of the master", ALLOWED),
-        (Profile("async", "sync"), "power loss of the master", VIOLATION),
-        (Profile("async", "sync", "faithful"), "power loss of the master", INFORMATIONAL),
+        (Profile("sync", "none"), "disk of the leader lost", ALLOWED),
+        (Profile("async", "none"), "kill of the leader", VIOLATION),
+        (Profile("pool", "none"), "kill of the leader", ALLOWED),
+        (Profile("async", "sync"), "power loss of the leader", VIOLATION),
+        (Profile("async", "sync", "faithful"), "power loss of the leader", INFORMATIONAL),
     ],
 )
 def test_a_loss_depends_on_the_damage(profile: Profile, damage: str, judgement: Judgement) -> None:
@@ -64,7 +64,7 @@ def test_a_loss_depends_on_the_damage(profile: Profile, damage: str, judgement: 
 
 
 def test_without_a_slave_none_is_damaged() -> None:
-    assert "disk of the slave lost" not in after(Profile("sync", "none"), "lost")
+    assert "disk of the follower lost" not in after(Profile("sync", "none"), "lost")
 
 
 def test_every_destructive_fault_is_among_the_damages() -> None:
