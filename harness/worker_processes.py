@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 EXIT_WITHOUT_PARENT = 255
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -68,6 +71,90 @@ class WorkerPool(ProcessPoolExecutor):
         if kind is not None:
             self.end()
         return super().__exit__(kind, error, traceback)
+
+
+class WorkerLost(Exception):
+    """One sentence: why a call has no result."""
+
+
+class WatchedWorker:
+    """A forked process that carries out one call after the other; one that ends or takes too long is replaced.
+
+    Args:
+        call: what it carries out. It must not raise.
+        limit_s: wall time that a call may take; None is any.
+    """
+
+    def __init__(self, call: Callable[..., Any], limit_s: float | None = None) -> None:
+        self._call, self._limit_s = call, limit_s
+        self._process: BaseProcess | None = None
+        self._pipe: Connection | None = None
+        self._ends_s: float | None = None
+
+    def begin(self, *arguments: Any) -> None:
+        """Begin a call; the last one must have ended."""
+        if self._process is None or not self._process.is_alive():
+            self._fork()
+        assert self._pipe is not None
+        self._ends_s = None if self._limit_s is None else time.monotonic() + self._limit_s
+        self._pipe.send(arguments)
+
+    @property
+    def waits_for(self) -> tuple[Connection, int]:
+        """Of these, one is ready when the call has ended: arguments of `multiprocessing.connection.wait`."""
+        assert self._pipe is not None
+        assert self._process is not None
+        return self._pipe, self._process.sentinel
+
+    @property
+    def left_s(self) -> float | None:
+        """What is left of the time of the call."""
+        return None if self._ends_s is None else max(0.0, self._ends_s - time.monotonic())
+
+    def result(self) -> Any:
+        """The result of the call, which is waited for. Raises WorkerLost."""
+        pipe, sentinel = self.waits_for
+        ready = multiprocessing.connection.wait([pipe, sentinel], self.left_s)
+        try:
+            if pipe in ready or pipe.poll():
+                return pipe.recv()
+        except EOFError:
+            pass
+        reason = self._reason() if ready else f"it took more than {self._limit_s:g} s"
+        self.end()
+        raise WorkerLost(reason)
+
+    def end(self) -> None:
+        """A call under way is not waited for."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.join()
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def _reason(self) -> str:
+        assert self._process is not None
+        self._process.join()
+        code = self._process.exitcode or 0
+        if code < 0:
+            return f"its process was ended by {signal.Signals(-code).name}"
+        return f"its process ended with status {code}"
+
+    def _fork(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(self._call, theirs), daemon=True)
+        with _signals_held():
+            process.start()
+            self._process = process
+        theirs.close()
+
+
+def _serve(call: Callable[..., Any], pipe: Connection) -> None:
+    _begin()
+    while True:
+        pipe.send(call(*pipe.recv()))
 
 
 @contextmanager

@@ -58,6 +58,7 @@ class Settings:
     spill: Path | None = None  # where shuffles spill; None: a temporary folder
     environment: str | None = None  # a packed Python environment for the executors (--archives)
     log_level: str = "OFF"
+    excludes: bool = False  # executors whose tasks fail, so that the others do all of them
 
     @property
     def is_local(self) -> bool:
@@ -168,6 +169,11 @@ def _stderr_to(path: Path) -> Iterator[None]:
         os.close(kept)
 
 
+# Two executors of one host may fail a task, of the four attempts that it has.
+EXCLUDING = {
+    "spark.excludeOnFailure.enabled": "true",
+    "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "3",
+}
 SQL_OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
     # A batch of results is one row that may be large.
@@ -202,6 +208,8 @@ def options(settings: Settings, scratch: Path) -> dict[str, str]:
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if settings.environment is not None:
         chosen["spark.archives"] = f"{settings.environment}#environment"
+    if settings.excludes and not settings.is_local:
+        chosen |= EXCLUDING
     if settings.executor_cores is not None:
         chosen["spark.executor.cores"] = str(settings.executor_cores)
     return chosen
@@ -244,17 +252,34 @@ def explain(error: BaseException) -> str:
     """The reason within the many lines of an error of Spark, as one sentence."""
     text = str(error)
     for sign, sentence in KNOWN_ERRORS:
-        if re.search(sign, text):
-            return sentence
+        if found := re.search(sign, text):
+            return found.expand(sentence)
+    if raised := re.search(RAISED, text):
+        return raised[1][:300]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     return (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:300]
 
 
+# What a Python worker raised: the line behind its traceback.
+RAISED = r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)"
 KNOWN_ERRORS = (
+    (
+        r"Python in worker has different version:? (\S+?),? than that in driver:? (\d+\.\d+)",
+        r"the executors have Python \1 and the driver has \2; --packed sends them one",
+    ),
+    (
+        r"ModuleNotFoundError: No module named '([^']+)'",
+        r"the executors do not have the Python package \1; --packed sends them what they lack",
+    ),
+    (
+        r'Cannot run program "([^"]+)"',
+        r"the executors do not have \1, which is the Python of the driver; --packed sends them one",
+    ),
     (r"No space left on device", "the disk for spilled data is full; choose another with --spill"),
     (r"JAVA_GATEWAY_EXITED", "Java ended at once; is it version 17 or newer?"),
     (r"All masters are unresponsive", "the master does not answer"),
+    (r"stopped SparkContext", "it was stopped, as happens when the master does not answer"),
     (r"OutOfMemoryError", "the JVM is out of memory; give it more with --memory"),
     (r"ExecutorLostFailure", "executors died again and again; is their memory too small?"),
     (r"Python worker exited unexpectedly", "a Python worker died; was its memory too small?"),

@@ -17,7 +17,9 @@ from staticfire.harness.cli.bugs.bugs import bug_named
 from staticfire.harness.cli.completion import defects, one_of
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.explain.command import explain_run
-from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of, run_seeds
+from staticfire.harness.cli.hunt.generations import run_seeds
+from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of
+from staticfire.harness.cli.hunt.workers import Workers, workers_here
 from staticfire.harness.cli.options import given_options, runs_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.run import make_folder, run_in
@@ -123,8 +125,11 @@ def _search(
     """The first seed that is invalid, and the options of its campaign. Raises HarnessError, KeyboardInterrupt."""
     started = time.monotonic()
     first_failure = ""
-    with working("searching", unit="seeds", forks=jobs > 1) as progress:
-        for given, result in _judged(bug, jobs, is_blind=search.how == "blind"):
+    with (
+        working("searching", unit="seeds", forks=jobs > 1) as progress,
+        workers_here(jobs) as workers,
+    ):
+        for given, result in _judged(bug, workers, jobs, is_blind=search.how == "blind"):
             search.seeds += 1
             search.cpu_s = round(search.cpu_s + result.cpu_s, 3)
             search.wall_s = round(time.monotonic() - started, 3)
@@ -146,7 +151,7 @@ def _search(
 
 
 def _judged(
-    bug: Defect, jobs: int, *, is_blind: bool
+    bug: Defect, workers: Workers, jobs: int, *, is_blind: bool
 ) -> Iterator[tuple[dict[str, Any], SeedResult]]:
     judging = Judging(client_only=False, provider=MachineOptions())
     if not is_blind:
@@ -154,13 +159,13 @@ def _judged(
             campaign=None, slaves=None, masters=None, faults=None, defect=bug.name
         )
         for first in range(0, SEEDS_MAX, SEEDS_AT_ONCE):
-            for result in run_seeds(range(first, first + SEEDS_AT_ONCE), given, jobs, judging):
+            for result in run_seeds(range(first, first + SEEDS_AT_ONCE), given, workers, judging):
                 yield given, result
         return
     for first in range(0, SEEDS_MAX, jobs):
         for workload in WORKLOADS:
             drawn: dict[str, object] = {"workload": workload, "defect": bug.name}
-            for result in run_seeds(range(first, first + jobs), drawn, jobs, judging):
+            for result in run_seeds(range(first, first + jobs), drawn, workers, judging):
                 yield drawn, result
 
 

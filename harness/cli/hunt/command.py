@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -18,21 +17,19 @@ from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import DEFAULT_SYSTEM, Campaign, CampaignError
 from staticfire.harness.cli.completion import anomalies, one_of
-from staticfire.harness.cli.effort import check_budget, check_jobs
+from staticfire.harness.cli.effort import check_budget
 from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.hunt.breeding import Behaviour, behaviours_of
+from staticfire.harness.cli.hunt.generations import run_guided, run_seeds
+from staticfire.harness.cli.hunt.merge import merge
 from staticfire.harness.cli.hunt.outputs import say_hunt
 from staticfire.harness.cli.hunt.pace import rate_text
+from staticfire.harness.cli.hunt.placement import Placement, placement_options
 from staticfire.harness.cli.hunt.rows import Rows, former_results
 from staticfire.harness.cli.hunt.seed_range import seed_range
-from staticfire.harness.cli.hunt.seeds import (
-    Judging,
-    SeedResult,
-    campaign_of,
-    run_guided,
-    run_seeds,
-)
-from staticfire.harness.cli.hunt.summary import print_summary, print_total
+from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of
+from staticfire.harness.cli.hunt.summary import print_planned, print_summary, print_total
+from staticfire.harness.cli.hunt.workers import Workers
 from staticfire.harness.cli.machine_options import machine_options
 from staticfire.harness.cli.options import (
     campaign_options,
@@ -55,9 +52,17 @@ from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.registry import system_named
 from staticfire.harness.truncated_repr import printable, truncated_repr
+from staticfire.harness.version import versions
 
 
-@click.command(short_help="Run many seeds of a campaign.")
+class _Hunt(click.Group):
+    """A command of its own, beside the commands that it has."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*click.Command.collect_usage_pieces(self, ctx), "[merge ROWS...]"]
+
+
+@click.group(cls=_Hunt, invoke_without_command=True, short_help="Run many seeds of a campaign.")
 @click.option(
     "--seeds",
     default="0-99",
@@ -67,13 +72,7 @@ from staticfire.harness.truncated_repr import printable, truncated_repr
 )
 @campaign_options
 @machine_options
-@click.option(
-    "--jobs",
-    type=int,
-    default=os.cpu_count() or 1,
-    show_default="one a processor",
-    help="Processes.",
-)
+@placement_options
 @click.option("--reverse", is_flag=True, help="Last seed first.")
 @click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
 @click.option(
@@ -106,15 +105,20 @@ from staticfire.harness.truncated_repr import printable, truncated_repr
 )
 @click.option("--client-only", is_flag=True, help="Judge by what clients saw alone.")
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a JSON line a seed."
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a JSON line a seed, or Parquet where the name ends with .parquet.",
 )
 @click.option(
     "--dry-run", "is_dry_run", is_flag=True, help="Print each campaign with its plan, and stop."
 )
 @output_options
+@click.pass_context
 def hunt(
+    context: click.Context,
+    /,
     seeds: str,
-    jobs: int,
+    placement: Placement,
     reverse: bool,
     until_found: bool,
     anomaly: str | None,
@@ -141,6 +145,7 @@ def hunt(
       staticfire hunt --defect ack-before-fsync --seeds 0-49 --until-found
       staticfire hunt --seeds 0-9999 --budget 600 --until-found --anomaly lost
       staticfire hunt --workload all --seeds 0-999 --guided --out rows.jsonl --resume
+      staticfire hunt --master spark://10.0.0.1:7077 --seeds 0-9999 --out rows.parquet
       staticfire hunt --seeds 0-99 --junit hunt.xml --markdown >> "$GITHUB_STEP_SUMMARY"
       staticfire hunt --environment address --name-server 127.0.0.1:9876 --seeds 0-4 --dry-run
 
@@ -151,8 +156,14 @@ def hunt(
     after the other. While it goes on, the lines of --out are in a file beside it that ends with .part; --resume
     leaves out the seeds that are there. With --guided a bred seed is repeated by its campaign file, all others as ever.
 
+    A seed whose process ends, or that takes longer than --seed-limit, has failed, and the others go on. At the end,
+    `planned` says how many seeds are done, have failed and were not run. --master runs the seeds on Spark, with this
+    checkout and its planted bug; a seed whose executor is lost is run again. `hunt merge` puts rows together.
+
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
+    if context.invoked_subcommand is not None:
+        return EXIT_VALID
     outputs = Outputs(junit=junit, is_markdown=is_markdown, is_json=is_json)
     outputs.check()
     started_s = time.monotonic()
@@ -161,7 +172,7 @@ def hunt(
         status = _hunt(
             results,
             seeds=seeds,
-            jobs=jobs,
+            placement=placement,
             reverse=reverse,
             until_found=until_found,
             anomaly=anomaly,
@@ -184,7 +195,7 @@ def _hunt(
     results: list[SeedResult],
     *,
     seeds: str,
-    jobs: int,
+    placement: Placement,
     reverse: bool,
     until_found: bool,
     anomaly: str | None,
@@ -200,7 +211,7 @@ def _hunt(
 ) -> int:
     """Carry out the hunt and print it; `results` gets those of all seeds. Returns the exit status."""
     order = seed_range(seeds)
-    check_jobs(jobs)
+    placement.check()
     if budget is not None:
         check_budget(budget)
     judging, limits = Judging(client_only, provider), _limits(until_found, anomaly, budget)
@@ -208,8 +219,14 @@ def _hunt(
     prepared = [_prepare(hunt_options, order, judging) for hunt_options in hunts]
     order = order[::-1] if reverse else order
     marks = [_mark(given, client_only, guided) for given in prepared]
-    former = _former(out, marks) if resume else []
-    how = _How(1, judging, bred_folder if guided else None)
+    commit = versions().get("commit", "")
+    former = _former(out, marks, commit) if resume else []
+    how = _How(judging, commit, bred_folder if guided else None)
+    is_real = prepared[0].get("environment", "simulation") != "simulation"
+    if is_real:
+        placement.check_real()
+    if guided and is_real:
+        raise BadInput("--guided breeds simulated campaigns; allowed: --environment simulation")
     if seeds.isdigit():
         print(f"seed {seeds} alone; --seeds FIRST-LAST is a range", file=sys.stderr)
     if is_dry_run or prepared[0].get("environment") == "address":
@@ -220,23 +237,20 @@ def _hunt(
         )
     if is_dry_run:
         return EXIT_VALID
-    with Rows(out, former=former) as rows:
+    planned = len(order) * len(hunts)
+    with Rows(out, former=former) as rows, placement.workers(is_real=is_real) as workers:
         for hunt_options, given, mark in zip(hunts, prepared, marks, strict=True):
             if len(hunts) > 1:
                 print(f"workload  {hunt_options['workload']}", flush=True)
-            is_real = given.get("environment", "simulation") != "simulation"
             found = [result for result in former if result.options == mark]
-            if guided and is_real:
-                raise BadInput(
-                    "--guided breeds simulated campaigns; allowed: --environment simulation"
-                )
-            how = replace(how, jobs=1 if is_real else jobs)
             try:
-                _run_all(found, rows, order, given, mark, limits, how)
-            except KeyboardInterrupt:
-                done, wanted = len(rows.results), len(order) * len(hunts)
+                _run_all(found, rows, order, given, mark, limits, how, workers)
+            except (KeyboardInterrupt, HarnessError) as error:
+                print_planned(planned, rows.results)
+                if isinstance(error, HarnessError):
+                    raise HarnessError(f"{error}{rows.where}") from error
                 raise HarnessError(
-                    f"interrupted after {done} of {wanted} seeds{rows.where}"
+                    f"interrupted after {len(rows.results)} of {planned} seeds{rows.where}"
                 ) from None
             finally:
                 if found:
@@ -245,11 +259,11 @@ def _hunt(
                 break
         rows.finish()
         results.extend(rows.results)
-    if limits.is_over:
-        done, wanted = len(rows.results), len(order) * len(hunts)
-        print(f"budget    {budget:g} s are over: {done} of {wanted} seeds done")
     if len(hunts) > 1:
         print_total(rows.results)
+    print_planned(planned, rows.results)
+    if limits.is_over:
+        print(f"budget    {budget:g} s are over: {len(rows.results)} of {planned} seeds done")
     return _status(rows.results)
 
 
@@ -257,8 +271,8 @@ def _hunt(
 class _How:
     """How the seeds are run. `bred_folder` is that of a guided hunt."""
 
-    jobs: int
     judging: Judging
+    commit: str
     bred_folder: Path | None
 
 
@@ -268,11 +282,11 @@ def _mark(given: dict[str, Any], client_only: bool, guided: bool) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _former(out: Path | None, marks: list[str]) -> list[SeedResult]:
+def _former(out: Path | None, marks: list[str], commit: str) -> list[SeedResult]:
     """Raises BadInput."""
     if out is None:
         raise BadInput("--resume goes on with the rows of --out, which is missing")
-    return former_results(out, marks)
+    return former_results(out, marks, commit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +363,7 @@ def _run_all(
     mark: str,
     limits: _Limits,
     how: _How,
+    workers: Workers,
 ) -> None:
     """Appends to `found` and `rows` as they come. Raises KeyboardInterrupt, HarnessError."""
     started = time.monotonic()
@@ -357,12 +372,12 @@ def _run_all(
     known = set[Behaviour]().union(*(behaviours_of(result.coverage) for result in found))
     if how.bred_folder is None:
         left = [seed for seed in order if seed not in former]
-        results = run_seeds(left, given, how.jobs, how.judging)
+        results = run_seeds(left, given, workers, how.judging)
     else:
-        results = run_guided(order, given, how.jobs, how.judging, how.bred_folder, former)
-    with working("hunt", total=len(order), unit="seeds", forks=how.jobs > 1) as progress:
+        results = run_guided(order, given, workers, how.judging, how.bred_folder, former)
+    with working("hunt", total=len(order), unit="seeds", forks=True) as progress:
         for plain in results:
-            result = replace(plain, options=mark)
+            result = replace(plain, options=mark, commit=how.commit)
             known |= behaviours_of(result.coverage)
             found.append(result)
             rows.add(result)
@@ -393,3 +408,6 @@ def _status(results: list[SeedResult]) -> int:
     if any(result.failed for result in results):
         return EXIT_HARNESS_ERROR
     return EXIT_VALID if "True" in answers else EXIT_UNKNOWN
+
+
+hunt.add_command(merge)

@@ -1,4 +1,4 @@
-"""The results of a hunt, and a file with a JSON line for each: whatever ends a hunt, what it found is kept."""
+"""The results of a hunt, and a file with a row for each: whatever ends a hunt, what it found is kept."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-import orjson
-
-from staticfire.checkers.model.typed_fields import check_types
+from staticfire.harness.cli.hunt.row_files import encoded, line_of, read_rows
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.cli.status import BadInput, HarnessError
 
@@ -34,7 +32,7 @@ class Rows:
                 self._part = target.with_name(target.name + ".part")
             self._stream = (self._part or out).open("wb", buffering=0)
             if former:
-                self._stream.write(b"".join(map(_line, former)))
+                self._stream.write(b"".join(map(line_of, former)))
         except OSError as error:
             raise BadInput(f"--out {out} cannot be written: {error.strerror}") from error
 
@@ -48,20 +46,22 @@ class Rows:
         self.results.append(result)
         if self._stream is not None:
             try:
-                self._stream.write(_line(result))
+                self._stream.write(line_of(result))
             except OSError as error:
                 raise self._cannot_write(error) from error
 
     def finish(self) -> None:
-        """Put the lines in order. Raises HarnessError."""
-        if self._part is None or self._stream is None:
+        """Put the rows in order. Until that is done, all of them are in the file beside it. Raises HarnessError."""
+        if self._part is None:
             return
-        ordered = sorted(self.results, key=lambda result: (result.workload, result.seed))
+        target = self._part.with_suffix("")
+        ordered = target.with_name(target.name + ".new")
         try:
-            self._stream.seek(0)
-            self._stream.write(b"".join(map(_line, ordered)))
-            self._part.replace(self._part.with_suffix(""))
+            ordered.write_bytes(encoded(self.results, target))
+            ordered.replace(target)
+            self._part.unlink()
         except OSError as error:
+            ordered.unlink(missing_ok=True)
             raise self._cannot_write(error) from error
 
     def _cannot_write(self, error: OSError) -> HarnessError:
@@ -80,37 +80,30 @@ class Rows:
             self._stream.close()
 
 
-def former_results(out: Path, options: Collection[str]) -> list[SeedResult]:
+def former_results(out: Path, options: Collection[str], commit: str) -> list[SeedResult]:
     """What an interrupted hunt with these options has left for `out`, if anything; a line that is torn is done again.
 
-    Raises BadInput if the options were others, or the file is none of a hunt.
+    Raises BadInput if the options or the commit were others, or the file is none of a hunt.
     """
     target = out.resolve()
     part = target.with_name(target.name + ".part")
     path = part if part.exists() else target
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
+        results = read_rows(path)
     except FileNotFoundError:
         return []  # this is the first time
     except OSError as error:
         raise BadInput(f"--out {path} cannot be read: {error.strerror}") from error
-    results = []
-    for number, line in enumerate(lines, 1):
-        if not line.endswith(b"\n"):
-            break
-        try:
-            row = orjson.loads(line)
-            lists = {
-                name: tuple(row[name]) for name in ("bitten", "summary", "caveats", "anomalies")
-            }
-            results.append(SeedResult(**{**row, **lists}))
-            check_types(results[-1], SeedResult, "row")
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BadInput(f"{path}: line {number} is no row of a hunt: {error}") from error
     if any(result.options not in options for result in results):
         raise BadInput(f"{path} holds rows of a hunt with other options; choose another --out")
+    for result in results:
+        if result.commit != commit:
+            raise BadInput(
+                f"{path} holds rows of {_named(result.commit)} and the code is that of {_named(commit)}; choose "
+                "another --out, and `staticfire hunt merge` puts both together"
+            )
     return results
 
 
-def _line(result: SeedResult) -> bytes:
-    return orjson.dumps(result.row) + b"\n"
+def _named(commit: str) -> str:
+    return f"commit {commit}" if commit else "no commit"

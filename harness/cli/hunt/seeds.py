@@ -1,29 +1,16 @@
-"""The seeds of a hunt: each run and judged, on several cores at once."""
+"""One seed of a hunt: run and judged."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.cli.hunt.breeding import (
-    GENERATION,
-    Population,
-    bred,
-    is_bred,
-    options_of,
-)
 from staticfire.harness.cli.options import choose_faults
-from staticfire.harness.cli.progress import begin_shown
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.raised_text import raised_text
-from staticfire.harness.worker_processes import WorkerPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +34,8 @@ class SeedResult:
     anomalies: tuple[str, ...] = ()  # with violations, in order of their names
     bred: str = ""  # the file of a campaign that was not drawn from its seed (breeding.py)
     options: str = ""  # what tells apart hunts with other options
+    commit: str = ""  # of the code that ran it; empty outside a checkout
+    environment: str = "simulation"
     wall_s: float = 0.0
 
     @property
@@ -61,105 +50,28 @@ class Judging(NamedTuple):
     provider: MachineOptions
 
 
-def run_seeds(
-    order: Sequence[int], given: dict[str, Any], jobs: int, judging: Judging
-) -> Iterator[SeedResult]:
-    """The results as they come."""
-    if order:
-        with _pool(min(jobs, len(order))) as pool:
-            yield from _as_they_come(pool, [(seed, given) for seed in order], judging)
-
-
-def run_guided(
-    order: Sequence[int],
-    given: dict[str, Any],
-    jobs: int,
-    judging: Judging,
-    bred_folder: Path,
-    former: Mapping[int, SeedResult],
-) -> Iterator[SeedResult]:
-    """The same, but some campaigns are bred: generation after generation, each in the order in which its runs end.
-
-    Args:
-        order: all seeds of the hunt.
-        bred_folder: gets the campaign of each bred run that is not valid.
-        former: results that an interrupted hunt had; these seeds are not run again.
-
-    Raises OSError.
-    """
-    population = Population([], set())
-    with _pool(min(jobs, GENERATION)) as pool:
-        for first in range(0, len(order), GENERATION):
-            campaigns: dict[int, Campaign] = {}
-            children: set[int] = set()
-            for index, seed in enumerate(order[first : first + GENERATION], first):
-                campaigns[seed] = drawn = campaign_of(seed, given, judging)
-                if is_bred(index, population):
-                    campaigns[seed] = bred(drawn, population.parents)
-                    if campaigns[seed] is not drawn:
-                        children.add(seed)
-            results = {seed: former[seed] for seed in campaigns if seed in former}
-            tries = [
-                (seed, options_of(campaign) if seed in children else given)
-                for seed, campaign in campaigns.items()
-                if seed not in former
-            ]
-            for result in _as_they_come(pool, tries, judging):
-                if result.seed in children:
-                    result = _child(result, campaigns[result.seed], bred_folder)
-                results[result.seed] = result
-                yield result
-            for seed, campaign in campaigns.items():
-                population.take(campaign, results[seed].coverage)
-
-
-def _child(result: SeedResult, campaign: Campaign, folder: Path) -> SeedResult:
-    """The result of a bred campaign, which is kept in a file unless its run was valid. Raises OSError."""
-    file = folder / f"bred-{campaign.seed}.toml"
-    if result.valid is not True:
-        folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(campaign.to_toml(), encoding="utf-8")
-    return replace(result, bred=str(file))
-
-
-def _pool(jobs: int) -> AbstractContextManager[WorkerPool | None]:
-    """Processes; None for one job, which is done in this process."""
-    return nullcontext() if jobs == 1 else WorkerPool(jobs)
-
-
-def _as_they_come(
-    pool: WorkerPool | None,
-    tries: Sequence[tuple[int, dict[str, Any]]],
-    judging: Judging,
-) -> Iterator[SeedResult]:
-    """The results of seeds with their options."""
-    if pool is None:
-        for seed, given in tries:
-            yield run_seed(seed, given, judging)
-        return
-    futures = [pool.submit(run_seed, seed, given, judging) for seed, given in tries]
-    begin_shown()
-    for future in as_completed(futures):
-        yield future.result()
-
-
 def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
     """Run one seed. Never raises, since an error of one seed must not hide what the others found."""
     try:
         return judge_seed(seed, given, judging)
     except Exception as error:
-        return SeedResult(
-            seed=seed,
-            workload=str(given.get("workload", "queue")),
-            valid="unknown",
-            digest="",
-            acked=0,
-            bitten=(),
-            dirty_power_cut=False,
-            cpu_s=0.0,
-            summary=(f"harness error: {raised_text(error)}",),
-            failed=True,
-        )
+        return failed_seed(seed, given, raised_text(error))
+
+
+def failed_seed(seed: int, given: dict[str, Any], reason: str) -> SeedResult:
+    """The result of a seed that could not be carried out."""
+    return SeedResult(
+        seed=seed,
+        workload=str(given.get("workload", "queue")),
+        valid="unknown",
+        digest="",
+        acked=0,
+        bitten=(),
+        dirty_power_cut=False,
+        cpu_s=0.0,
+        summary=(f"harness error: {reason}",),
+        failed=True,
+    )
 
 
 def campaign_of(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
@@ -203,5 +115,6 @@ def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult
         interrupted=result.interrupted,
         fingerprint=str(full_fingerprint(verdict, result.faults, campaign.topology()) or ""),
         anomalies=tuple(violated),
+        environment=campaign.environment,
         wall_s=round(time.monotonic() - started_s, 3),
     )

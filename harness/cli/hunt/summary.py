@@ -110,6 +110,13 @@ def print_total(results: Sequence[SeedResult]) -> None:
         _print(f"          marks that none of them reached: {', '.join(never)}")
 
 
+def print_planned(planned: int, results: Sequence[SeedResult]) -> None:
+    """What became of every seed that was to be run: done, failed or not run."""
+    failed = sum(result.failed for result in results)
+    done, not_run = len(results) - failed, planned - len(results)
+    _print(f"planned   {planned}: {done} done, {failed} failed, {not_run} not run")
+
+
 def answers_text(results: Sequence[SeedResult]) -> str:
     count = Counter(str(result.valid) for result in results)
     return f"{count['True']} valid, {count['False']} invalid, {count['unknown']} unknown"

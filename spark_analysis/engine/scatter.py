@@ -1,0 +1,155 @@
+"""Runs many independent calls on the executors of Spark, each a job of its own, and yields what each comes to.
+
+Executors get the whole package as an archive, which comes first on their import path: they import what the driver has
+imported. Spark does a call again whose executor is lost. A call that Spark gives up hides no other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import staticfire
+from staticfire.spark_analysis.engine.engines import TASKS_A_CORE, parallelism
+from staticfire.spark_analysis.engine.java import SparkError
+from staticfire.spark_analysis.engine.session import explain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TREE = "staticfire-tree"  # the name of the unpacked archive on an executor
+WITHOUT_EXECUTORS_S = 120.0  # how long a cluster may have none
+LOOK_S = 2.0
+THREADS_MAX = 1000
+NOT_SENT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
+
+
+class Scatter:
+    """Calls on executors.
+
+    Args:
+        archive: a file that `package_archive` has made; it must stay there.
+        function: `module:name` of a function of the package, from bytes to bytes.
+        patience_s: how long the cluster may have no executor while calls wait.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        archive: Path,
+        function: str,
+        *,
+        patience_s: float = WITHOUT_EXECUTORS_S,
+    ) -> None:
+        self._spark, self._function, self._patience_s = spark, function, patience_s
+        self._context = spark.sparkContext
+        self._context.addArchive(f"{archive}#{TREE}")
+        self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="spark-call")
+
+    def results(self, calls: Iterable[bytes]) -> Iterator[tuple[int, bytes | SparkError]]:
+        """The number of each call and its result, as they come; the error of one that Spark gave up.
+
+        Raises SparkError when Spark has ended, or has no executors for too long.
+        """
+        left = iter(enumerate(calls))
+        under_way: dict[Future[bytes], int] = {}
+        seen_s = time.monotonic()
+        width = TASKS_A_CORE * parallelism(self._spark)
+        while True:
+            while len(under_way) < min(width, THREADS_MAX) and (one := next(left, None)):
+                number, call = one
+                under_way[self._threads.submit(self._call, call)] = number
+            if not under_way:
+                return
+            done, _ = wait(under_way, LOOK_S, FIRST_COMPLETED)
+            for future in done:
+                yield under_way.pop(future), self._came_to(future)
+            if done or self._executors():
+                seen_s = time.monotonic()
+                width = TASKS_A_CORE * max(1, int(self._context.defaultParallelism))
+            elif time.monotonic() - seen_s > self._patience_s:
+                raise SparkError(
+                    f"the cluster {self._context.master} has given no executor for {self._patience_s:g} s; "
+                    "has it a free core and the memory that --memory asks for?"
+                )
+
+    def end(self) -> None:
+        """Calls under way are given up."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with suppress(Exception):  # Spark may be gone
+            self._context.cancelAllJobs()
+
+    def _call(self, call: bytes) -> bytes:
+        task = _on_executor(TREE, self._function, call)
+        [result] = self._context.parallelize([0], 1).mapPartitions(task).collect()
+        return bytes(result)
+
+    def _came_to(self, future: Future[bytes]) -> bytes | SparkError:
+        """Raises SparkError when Spark has ended."""
+        try:
+            return future.result()
+        except Exception as error:  # of pyspark, of py4j
+            said = SparkError(explain(error))
+        if self._has_ended():
+            raise SparkError(f"Spark has ended: {said}") from said
+        return said
+
+    def _has_ended(self) -> bool:
+        try:
+            return bool(self._context._jsc.sc().isStopped())
+        except Exception:  # its process is gone
+            return True
+
+    def _executors(self) -> int:
+        """How many executors there are; the driver counts on its own machine alone."""
+        with suppress(Exception):
+            known = len(self._context._jsc.sc().statusTracker().getExecutorInfos())
+            return known if str(self._context.master).startswith("local") else known - 1
+        return 0
+
+
+def _on_executor(tree: str, function: str, call: bytes) -> Callable[[Any], Iterator[bytes]]:
+    """The call as Spark pickles it: by value, since an executor finds the package only once it has the archive."""
+
+    def run(_rows: Any) -> Iterator[bytes]:
+        import importlib
+        import sys
+
+        from pyspark import SparkFiles
+
+        folder = SparkFiles.get(tree)
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        module, _, name = function.partition(":")
+        yield getattr(importlib.import_module(module), name)(call)
+
+    return run
+
+
+def package_archive(folder: Path) -> Path:
+    """Zip the whole package as this process imports it, a planted bug included. Raises OSError."""
+    archive = folder / f"{TREE}.zip"
+    name = staticfire.__name__
+    with ZipFile(archive, "w", ZIP_DEFLATED) as target:
+        for path in sorted(Path(staticfire.__path__[0]).glob("*.py")):
+            target.write(path, f"{name}/{path.name}")
+        for part, source in _parts().items():
+            for path in sorted(source.rglob("*")):
+                if path.is_file() and NOT_SENT.isdisjoint(path.parts):
+                    target.write(path, f"{name}/{part}/{path.relative_to(source)}")
+    return archive
+
+
+def _parts() -> dict[str, Path]:
+    """The folders of the package, each where it is imported from."""
+    parts: dict[str, Path] = {}
+    for place in map(Path, staticfire.__path__):
+        for folder in sorted(place.iterdir()):
+            if (folder / "__init__.py").exists():
+                parts.setdefault(folder.name, folder.resolve())
+    return parts
