@@ -1,14 +1,16 @@
 """A thread of one's own for one kind of blocking job (RocketMQ: ServiceThread).
 
 Handing a job to asyncio's executor and its result back makes two futures and takes a dozen locks: 50 us a job, which is
-what a flush itself costs on a good disk.
+what a flush itself costs on a good disk. The result comes back through a pipe: a byte of asyncio's own, which wakes its
+loop for `call_soon_threadsafe`, takes three calls of a socket, and one of them fails.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 
@@ -24,18 +26,14 @@ class RealWorker:
     def __init__(self, name: str) -> None:
         self._name = name
         self._jobs: SimpleQueue[tuple[Job, Done] | None] = SimpleQueue()
-        self._thread: Thread | None = None
+        self._has_thread = False
 
     def run(self, job: Job, done: Done) -> None:
         """See Worker."""
-        if self._thread is None:
-            self._thread = Thread(
-                target=_work,
-                args=(self._jobs, asyncio.get_running_loop()),
-                name=self._name,
-                daemon=True,
-            )
-            self._thread.start()
+        if not self._has_thread:
+            self._has_thread = True
+            ended = _Ended(asyncio.get_running_loop())
+            Thread(target=_work, args=(self._jobs, ended), name=self._name, daemon=True).start()
         self._jobs.put((job, done))
 
     def close(self) -> None:
@@ -43,7 +41,36 @@ class RealWorker:
         self._jobs.put(None)
 
 
-def _work(jobs: SimpleQueue[tuple[Job, Done] | None], loop: asyncio.AbstractEventLoop) -> None:
+class _Ended:
+    """Jobs that have ended: the thread adds them, the loop takes them, and a pipe has a byte for each."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._results: deque[tuple[Done, BaseException | None]] = deque()
+        self._read_end, self._write_end = os.pipe()
+        loop.add_reader(self._read_end, self._take)
+
+    def add(self, done: Done, error: BaseException | None) -> None:
+        self._results.append((done, error))
+        os.write(self._write_end, b"\0")
+
+    def no_more(self) -> None:
+        """Called by the thread when it ends."""
+        os.close(self._write_end)
+
+    def _take(self) -> None:
+        if os.read(self._read_end, 1):  # one at a time: what `done` raises concerns no other
+            done, error = self._results.popleft()
+            done(error)
+        else:
+            self._loop.remove_reader(self._read_end)
+
+    def __del__(self) -> None:
+        """Neither the thread is left nor the loop, which may have ended first."""
+        os.close(self._read_end)
+
+
+def _work(jobs: SimpleQueue[tuple[Job, Done] | None], ended: _Ended) -> None:
     while (next_job := jobs.get()) is not None:
         job, done = next_job
         error: BaseException | None = None
@@ -51,5 +78,5 @@ def _work(jobs: SimpleQueue[tuple[Job, Done] | None], loop: asyncio.AbstractEven
             job()
         except BaseException as raised:  # whatever it is, the loop has to know
             error = raised
-        with suppress(RuntimeError):  # the loop is closed: no caller waits any more
-            loop.call_soon_threadsafe(done, error)
+        ended.add(done, error)
+    ended.no_more()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -104,6 +106,48 @@ def test_a_loop_that_is_closed_meanwhile_is_not_told() -> None:
         if thread.name == "test worker":
             thread.join(10)
     assert thread_count() == 0
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+def test_a_worker_leaves_no_descriptor_open() -> None:
+    before = open_descriptors()
+
+    async def story(turns: int) -> None:
+        worker = RealWorker("test worker")
+        await outcome(worker, lambda: None)
+        worker.close()
+        while turns and thread_count():
+            await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    for turns in (0, 2):  # the loop ends before the thread, and after it
+        asyncio.run(story(turns))
+        while thread_count():
+            pass
+        gc.collect()
+        assert open_descriptors() == before
+
+
+def test_what_one_end_raises_does_not_keep_the_next_from_being_told() -> None:
+    heard: list[dict[str, object]] = []
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, told: heard.append(told))
+        worker = RealWorker("test worker")
+
+        def fail(_error: BaseException | None) -> None:
+            raise ZeroDivisionError
+
+        worker.run(lambda: None, fail)
+        assert await outcome(worker, lambda: None) is None
+        worker.close()
+
+    asyncio.run(story())
+    assert [type(told["exception"]) for told in heard] == [ZeroDivisionError]
 
 
 def test_closing_what_never_ran_begins_nothing() -> None:
