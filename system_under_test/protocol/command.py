@@ -192,12 +192,9 @@ def _decode_json(header: bytes, body: bytes) -> RemotingCommand:
     # One look at all four: a call for each costs a send half a microsecond.
     if not (
         type(code) is type(opaque) is type(flag) is type(version) is int
-        and _INT_MIN <= code <= _INT_MAX
-        and _INT_MIN <= opaque <= _INT_MAX
-        and _INT_MIN <= flag <= _INT_MAX
-        and _INT_MIN <= version <= _INT_MAX
+        and 0 <= code | opaque | flag | version <= _INT_MAX
     ):
-        raise RemoteProtocolError(_not_whole(fields))
+        _check_numbers(fields)
     ext, remark, language = get("extFields"), get("remark"), get("language")
     return RemotingCommand(
         code,
@@ -211,13 +208,14 @@ def _decode_json(header: bytes, body: bytes) -> RemotingCommand:
     )
 
 
-def _not_whole(fields: dict[str, Any]) -> str:
-    """Which of the numbers is none."""
+def _check_numbers(fields: dict[str, Any]) -> None:
+    """Raise for the first number that is none; one below 0 is allowed."""
     for name in ("code", "opaque", "flag", "version"):
         value = fields.get(name, 0)
         if type(value) is not int or not _INT_MIN <= value <= _INT_MAX:
-            break
-    return f"header field {name} is {value!r:.80}; expected a 32-bit integer"
+            raise RemoteProtocolError(
+                f"header field {name} is {value!r:.80}; expected a 32-bit integer"
+            )
 
 
 def _language(name: object) -> int:

@@ -147,10 +147,11 @@ class _Integers(dict[str, int]):
     def __init__(self, bits: int) -> None:
         super().__init__({str(value): value for value in range(_SMALL_COUNT)})
         self._bits = bits
+        self._limit = 1 << bits - 1
 
     def __missing__(self, text: str) -> int:
         value = int(text)
-        if not -(1 << self._bits - 1) <= value < 1 << self._bits - 1:
+        if not -self._limit <= value < self._limit:
             raise ValueError(f"does not fit into {self._bits} bits")
         return value
 

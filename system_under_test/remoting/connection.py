@@ -250,15 +250,17 @@ class Connection(asyncio.Protocol):
     def serve(self, request: RemotingCommand, handler: Handler) -> None:
         """Let `handler` answer one request. Whatever it raises is the answer to this request only."""
         try:
-            self._answer(request, handler(self, request))
+            response = handler(self, request)
+            if response is not None:
+                self._answer(request, response)
         except Exception as error:
             # A ValueError is about what the peer sent, and goes back to the peer; anything else is about us.
             if not isinstance(error, ValueError):
                 self._log.error("request failed", code=request.code, error=describe(error))
             self._answer(request, failed(request, error))
 
-    def _answer(self, request: RemotingCommand, response: RemotingCommand | None) -> None:
-        if response is not None and not request.flag & ONEWAY_FLAG:
+    def _answer(self, request: RemotingCommand, response: RemotingCommand) -> None:
+        if not request.flag & ONEWAY_FLAG:
             self.send(response)
 
     def _next_opaque(self) -> int:

@@ -51,7 +51,9 @@ class KeyHasher:
         if heads is None:
             self._count_head()
             heads = self._heads[topic] = {}
-        if unique_key and keys and " " not in keys:  # what most messages have
+        if unique_key and not keys:  # what most messages have
+            return (self._hash(heads, topic, unique_key),)
+        if unique_key and keys and " " not in keys:
             return self._hash(heads, topic, unique_key), self._hash(heads, topic, keys)
         words = [unique_key] if unique_key else []
         if keys:

@@ -82,12 +82,7 @@ class Dispatcher:
             StoreError: a queue would get a hole.
             OSError: an entry could not be written.
         """
-        waiting = self._waiting
-        due = []
-        for record in waiting:
-            if record[1].end_offset > durable_offset:
-                break
-            due.append(record)
+        due = self._due(durable_offset)
         if not due:
             return []
         batches, visible = self._collect(due)
@@ -105,12 +100,31 @@ class Dispatcher:
             self.touch(batch.queue)
         index.add(keys)
         index.reserved -= len(keys)
-        for _ in due:
-            waiting.popleft()
+        self._drop_first(len(due))
         last = due[-1][1]
         self.dispatched_offset = last.end_offset
         self.last_timestamp_ms = last.store_timestamp_ms
         return visible
+
+    def _due(self, durable_offset: int) -> list[WaitingRecord]:
+        """The records that end at or before `durable_offset`; they go on waiting."""
+        waiting = self._waiting
+        if waiting and waiting[-1][1].end_offset <= durable_offset:  # mostly it is all of them
+            return list(waiting)
+        due = []
+        for record in waiting:
+            if record[1].end_offset > durable_offset:
+                break
+            due.append(record)
+        return due
+
+    def _drop_first(self, count: int) -> None:
+        waiting = self._waiting
+        if count == len(waiting):
+            waiting.clear()
+            return
+        for _ in range(count):
+            waiting.popleft()
 
     def _collect(self, records: list[WaitingRecord]) -> tuple[list[_Batch], list[Dispatched]]:
         """Their entries, by queue, and the messages of these; without those that a queue has already."""

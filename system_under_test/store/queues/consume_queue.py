@@ -88,7 +88,9 @@ class ConsumeQueue:
     def reserve_up_to(self, offset: int) -> None:
         """Make the files for all entries below `offset`. Raises NoSpace, OSError."""
         needed = offset * ENTRY_SIZE
-        if needed > self.files.end_of_files and not self.files.files:
+        if needed <= self.files.end_of_files:  # nearly always
+            return
+        if not self.files.files:
             self._create_first_file()
         while needed > self.files.end_of_files:
             self.files.create_next(self.files.end_of_files)
