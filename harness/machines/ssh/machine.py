@@ -21,6 +21,9 @@ WRITE_IF_MISSING = """\
 mkdir -p "$(dirname "$1")" && cat > "$1.new" && sync "$1.new" && mv "$1.new" "$1" && sync "$(dirname "$1")"
 """
 
+# tar ends with status 1 where a file has changed or gone while it was read, which files of a running node may.
+READ_FOLDER = 'tar --create --directory "$1" . || [ $? = 1 ]'
+
 
 class SshMachine:
     """Implements `staticfire.harness.machines.machine.Machine`."""
@@ -69,7 +72,7 @@ class SshMachine:
 
     async def read_files(self, folder: str) -> dict[str, bytes]:
         archive = await self._executor.run(
-            ["tar", "--create", "--directory", folder, "."], timeout_s=READ_TIMEOUT_S
+            ["sh", "-c", READ_FOLDER, "sh", folder], timeout_s=READ_TIMEOUT_S
         )
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
             found = (
