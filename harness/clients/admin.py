@@ -307,7 +307,7 @@ async def _find(
         offset=offset,
         count_max=1,
     )
-    in_queue = await _reads(remoting, address, wanted, RequestCode.PULL_MESSAGE, pull.ext_fields)
+    in_queue = await _pulls(remoting, address, wanted, offset, pull.ext_fields)
     if in_queue and not key_found and request.get("indexed", True):
         # The record was damaged, a query leaves it out, and the pull had it mended.
         key_found = await _reads(remoting, address, wanted, RequestCode.QUERY_MESSAGE, by_key)
@@ -329,14 +329,46 @@ async def _reads(
 
     Raises AdminError for a broker that stays too busy to look, RemotingError for none that answers.
     """
+    return _holds(await _answer(remoting, address, code, ext), wanted)
+
+
+async def _pulls(
+    remoting: RemotingClient,
+    address: str,
+    wanted: tuple[str, int],
+    offset: int,
+    ext: dict[str, str],
+) -> bool:
+    """Whether a pull at `offset` gives out the message.
+
+    A question by id has a damaged record mended before it is answered. Where the position, and so the id, is not known,
+    the pull is the first to meet the record, and a broker that is still mending it is asked again. Raises as `_reads`
+    does.
+    """
+    _, position = wanted
+    for tried in range(1 if position >= 0 else MENDING_TRIES + 1):
+        if tried:
+            await asyncio.sleep(MENDING_PAUSE_S)
+        answer = await _answer(remoting, address, RequestCode.PULL_MESSAGE, ext)
+        end = int(answer.ext_fields.get("maxOffset", 0))
+        if answer.code not in NOTHING_YET or offset >= end:
+            break
+    return _holds(answer, wanted)
+
+
+async def _answer(
+    remoting: RemotingClient, address: str, code: RequestCode, ext: dict[str, str]
+) -> RemotingCommand:
     for _ in range(BUSY_TRIES):
         command = RemotingCommand.request(code, ext)
         answer = await remoting.invoke(address, command, TIMEOUT_S, close_on_timeout=True)
         if answer.code != ResponseCode.SYSTEM_BUSY:
-            break
+            return answer
         await asyncio.sleep(BUSY_PAUSE_S)
-    else:
-        raise AdminError(f"{address} was too busy for {code.name}: {answer.remark}")
+    raise AdminError(f"{address} was too busy for {code.name}: {answer.remark}")
+
+
+def _holds(answer: RemotingCommand, wanted: tuple[str, int]) -> bool:
     if answer.code != ResponseCode.SUCCESS:
         return False
     key, position = wanted
@@ -348,9 +380,9 @@ async def _reads(
 
 
 READ_MAX = 1 << 20  # messages
+NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 NOTHING_THERE = (
-    ResponseCode.PULL_NOT_FOUND,
-    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    *NOTHING_YET,
     ResponseCode.PULL_OFFSET_MOVED,
     ResponseCode.TOPIC_NOT_EXIST,
 )

@@ -92,6 +92,20 @@ def test_a_queue_is_read_once_its_record_is_mended(
     assert ("incomplete" in reply.value) == (not messages)
 
 
+@pytest.mark.parametrize("answers", [1, 2, 5])
+def test_a_record_whose_position_no_client_said_is_looked_up_once_it_is_mended(
+    answers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found neither by its key nor by an id, it is met first by a pull, which has it mended."""
+    monkeypatch.setattr(admin, "MENDING_PAUSE_S", 0.0)
+    replies: list[Outcome] = []
+    wanted = {"topic": "T", "address": "a:1", "indexed": False, "messages": [["k", 0, 0, -1]]}
+    broker = cast(RemotingClient, Mending(1 + answers))  # the first one is that of the query by key
+    asyncio.run(carry_out(broker, {"f": "look_up", **wanted}, replies.append))
+
+    assert replies[0].value["messages"] == [["k", 0, 0, False, None, True]]
+
+
 def test_what_a_broker_does_not_give_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "MENDING_PAUSE_S", 0.0)
     replies: list[Outcome] = []
