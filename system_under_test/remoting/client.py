@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import NamedTuple
 
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -128,12 +127,29 @@ class RemotingClient:
             connect.task.cancel()
             connect.fail(RemotingClosed, "this client was closed")
         await until_ended(connect.task for connect in connects)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GOODBYE_TIMEOUT_S):
-                for one in list(self._open_ones.values()):
-                    await one.gone
+        await self._wait_until_gone()
         for one in list(self._open_ones.values()):
             one.connection.abort()
+
+    async def _wait_until_gone(self) -> None:
+        """Give the connections `GOODBYE_TIMEOUT_S` to end by themselves.
+
+        A timer of its own: nodes close their client while they are being cancelled, where asyncio.timeout ends them in
+        Python 3.11.2 and older.
+        """
+        ones = list(self._open_ones.values())
+
+        def too_late() -> None:
+            for one in ones:
+                if not one.gone.done():
+                    one.gone.set_result(None)
+
+        timer = asyncio.get_running_loop().call_later(GOODBYE_TIMEOUT_S, too_late)
+        try:
+            for one in ones:
+                await one.gone
+        finally:
+            timer.cancel()
 
     def _pending_connect(self, address: str) -> PendingConnect:
         connect = self._connects.get(address)

@@ -393,6 +393,35 @@ def test_a_closed_client_leaves_no_connection_to_a_peer_that_does_not_read(
     asyncio.run(main())
 
 
+def test_a_client_that_is_closed_while_its_node_is_cancelled_goes_on_behind_it(
+    env: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("staticfire.system_under_test.remoting.client.GOODBYE_TIMEOUT_S", 0.01)
+    client, ended = RemotingClient(env), []
+
+    async def node(address: str) -> None:
+        try:
+            command = RemotingCommand.request(105, {"topic": "T"}, b"x" * 12_000_000)
+            await client.invoke(address, command, 60.0)
+        finally:
+            await client.close()
+            ended.append("its address is unregistered")
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as deaf:  # the kernel accepts, nothing reads
+            host, port = deaf.getsockname()
+            task = asyncio.ensure_future(node(f"{host}:{port}"))
+            while not client._open_ones:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert ended == ["its address is unregistered"]
+
+    asyncio.run(main())
+
+
 def test_connections_beyond_the_limit_are_turned_away(env: Env, log: MemoryLog) -> None:
     """Descriptors are left for files; who is connected is served, and there is room again when one goes."""
 
