@@ -133,6 +133,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "shrink",
         "bugs",
         "serve",
+        "farm",
     ),
     "harness/cli/admin": ("commands",),
     "harness/conformance": ("contract", "data", "clients", "cases", "sites", "outputs"),

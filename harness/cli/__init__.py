@@ -47,6 +47,7 @@ COMMANDS = {
     "conform": "staticfire.harness.cli.conform.command:conform",
     "export": "staticfire.harness.cli.export.command:export",
     "hunt": "staticfire.harness.cli.hunt.command:hunt",
+    "farm": "staticfire.harness.cli.farm.command:farm",
     "explain": "staticfire.harness.cli.explain.command:explain",
     "look": "staticfire.harness.cli.explain.look:look",
     "serve": "staticfire.harness.cli.serve.command:serve",

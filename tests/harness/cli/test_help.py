@@ -19,6 +19,7 @@ LISTS = {"faults", "workloads", "campaigns"}  # they judge nothing
 TABLES = {"promises"}  # nor do these
 GROUPS = {"cluster", "admin", "history"}  # nor do these; their commands say their statuses
 SEARCHES = {"reproduce", "resimulate"}  # they find it or run out of time
+FOUND = {"farm"}  # it says whether it found something
 CERTAIN = {"crash-store"}  # a comparison with a model is never unknown
 MACHINE = {
     "clean",
@@ -54,7 +55,7 @@ def statuses_of(name: str) -> tuple[str, ...]:
         return ("0", "254", "255")
     if name in SEARCHES:
         return ("0", "2", "254", "255")
-    return ("0", "1", "254", "255") if name in CERTAIN else ("0", "1", "2", "254", "255")
+    return ("0", "1", "254", "255") if name in CERTAIN | FOUND else ("0", "1", "2", "254", "255")
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
