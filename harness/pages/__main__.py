@@ -8,7 +8,7 @@ from pathlib import Path
 
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.conformance.outputs.contract_page import contract_page
-from staticfire.harness.pages import client_protocol, museum, mutants
+from staticfire.harness.pages import client_protocol, museum, mutants, track_record
 from staticfire.harness.pages.anomalies import anomalies_tables, excuses_table
 from staticfire.harness.pages.campaigns import options_table
 from staticfire.harness.pages.cli import admin_page, cli_page
@@ -46,6 +46,12 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "pieces": museum.pieces_table,
         "not found": museum.not_found_table,
         "changes": museum.changes_table,
+    },
+    "docs/track-record.md": {
+        "counts": track_record.counts_text,
+        "own": partial(track_record.bugs_table, "own"),
+        "apache": partial(track_record.bugs_table, "apache"),
+        "client": partial(track_record.bugs_table, "client"),
     },
     "docs/mutants.md": {
         "rule": mutants.rule_text,
