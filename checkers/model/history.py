@@ -12,12 +12,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from os import SEEK_END
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, get_args
 
 import orjson
 
 from staticfire.checkers.model.gc_pause import collector_paused
 from staticfire.checkers.op_kinds.catalogue import RECORDED
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    V = TypeVar("V", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    V = TypeVar("V")
 
 OpType = Literal["invoke", "ok", "fail", "info"]
 NEMESIS = -1
@@ -76,11 +85,15 @@ class Stamp(NamedTuple):
     within_ns: int
 
 
+_NO_VALUE: Callable[[], Any] = dict
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Op:
+class Op(Generic[V]):
     """One event of a history: an invocation, or the completion that answers it.
 
-    `fail` is a promise that the op did not happen; everything unclear is `info`.
+    `fail` is a promise that the op did not happen; everything unclear is `info`. What is known to be of one kind says
+    so in its type: `Op[CommitReport]` has the value that checkers/op_kinds/values.py declares.
     """
 
     index: int  # position in the history: dense, unique, starts at 0
@@ -88,7 +101,7 @@ class Op:
     process: int  # one logical client thread; NEMESIS is the fault injector
     type: OpType
     f: str  # "send", "consume", "drain", "start_partition"
-    value: dict[str, Any] = field(default_factory=dict)
+    value: V = field(default_factory=_NO_VALUE)
     error: str | None = None  # why; only on "fail" and "info"
     node: str | None = None  # where the process runs
     stamp: Stamp | None = None  # when it happened; `time_ns` is when it was written down

@@ -26,7 +26,8 @@ class OpKind:
 
     The harness asks the roles `asked_of` for it: `request` is what it says, `result` the value of an answer that is
     `ok`. The roles `reported_by` report it without being asked: `report` is the value, to which one that is `ok` adds
-    the `result`, if there is one. What the harness itself reports is a value of the history alone.
+    the `result`, if there is one. What the harness itself reports is a value of the history alone. `noted` is what a
+    history says of it besides, by the harness.
     """
 
     name: str
@@ -37,6 +38,7 @@ class OpKind:
     result: Fields | None = None
     reported_by: tuple[Role, ...] = ()
     report: Fields | None = None
+    noted: Fields | None = None
     report_about: str = ""  # what a report says, where `about` is about the request
     rows: str = ""  # the field that names the messages of one op that is about many
     recorded_as: str = ""  # its name in a history, if that is another
@@ -68,7 +70,7 @@ def check_kind(kind: OpKind) -> None:
             _wrong(kind, attribute, getattr(kind, attribute), what)
     if kind.form == "delivery" and not kind.rows:
         _wrong(kind, "rows", kind.rows, "the field that holds the messages of a delivery")
-    for fields in (kind.request, kind.result, kind.report):
+    for fields in (kind.request, kind.result, kind.report, kind.noted):
         for name, field in (fields or {}).items():
             _check_field(kind, name, field)
     if kind.rows and all(kind.rows not in (fields or {}) for fields in (kind.result, kind.report)):

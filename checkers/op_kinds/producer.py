@@ -10,6 +10,7 @@ from staticfire.checkers.op_kinds.fields import (
     LIST,
     NUMBER,
     TEXT,
+    TEXT_OR_NULL,
     WHOLE,
     Field,
     Fields,
@@ -41,6 +42,16 @@ SENDS_MANY: Fields = {
     "count": Field(WHOLE, "how many messages", least=1, most=MANY_MAX),
     "key": Field(TEXT, "the first key, `p<process>-<n>`; the others follow it: p3-98, p3-99, ..."),
     "size": replace(SIZE, about="bytes of each body"),
+}
+# What the harness knows of a send, and notes in its history.
+NOTED_OF_SENDS: Fields = {
+    "batch": Field(WHOLE, "how many messages its batch has"),
+    "delay_ms": Field(WHOLE, "how long brokers keep it from consumers"),
+    "transaction": Field(TEXT, "how its transaction ends", allowed=TRANSACTION_STATES),
+    "stored_at": Field(WHOLE, "the physical offset at which it is kept until then"),
+    "illegal": Field(TEXT, "why it must be refused"),
+    "code": Field(WHOLE, "the response code with which it was refused"),
+    "refused_by": Field(TEXT_OR_NULL, "the broker that refused it"),
 }
 
 PRODUCER: Final = (
@@ -81,6 +92,7 @@ PRODUCER: Final = (
             **MESSAGE_OPTIONAL,
         },
         result=SENT,
+        noted=NOTED_OF_SENDS,
     ),
     OpKind(
         name="send_batch",

@@ -1,8 +1,11 @@
-"""Types of the values of ops: requests, results and reports. `make docs` makes it of the declared kinds."""
+"""Types of the values of ops: requests, results, reports and sends in a history. `make docs` makes it.
+
+The kinds of op declare them. The rows of a list are lists, each with the items that its kind names.
+"""
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class OpenReport(TypedDict):
@@ -47,7 +50,7 @@ class AssignReport(TypedDict):
 
     group: str
     topic: str
-    queues: list[list[object]]
+    queues: list[list[Any]]
     from_beginning: NotRequired[bool]
 
 
@@ -56,7 +59,7 @@ class CommitReport(TypedDict):
 
     group: str
     topic: str
-    offsets: list[list[object]]
+    offsets: list[list[Any]]
 
 
 class ConsumeReport(TypedDict):
@@ -66,7 +69,7 @@ class ConsumeReport(TypedDict):
     topic: str
     broker: str
     queue: int
-    messages: list[list[object]]
+    messages: list[list[Any]]
 
 
 class ConsumeManyReport(TypedDict):
@@ -76,7 +79,7 @@ class ConsumeManyReport(TypedDict):
     topic: str
     broker: str
     queue: int
-    stretches: list[list[object]]
+    stretches: list[list[Any]]
 
 
 class ReplyReport(TypedDict):
@@ -94,7 +97,7 @@ class SendBackReport(TypedDict):
     topic: str
     broker: str
     queue: int
-    messages: list[list[object]]
+    messages: list[list[Any]]
     copied: NotRequired[bool]
 
 
@@ -105,7 +108,7 @@ class ForwardReport(TypedDict):
     topic: str
     broker: str
     queue: int
-    originals: list[list[object]]
+    originals: list[list[Any]]
     key: str
 
 
@@ -124,7 +127,7 @@ class CommitToReport(TypedDict):
     """The `report` of `commit_to`."""
 
     group: str
-    brokers: list[list[object]]
+    brokers: list[list[Any]]
 
 
 SendRequest = TypedDict(
@@ -157,6 +160,46 @@ class SendResult(TypedDict):
     status: NotRequired[str]
     attempts: NotRequired[int]
     id: NotRequired[int]
+
+
+SendValue = TypedDict(
+    "SendValue",
+    {
+        "key": str,
+        "account": NotRequired[str],
+        "answers": NotRequired[list[str]],
+        "async": NotRequired[bool],
+        "attempts": NotRequired[int],
+        "batch": NotRequired[int],
+        "broker": NotRequired[str],
+        "check_after_s": NotRequired[int],
+        "code": NotRequired[int],
+        "delay_level": NotRequired[int],
+        "delay_ms": NotRequired[int],
+        "half_physical_offset": NotRequired[int],
+        "half_queue_offset": NotRequired[int],
+        "id": NotRequired[int],
+        "illegal": NotRequired[str],
+        "one_way": NotRequired[bool],
+        "padding": NotRequired[int],
+        "physical_offset": NotRequired[int],
+        "properties": NotRequired[dict[str, str]],
+        "queue": NotRequired[int],
+        "queue_offset": NotRequired[int],
+        "refused_by": NotRequired[str | None],
+        "reply": NotRequired[str],
+        "sharding_key": NotRequired[str],
+        "size": NotRequired[int],
+        "state": NotRequired[str],
+        "status": NotRequired[str],
+        "stored_at": NotRequired[int],
+        "tag": NotRequired[str],
+        "timeout_s": NotRequired[int | float],
+        "told": NotRequired[bool],
+        "topic": NotRequired[str],
+        "transaction": NotRequired[str],
+    },
+)
 
 
 class SendBatchRequestMessages(TypedDict):
@@ -209,7 +252,7 @@ class SendManyResult(TypedDict):
 
     broker: str
     queue: int
-    stretches: list[list[object]]
+    stretches: list[list[Any]]
     physical_offset: NotRequired[int]
     status: NotRequired[str]
     attempts: NotRequired[int]
@@ -223,6 +266,22 @@ class SendManyReport(TypedDict):
     count: int
     key: str
     size: int
+
+
+class SendManyValue(TypedDict):
+    """The value of `send_many` in a history."""
+
+    key: str
+    attempts: NotRequired[int]
+    broker: NotRequired[str]
+    count: NotRequired[int]
+    id: NotRequired[int]
+    physical_offset: NotRequired[int]
+    queue: NotRequired[int]
+    size: NotRequired[int]
+    status: NotRequired[str]
+    stretches: NotRequired[list[list[Any]]]
+    topic: NotRequired[str]
 
 
 class TransactRequest(TypedDict):
@@ -299,7 +358,7 @@ class DrainReport(TypedDict):
 
     group: str
     topic: str
-    queues: list[list[object]]
+    queues: list[list[Any]]
     lag: int
     still_s: NotRequired[int]
 
@@ -310,13 +369,13 @@ class LookUpReport(TypedDict):
     topic: str
     broker: str
     indexed: bool
-    messages: list[list[object]]
+    messages: list[list[Any]]
     node: NotRequired[str]
     asked: NotRequired[int]
-    first_offsets: NotRequired[list[list[object]]]
-    torn: NotRequired[list[list[object]]]
-    refused: NotRequired[list[list[object]]]
-    searched: NotRequired[list[list[object]]]
+    first_offsets: NotRequired[list[list[Any]]]
+    torn: NotRequired[list[list[Any]]]
+    refused: NotRequired[list[list[Any]]]
+    searched: NotRequired[list[list[Any]]]
     search_error: NotRequired[str | None]
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.accounts import GUEST, REFUSED
 from staticfire.harness.clients.line_requests import PRODUCER, checker
 from staticfire.harness.clients.lines import LineError
@@ -24,6 +25,17 @@ _FIELDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "value": ((dict,), "a table"),
 }
 _check_request = checker("producer", PRODUCER, (GUEST, *REFUSED.values()))
+
+
+class BatchValue(TypedDict):
+    """The value of `send_batch`, with what the harness notes of each message."""
+
+    topic: str
+    messages: list[SendValue]
+
+
+# What a workload asks for: the kind of op, and its value (SendValue, BatchValue, SendManyRequest).
+GeneratedOp = tuple[str, Mapping[str, Any]]
 
 
 class OpError(ValueError):
@@ -44,7 +56,7 @@ class PlannedOp:
     node: str
     at_s: float
     f: str
-    value: dict[str, Any]
+    value: Mapping[str, Any]
 
     @property
     def at_ns(self) -> int:

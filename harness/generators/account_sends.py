@@ -7,14 +7,16 @@ send until administrators withdraw its right.
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Final
 
 from staticfire.faults.model.draws import pick
 from staticfire.harness.accounts import PLAIN, REFUSED
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.generators.illegal_sends import ILLEGAL, SIZE_BYTES
+from staticfire.harness.generators.illegal_sends import ILLEGAL, SIZE_BYTES, SendToRefuse
 
-ACCOUNT = "account"  # the field of a send that names the account, if it is not that of the load
+ACCOUNT: Final = (
+    "account"  # the field of a send that names the account, if it is not that of the load
+)
 REFUSED_SHARE = 0.02  # of the ops of producers
 GUEST_SHARE = 0.04  # of the sends that are alone and answered
 
@@ -33,7 +35,7 @@ class AccountSends:
         if is_free and campaign.tls == "enforcing":
             self._refused["no TLS"] = PLAIN
 
-    def next_refused(self) -> dict[str, Any] | None:
+    def next_refused(self) -> SendToRefuse | None:
         """The value of a send that must be refused, without its key; None if it is the turn of the load."""
         if not self._refused or self._random.random() >= REFUSED_SHARE:
             return None

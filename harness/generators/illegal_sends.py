@@ -6,16 +6,26 @@ Whatever becomes of such a send, its op ends as `fail`: a message that is delive
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Final, NotRequired, TypedDict
 
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 
-ILLEGAL = "illegal"  # the field of a send that says why it must be refused
+ILLEGAL: Final = "illegal"  # the field of a send that says why it must be refused
 NO_NEW_TOPICS = ("autoCreateTopicEnable", "false")
 BODY_BYTES_MAX = 4 << 20  # RocketMQ: maxMessageSize, of producers and brokers
 PROPERTIES_BYTES_MAX = 32_767  # the length of the section is two bytes with a sign
 SIZE_BYTES = 100  # of the body of the others
+
+
+class SendToRefuse(TypedDict):
+    """The value of a send that must be refused, without its key."""
+
+    illegal: str
+    topic: str
+    size: int
+    padding: NotRequired[int]
+    account: NotRequired[str]
 
 
 def refused_topics(campaign: Campaign) -> dict[str, str]:
@@ -32,7 +42,7 @@ class IllegalSends:
         self._random = Random(f"staticfire/{campaign.seed}/illegal sends")
         self._share = campaign.illegal_share
         topic = campaign.topic
-        self._choices: list[dict[str, Any]] = [
+        self._choices: list[SendToRefuse] = [
             {ILLEGAL: "body", "topic": topic, "size": BODY_BYTES_MAX + 1},
             {
                 ILLEGAL: "properties",
@@ -46,8 +56,8 @@ class IllegalSends:
             for why, refused in refused_topics(campaign).items()
         ]
 
-    def next_value(self) -> dict[str, Any] | None:
+    def next_value(self) -> SendToRefuse | None:
         """The value of a send, without its key; None if it is the turn of the load."""
         if self._random.random() >= self._share:
             return None
-        return dict(pick(self._random, self._choices))
+        return pick(self._random, self._choices)

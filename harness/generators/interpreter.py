@@ -9,12 +9,13 @@ whatever else puts a message in (docs/history.md).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 from staticfire.checkers.model.history import OpType
+from staticfire.checkers.op_kinds.values import AnswerReport, RefusedReport, SendValue
 from staticfire.harness.accounts import GUEST, GuestRights
-from staticfire.harness.campaign.ops import NS_PER_S, PlannedOp
+from staticfire.harness.campaign.ops import NS_PER_S, BatchValue, GeneratedOp, PlannedOp
 from staticfire.harness.clients.port import ONE_WAY, TO_BE_ASKED, Outcome, Request
 from staticfire.harness.generators.account_sends import ACCOUNT
 from staticfire.harness.generators.illegal_sends import ILLEGAL
@@ -28,7 +29,7 @@ SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they 
 
 
 class Generator(Protocol):
-    def next_op(self, process: int) -> tuple[str, dict[str, Any]] | None:
+    def next_op(self, process: int) -> GeneratedOp | None:
         """The next op of a process as (f, value); None when there is nothing left to do."""
         ...
 
@@ -140,11 +141,15 @@ class Interpreter:
         except TimeoutError:
             pass
 
-    async def _apply(self, node: str, process: int, f: str, value: dict[str, Any]) -> Outcome:
+    async def _apply(self, node: str, process: int, f: str, value: Mapping[str, Any]) -> Outcome:
         """Do one op; if it ends as `info` the process must retire."""
         at_s = (self._now_ns() - self._start_ns) / NS_PER_S
         self.begun.append(PlannedOp(node=node, at_s=at_s, f=f, value=value))
-        sends = _sends_of_batch(value) if f == "send_batch" else [value]
+        sends = (
+            _sends_of_batch(cast(BatchValue, value))
+            if f == "send_batch"
+            else [cast(SendValue, value)]
+        )
         name = "send" if f in SENDS else f
         for send in sends:
             self._recorder.record(process, "invoke", name, send, node=node)
@@ -161,8 +166,12 @@ class Interpreter:
             type, error = _end_of_send(send, outcome)
             self._recorder.record(process, type, name, completed, error, node, outcome.stamp)
             if "reply" in end:
-                value = {"topic": send["topic"], "key": send["key"], "reply": end["reply"]}
-                self._recorder.record(process, "ok", "answer", value, None, node, outcome.stamp)
+                answer: AnswerReport = {
+                    "topic": send["topic"],
+                    "key": send["key"],
+                    "reply": end["reply"],
+                }
+                self._recorder.record(process, "ok", "answer", answer, None, node, outcome.stamp)
             if refusal is not None:
                 self._recorder.record(process, "ok", REFUSED, refusal, None, node, outcome.stamp)
         return outcome
@@ -183,25 +192,30 @@ def _without_right(outcome: Outcome) -> Outcome:
     return outcome._replace(type="fail", value={}, error=error)
 
 
-def _sends_of_batch(value: dict[str, Any]) -> list[dict[str, Any]]:
+def _sends_of_batch(value: BatchValue) -> list[SendValue]:
     messages = value["messages"]
     return [{**message, "topic": value["topic"], "batch": len(messages)} for message in messages]
 
 
-def _refusal(send: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
+def _refusal(send: SendValue, outcome: Outcome) -> RefusedReport | None:
     """What a broker answered to an illegal send; None if the client refused it, or does not say."""
     if "code" not in outcome.value:
         return None
-    told = {"code": outcome.value["code"], "broker": outcome.value.get("refused_by")}
-    return {"topic": send["topic"], "key": send["key"], ILLEGAL: send[ILLEGAL], **told}
+    return {
+        "topic": send["topic"],
+        "key": send["key"],
+        "illegal": send["illegal"],
+        "code": outcome.value["code"],
+        "broker": outcome.value.get("refused_by"),
+    }
 
 
-def _is_kept_back(send: dict[str, Any]) -> bool:
+def _is_kept_back(send: SendValue) -> bool:
     """Whether brokers store the message elsewhere first, before consumers may have it."""
     return "delay_level" in send or "transaction" in send
 
 
-def _stored_elsewhere(end: dict[str, Any]) -> dict[str, Any]:
+def _stored_elsewhere(end: Mapping[str, Any]) -> Mapping[str, Any]:
     """The answer says where the message is kept, and nothing about the place where consumers will find it."""
     kept = {**end, "queue_offset": -1} if "broker" in end else dict(end)
     for place in ("physical_offset", "half_physical_offset"):
@@ -210,7 +224,7 @@ def _stored_elsewhere(end: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _end_of_send(send: dict[str, Any], outcome: Outcome) -> tuple[OpType, str | None]:
+def _end_of_send(send: SendValue, outcome: Outcome) -> tuple[OpType, str | None]:
     """How a send ended. The outcome of a transaction is that of its half message, and says nothing of its end."""
     if ILLEGAL in send and outcome.type != "fail":
         # It must not be delivered, whatever its client reported.

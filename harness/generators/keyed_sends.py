@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.accounts import GUEST
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.generators.account_sends import ACCOUNT, AccountSends
+from staticfire.harness.campaign.ops import BatchValue, GeneratedOp
+from staticfire.harness.generators.account_sends import AccountSends
 from staticfire.harness.generators.illegal_sends import IllegalSends
 
-Dress = Callable[
-    [int, dict[str, Any]], None
-]  # the process, and its message, which gets more fields
+# The process, and its message, which gets more fields.
+Dress = Callable[[int, SendValue], None]
 
 
 # Of a large body, in bytes. Clients compress bodies from 4096 bytes on (RocketMQ: compressMsgBodyOverHowmuch).
@@ -50,7 +50,7 @@ class KeyedSends:
         self._large_random = Random(f"staticfire/{campaign.seed}/large bodies")
         self._sent: dict[int, int] = {}
 
-    def next_op(self, process: int) -> tuple[str, dict[str, Any]] | None:
+    def next_op(self, process: int) -> GeneratedOp | None:
         """The next op of this process as (f, value); None when the campaign wants no more."""
         if self._sends_max and self._count == self._sends_max:
             return None
@@ -63,8 +63,9 @@ class KeyedSends:
         if kind < self._batch_share:
             count = _drawn(self._random, self._fewest, self._most)
             messages = [self._message(process) for _ in range(count)]
-            return "send_batch", {"topic": topic, "messages": messages}
-        value = {**self._message(process), "topic": topic}
+            batch: BatchValue = {"topic": topic, "messages": messages}
+            return "send_batch", batch
+        value: SendValue = {**self._message(process), "topic": topic}
         if self._large_random.random() < self._large_share:
             value["size"] = _drawn(self._large_random, *LARGE_BYTES)
         if kind < self._batch_share + self._one_way_share:
@@ -72,18 +73,18 @@ class KeyedSends:
         elif self._async_random.random() < self._async_share and self._is_plain(value):
             value["async"] = True
         elif self._accounts.is_guests_turn() and self._is_plain(value):
-            value[ACCOUNT] = GUEST
+            value["account"] = GUEST
         return self._f, value
 
-    def _message(self, process: int) -> dict[str, object]:
+    def _message(self, process: int) -> SendValue:
         key = self._next_key(process)
         size = _drawn(self._random, self._low, self._high)
-        message: dict[str, object] = {"key": key, "size": size}
+        message: SendValue = {"key": key, "size": size}
         if self._dress is not None:
             self._dress(process, message)
         return message
 
-    def _is_plain(self, value: dict[str, object]) -> bool:
+    def _is_plain(self, value: SendValue) -> bool:
         return self._f == "send" and "sharding_key" not in value
 
     def _next_key(self, process: int) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 from staticfire.checkers.op_kinds.producer import SEND_MANY
+from staticfire.checkers.op_kinds.values import SendManyRequest
 from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.campaign.ops import GeneratedOp
 
 
 class ManySends:
@@ -20,7 +21,7 @@ class ManySends:
         self._fewest, self._most = campaign.batch_messages
         self._sent: dict[int, int] = {}
 
-    def next_op(self, process: int) -> tuple[str, dict[str, Any]] | None:
+    def next_op(self, process: int) -> GeneratedOp | None:
         """The next op of this process as (f, value); None when the campaign wants no more."""
         if self._ops_left is not None:
             if not self._ops_left:
@@ -30,7 +31,8 @@ class ManySends:
         number = self._sent.get(process, 0)
         self._sent[process] = number + count
         key, size = f"p{process}-{number}", self._drawn(self._low, self._high)
-        return SEND_MANY, {"topic": self._topic, "key": key, "count": count, "size": size}
+        value: SendManyRequest = {"topic": self._topic, "key": key, "count": count, "size": size}
+        return SEND_MANY, value
 
     def _drawn(self, least: int, most: int) -> int:
         return least + int((most - least + 1) * self._random.random())

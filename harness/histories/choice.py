@@ -78,7 +78,7 @@ def chosen(ops: Callable[[], Iterable[Op]], choice: Choice) -> Iterator[Op]:
             index += 1
 
 
-def _about(op: Op, keys: frozenset[str]) -> dict[str, Any]:
+def _about(op: Op, keys: frozenset[str]) -> Any:
     """The value; of a look-up, which asks for thousands of messages, only what is about the wanted ones."""
     if op.f != "look_up" or not keys:
         return op.value

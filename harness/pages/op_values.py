@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from staticfire.checkers.op_kinds.catalogue import OP_KINDS
-from staticfire.checkers.op_kinds.fields import LIST, OBJECT, Field, Fields
+from staticfire.checkers.op_kinds.fields import LIST, OBJECT, Field, Fields, optional
+from staticfire.checkers.op_kinds.kind import OpKind
 
-HEAD = '''"""Types of the values of ops: requests, results and reports. `make docs` makes it of the declared kinds."""
+HEAD = '''"""Types of the values of ops: requests, results, reports and sends in a history. `make docs` makes it.
+
+The kinds of op declare them. The rows of a list are lists, each with the items that its kind names.
+"""
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 '''
 _WORDS = {type(None): "None"}
 
@@ -28,7 +32,33 @@ def op_values() -> str:
         ):
             if fields:
                 parts += _classes(f"{stem}{end}", f"`{end.lower()}` of `{kind.name}`", fields)
+        if kind.form == "send" and not kind.recorded_as:
+            parts += _classes(
+                f"{stem}Value", f"value of `{kind.name}` in a history", recorded(kind)
+            )
     return "\n\n".join(parts)
+
+
+def recorded(kind: OpKind) -> Fields:
+    """The fields of a send in a history: what was asked, once it has ended the answer, and what the harness notes."""
+    parts: list[Fields] = []
+    for one in OP_KINDS.values():
+        if one.recorded_name == kind.name:
+            parts += [_of_one_send(fields) for fields in (one.request, one.result) if fields]
+    fields = {
+        name: field for part in reversed([*parts, kind.noted or {}]) for name, field in part.items()
+    }
+    always = {"key": fields["key"]}
+    return {**always, **optional({name: fields[name] for name in sorted(fields.keys() - always)})}
+
+
+def _of_one_send(fields: Fields) -> Fields:
+    """Of a batch, the fields of each of its messages."""
+    messages = fields.get("messages")
+    if messages is None or messages.objects is None:
+        return fields
+    asked = {name: field for name, field in fields.items() if name != "messages"}
+    return {**asked, **messages.objects}
 
 
 def _classes(name: str, about: str, fields: Fields) -> Iterator[str]:
@@ -56,7 +86,7 @@ def type_in_words(field: Field, objects: str) -> str:
     """The annotation of a field; `objects` is the class of the objects that it holds."""
     if field.kind == LIST:
         if field.row is not None:
-            return "list[list[object]]"
+            return "list[list[Any]]"
         return f"list[{objects if field.objects is not None else _item(field)}]"
     if field.kind == OBJECT:
         return f"dict[str, {_item(field)}]"

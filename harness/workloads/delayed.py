@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from staticfire.checkers.model.history import Op
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
@@ -31,7 +31,7 @@ class DelayedSends(KeyedSends):
             if delay_ms <= LEVEL_MS_MAX
         ]
 
-    def _delay(self, _process: int, message: dict[str, Any]) -> None:
+    def _delay(self, _process: int, message: SendValue) -> None:
         if self._random.random() < DELAYED_SHARE:
             level, delay_ms = pick(self._random, self._levels)
             message |= {"delay_level": level, "delay_ms": delay_ms}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
@@ -27,7 +28,7 @@ class TaggedSends(KeyedSends):
         self._named = tuple(dict.fromkeys(tag for tags in named for tag in tags))
         self._tagged = 0
 
-    def _tag(self, _process: int, message: dict[str, object]) -> None:
+    def _tag(self, _process: int, message: SendValue) -> None:
         if self._named:
             message["tag"] = self._named[self._tagged % len(self._named)]
             self._tagged += 1

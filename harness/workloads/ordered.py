@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain
@@ -25,7 +26,7 @@ class OrderedSends(KeyedSends):
         self._clients = campaign.producers
         self._shared_share = campaign.hot_share or SHARED_SHARE
 
-    def _shard(self, process: int, message: dict[str, object]) -> None:
+    def _shard(self, process: int, message: SendValue) -> None:
         if self._random.random() < self._shared_share:
             message["sharding_key"] = SHARED_KEY
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain
@@ -19,7 +20,7 @@ class Requests(KeyedSends):
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._ask, f="request")
 
-    def _ask(self, _process: int, message: dict[str, object]) -> None:
+    def _ask(self, _process: int, message: SendValue) -> None:
         message["timeout_s"] = TIMEOUT_S
 
 

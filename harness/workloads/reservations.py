@@ -7,8 +7,8 @@ those who keep what is reserved; when it comes, they look whether the reservatio
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.delay_levels import delay_levels_ms
@@ -28,7 +28,7 @@ class Reservations(KeyedSends):
         self._delay_ms = delay_levels_ms(campaign)[DELAY_LEVEL - 1]
         self._open: dict[int, str] = {}  # by process
 
-    def _go_on(self, process: int, message: dict[str, Any]) -> None:
+    def _go_on(self, process: int, message: SendValue) -> None:
         reserved = self._open.pop(process, None)
         if reserved is not None:
             message["properties"] = {CONFIRMS: reserved}

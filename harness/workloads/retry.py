@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 from staticfire.checkers.model.history import Op
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
@@ -28,7 +28,7 @@ class FailingSends(KeyedSends):
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._fail)
 
-    def _fail(self, _process: int, message: dict[str, Any]) -> None:
+    def _fail(self, _process: int, message: SendValue) -> None:
         if self._random.random() < FAILING_SHARE:
             times = pick(self._random, (1, 1, 1, 2, 3, ALWAYS))
             message |= {"properties": {FAILS: str(times)}, "tag": f"fails-{times}"}

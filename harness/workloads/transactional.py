@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from staticfire.checkers.model.history import Op
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.port import TO_BE_ASKED
@@ -30,7 +30,7 @@ class Transactions(KeyedSends):
         super().__init__(random, campaign, self._decide, f="transact")
         self._delay_random = Random(f"staticfire/{campaign.seed}/delayed transactions")
 
-    def _decide(self, _process: int, message: dict[str, Any]) -> None:
+    def _decide(self, _process: int, message: SendValue) -> None:
         decision = pick(self._random, DECISIONS)
         share = self._random.random()
         asked = share < ASKED_SHARE

@@ -31,7 +31,8 @@ Groups = Mapping[str, tuple[str, ...]]
 
 
 def value_of(ops: Sequence[Op], send: Send) -> Mapping[str, Any]:
-    return ops[send.ended].value
+    value: Mapping[str, Any] = ops[send.ended].value
+    return value
 
 
 def began_ns(ops: Sequence[Op], what: Send | Delivery) -> int:

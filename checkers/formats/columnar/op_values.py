@@ -64,7 +64,7 @@ def size_of(value: Mapping[str, object]) -> int:
 
 def is_plain_send(op: Op) -> bool:
     """Whether the value of a send, completed or not, is what `send_value` makes of its touch."""
-    value = op.value
+    value: dict[str, Any] = op.value
     # Nearly all, and so they cost little.
     if op.type == "ok" and (value.keys() == _USUAL_KEYS or value.keys() == _USUAL_KEYS_WITH_ID):
         is_told = value["status"] == "SEND_OK" and value["attempts"] != 0

@@ -52,6 +52,7 @@ from staticfire.checkers.model.message_ids import MessageIds
 from staticfire.checkers.model.timeline import Timeline
 from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
 from staticfire.checkers.op_kinds.producer import SEND_MANY
+from staticfire.checkers.op_kinds.values import CommitReport, SendManyValue, SendValue
 
 WEAK_STATUSES = frozenset({"FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
 
@@ -153,7 +154,7 @@ class ColumnBuilder:
         self._nodes = self.timeline.nodes
         self._on_pair = on_pair
         self._sends: list[SendRow] = []
-        self._open_sends: dict[str, Op] = {}
+        self._open_sends: dict[str, Op[SendValue]] = {}
         self._consumes: list[ConsumeRow] = []  # an op each: what its touches share
         self._delivered: list[Sequence[Any]] = []  # a touch each
         self._contents = ContentsBuilder(self.tags)
@@ -186,7 +187,7 @@ class ColumnBuilder:
         """How many touches `take` would return."""
         return len(self._sends) + len(self._delivered) + self._stretches.touches
 
-    def _send(self, op: Op) -> None:
+    def _send(self, op: Op[SendValue]) -> None:
         key = op.value["key"]
         if op.type == "invoke":
             if key in self._open_sends:
@@ -210,7 +211,7 @@ class ColumnBuilder:
         if self._on_pair is not None:
             self._on_pair(op, invoke, touches)
 
-    def _queue_of(self, value: dict[str, Any], outcome: Outcome) -> int:
+    def _queue_of(self, value: SendValue | SendManyValue, outcome: Outcome) -> int:
         """Of a send; only one that is not acknowledged may have none."""
         topic = value["topic"]
         if outcome is not Outcome.OK and (
@@ -219,7 +220,9 @@ class ColumnBuilder:
             return UNKNOWN
         return self.queues[topic, value["broker"], value["queue"]]
 
-    def _shared(self, op: Op, invoke: Op, outcome: Outcome) -> tuple[int, ...]:
+    def _shared(
+        self, op: Op[SendManyValue], invoke: Op[SendManyValue], outcome: Outcome
+    ) -> tuple[int, ...]:
         """What the messages of a `send_many` share."""
         if outcome is Outcome.OK and "stretches" not in op.value:
             raise KeyError("stretches")
@@ -235,7 +238,7 @@ class ColumnBuilder:
             UNKNOWN,
         )
 
-    def _send_row(self, op: Op, invoke: Op, outcome: Outcome) -> SendRow:
+    def _send_row(self, op: Op[SendValue], invoke: Op[SendValue], outcome: Outcome) -> SendRow:
         value = op.value
         get = value.get
         topic = value["topic"]
@@ -243,7 +246,7 @@ class ColumnBuilder:
         if outcome is Outcome.OK:
             integer(value["queue_offset"])
         sharding_key, tag = get("sharding_key"), get("tag")
-        properties, size = get("properties"), get("size")
+        properties, size = value.get("properties"), value.get("size")
         return (
             op.index,
             invoke.index,
@@ -340,7 +343,7 @@ class ColumnBuilder:
         delivered.extend(messages)
         return touches
 
-    def _commit(self, note: Callable[[Op], None], op: Op) -> None:
+    def _commit(self, note: Callable[[Op], None], op: Op[CommitReport]) -> None:
         note(op)
         if op.type == "ok":
             group, topic = self.groups[op.value["group"]], op.value["topic"]
@@ -408,7 +411,7 @@ def check_sent_once(sends: MessageEvents, names: Names) -> None:
         raise HistoryError(f"op {sends.op_index[row]} (process {sends.process[row]}): {what}")
 
 
-def _outcome(op: Op) -> Outcome:
+def _outcome(op: Op[SendValue]) -> Outcome:
     if op.type == "fail":
         return Outcome.FAILED
     if op.type == "ok":

@@ -38,6 +38,25 @@ from staticfire.checkers.model.timeline import (
 )
 from staticfire.checkers.op_kinds.message_fields import MANY_MAX
 from staticfire.checkers.op_kinds.producer import SEND_MANY
+from staticfire.checkers.op_kinds.values import (
+    AnswerReport,
+    AssignReport,
+    BeginReport,
+    CheckBackReport,
+    CommitReport,
+    CommitToReport,
+    DrainReport,
+    ForwardReport,
+    LookUpReport,
+    OpenReport,
+    ProbeReport,
+    RefusedReport,
+    ReplyReport,
+    SendBackReport,
+    SendValue,
+    TryReadReport,
+    TxnReport,
+)
 
 
 class TimelineBuilder:
@@ -108,7 +127,7 @@ class TimelineBuilder:
             except BAD_VALUE as error:
                 raise bad_op(op, error) from error
 
-    def handlers(self) -> dict[str, Callable[[Op], None]]:
+    def handlers(self) -> dict[str, Callable[[Op[Any]], None]]:
         """By f; they raise one of BAD_VALUE for a value that breaks the conventions."""
         return {
             "probe": self._probe,
@@ -150,7 +169,7 @@ class TimelineBuilder:
             )
         )
 
-    def _probe(self, op: Op) -> None:
+    def _probe(self, op: Op[ProbeReport]) -> None:
         if op.type != "invoke":
             self._probes.append(
                 Probe(
@@ -162,14 +181,14 @@ class TimelineBuilder:
                 )
             )
 
-    def _open(self, op: Op) -> None:
+    def _open(self, op: Op[OpenReport]) -> None:
         if op.type == "ok" and op.node is not None:
             self._opens.append(Opened(op.time_ns, op.process, op.node))
             self.nodes[op.process] = op.node
             if "expression" in op.value:
                 self._subscribe(op, op.node)
 
-    def _subscribe(self, op: Op, node: str) -> None:
+    def _subscribe(self, op: Op[OpenReport], node: str) -> None:
         value = op.value
         self._subscriptions.append(
             Subscribed(
@@ -185,7 +204,7 @@ class TimelineBuilder:
             )
         )
 
-    def _check_back(self, op: Op) -> None:
+    def _check_back(self, op: Op[CheckBackReport]) -> None:
         self._check_backs.append(
             CheckBack(
                 op.index,
@@ -197,14 +216,14 @@ class TimelineBuilder:
             )
         )
 
-    def _reply(self, op: Op) -> None:
+    def _reply(self, op: Op[ReplyReport]) -> None:
         if op.type != "invoke":
             self._replies.append(_exchange(op, op.value["key"]))
 
-    def _answer(self, op: Op) -> None:
+    def _answer(self, op: Op[AnswerReport]) -> None:
         self._answers.append(_exchange(op, op.value["reply"]))
 
-    def _forward(self, op: Op) -> None:
+    def _forward(self, op: Op[ForwardReport]) -> None:
         value = op.value
         copy, originals = MessageIds()[text(value["key"])], tuple(map(_range, value["originals"]))
         if copy & OTHER:
@@ -216,7 +235,7 @@ class TimelineBuilder:
             )
             self._forwards.append(forward)
 
-    def _assign(self, op: Op) -> None:
+    def _assign(self, op: Op[AssignReport]) -> None:
         if op.type not in ("ok", "info"):  # an unclear one may have happened: it counts
             return
         group, topic = text(op.value["group"]), text(op.value["topic"])
@@ -230,7 +249,7 @@ class TimelineBuilder:
             self._ownership.setdefault((group, queue), []).append(change)
         self._assigned[op.process, group, topic] = now
 
-    def _commit(self, op: Op) -> None:
+    def _commit(self, op: Op[CommitReport]) -> None:
         if op.type not in ("ok", "info"):
             return
         found = self.commits if op.type == "ok" else self._unclear_commits
@@ -240,7 +259,7 @@ class TimelineBuilder:
             commit = Commit(op.index, op.time_ns, op.process, integer(offset))
             found.setdefault((group, queue), []).append(commit)
 
-    def _begin(self, op: Op) -> None:
+    def _begin(self, op: Op[BeginReport]) -> None:
         value = op.value
         group = text(value["group"])
         queue = LogKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
@@ -250,14 +269,14 @@ class TimelineBuilder:
         if op.type == "ok":
             self._begins.setdefault((group, queue), []).append(begun)
 
-    def _commit_to(self, op: Op) -> None:
+    def _commit_to(self, op: Op[CommitToReport]) -> None:
         group = text(op.value["group"])
         for name, broker_id, arrived in op.value["brokers"]:
             sent = CommitTo(op.index, op.time_ns, integer(broker_id), bool(arrived))
             if op.type == "ok":
                 self._commits_to.setdefault((group, text(name), op.process), []).append(sent)
 
-    def _send_back(self, op: Op) -> None:
+    def _send_back(self, op: Op[SendBackReport]) -> None:
         if op.type == "invoke":
             return
         group, by_broker = text(op.value["group"]), op.value.get("copied") is False
@@ -266,13 +285,13 @@ class TimelineBuilder:
             found = SentBack(group, integer(tries), by_broker, is_clear, op.time_ns, op.process)
             self._sent_back.setdefault(text(key), []).append(found)
 
-    def _try_read(self, op: Op) -> None:
+    def _try_read(self, op: Op[TryReadReport]) -> None:
         if op.type != "invoke":
             group, topic, broker = (text(op.value[name]) for name in ("group", "topic", "broker"))
             tried = TriedRead(op.index, op.time_ns, group, topic, broker, op.type, op.error)
             self._tried_reads.append(tried)
 
-    def send(self, op: Op) -> None:
+    def send(self, op: Op[SendValue]) -> None:
         """Record the code with which a broker refused a legal send. Refusals of illegal sends are ops of their own.
 
         Also the key of a transaction whose end did not go out.
@@ -295,7 +314,7 @@ class TimelineBuilder:
             )
         )
 
-    def _refuse(self, op: Op) -> None:
+    def _refuse(self, op: Op[RefusedReport]) -> None:
         value = op.value
         topic, key, illegal = (text(value[name]) for name in ("topic", "key", "illegal"))
         code, broker = integer(value["code"]), value.get("broker")
@@ -311,7 +330,7 @@ class TimelineBuilder:
             )
         )
 
-    def _drain(self, op: Op) -> None:
+    def _drain(self, op: Op[DrainReport]) -> None:
         if op.type in ("invoke", "fail"):
             return
         group, topic = text(op.value["group"]), text(op.value["topic"])
@@ -330,7 +349,7 @@ class TimelineBuilder:
             still_s=integer(op.value["still_s"]) if "still_s" in op.value else None,
         )
 
-    def _look_up(self, op: Op) -> None:
+    def _look_up(self, op: Op[LookUpReport]) -> None:
         value = op.value
         self._look_ups.append(
             LookUp(
@@ -360,7 +379,7 @@ class TimelineBuilder:
             )
         )
 
-    def _txn(self, op: Op) -> None:
+    def _txn(self, op: Op[TxnReport]) -> None:
         before = self._open_txns.pop(op.process, None)
         if op.type == "invoke":
             if before is not None:

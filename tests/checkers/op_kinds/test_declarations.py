@@ -79,7 +79,7 @@ def test_a_recorded_kind_lacks_a_value_that_it_needs(f: str) -> None:
     needed = [
         name for name, field in (kind.report or kind.request or {}).items() if not field.is_optional
     ]
-    op = Op(index=0, time_ns=0, process=1, type="ok", f=f, value={}, error=None, node="n")
+    op: Op = Op(index=0, time_ns=0, process=1, type="ok", f=f, error=None, node="n")
     if not needed:
         ColumnBuilder().add(op)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -24,7 +25,7 @@ PLAIN = {
 OPS = 4000
 
 
-def values(given: dict[str, Any]) -> list[dict[str, Any]]:
+def values(given: dict[str, Any]) -> list[Mapping[str, Any]]:
     sends = KeyedSends(Random(1), draw_campaign(1, {**PLAIN, **given}))
     return [op[1] for _ in range(OPS) if (op := sends.next_op(0)) is not None]
 

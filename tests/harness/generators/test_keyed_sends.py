@@ -48,7 +48,7 @@ def test_some_of_the_messages_sent_alone_are_large_and_nothing_else_changes() ->
         for share in (0.0, 0.2)
     )
     pairs = [(small.next_op(0), mixed.next_op(0)) for _ in range(1000)]
-    sizes = [large[1].pop("size") for plain, large in pairs if plain and large and plain != large]
+    sizes = [large[1]["size"] for plain, large in pairs if plain and large and plain != large]
     assert 100 < len(sizes) < 180  # a fifth of 700
     assert 4096 <= min(sizes) < max(sizes) <= 12288
     for plain, large in pairs:

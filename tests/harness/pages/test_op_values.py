@@ -39,7 +39,7 @@ def test_each_part_of_a_kind_has_a_type_with_its_fields(name: str) -> None:
         (Field(NUMBER, "a number"), "int | float"),
         (Field(FLAG_OR_NULL, "a flag or null"), "bool | None"),
         (Field((), "anything"), "object"),
-        (Field(LIST, "rows", row={"key": Field(TEXT, "a key")}), "list[list[object]]"),
+        (Field(LIST, "rows", row={"key": Field(TEXT, "a key")}), "list[list[Any]]"),
         (Field(LIST, "texts", item=Field(TEXT, "a text")), "list[str]"),
         (Field(LIST, "objects", objects={"key": Field(TEXT, "a key")}), "list[Inner]"),
         (Field((dict,), "by name", item=Field(TEXT, "a text")), "dict[str, str]"),
