@@ -293,7 +293,7 @@ def _integer(fields: dict[str, object], key: str, low: int) -> int:
     return value
 
 
-def decode_observation(fields: Any) -> dict[str, Any]:
+def decode_observation(fields: Any) -> dict[str, object]:
     """Check the fields of one observation that the checkers read. Raises HistoryError."""
     if not isinstance(fields, dict):
         raise HistoryError(f"an observation is a JSON object, not {type(fields).__name__}")

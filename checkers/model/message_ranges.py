@@ -8,10 +8,11 @@ no difference. docs/history.md says what a stretch holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
+from staticfire.checkers.op_kinds.values import SendManyValue, SendValue
 
 if TYPE_CHECKING:  # a client process starts sooner without
     from staticfire.checkers.model.history import Op
@@ -124,9 +125,10 @@ def messages_of(stretch: MessageRange) -> Iterator[list[Any]]:
         ]
 
 
-def sends_of(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def sends_of(value: SendManyValue) -> Iterator[SendValue]:
     """The values of the sends that a `send_many` with places stands for."""
-    shared = {name: value[name] for name in value if name not in ("key", "count", "stretches")}
+    beside = ("key", "count", "stretches")
+    shared = cast(SendValue, {name: of for name, of in value.items() if name not in beside})
     for row in value["stretches"]:
         for key, queue_offset, physical_offset, *_ in messages_of(of_send(row)):
             yield {

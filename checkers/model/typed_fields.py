@@ -41,7 +41,7 @@ def check_types(value: Any, wanted: Any, name: str) -> None:
 
 
 @cache
-def _hints_of(kind: Any) -> dict[str, Any]:
+def _hints_of(kind: Any) -> dict[str, object]:
     return get_type_hints(kind)
 
 

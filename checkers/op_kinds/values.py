@@ -409,4 +409,4 @@ class RefusedReport(TypedDict):
 class TxnReport(TypedDict):
     """The `report` of `txn`."""
 
-    mops: list[object]
+    mops: list[Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import Any
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import between
@@ -40,7 +39,7 @@ async def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, i
     return now
 
 
-def draw_stall(random: Random) -> dict[str, Any]:
+def draw_stall(random: Random) -> dict[str, object]:
     """Whether, and for how long, disks stall before the power goes: it goes in the middle of an fsync then."""
     factor, over_s = between(random, 50.0, 400.0), between(random, 0.1, 0.5)
     if random.random() < 0.5:

@@ -61,7 +61,7 @@ class Anchor:
         delay = f"{self.delay_ms:g} ms after " if self.delay_ms else ""
         return f"{delay}{number} of {' on '.join(reversed(of))}"
 
-    def to_data(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, object]:
         """A table for TOML and JSON, without what is at its default."""
         row: dict[str, Any] = {"event": self.event}
         row |= {name: getattr(self, name) for name in EVENTS[self.event]}

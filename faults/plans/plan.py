@@ -185,7 +185,7 @@ def _shares_replica(planned: PlannedFault, lost: PlannedFault, situation: Cluste
     return bool(replicas & touched(planned))
 
 
-def to_data(plan: Iterable[PlannedFault]) -> list[dict[str, Any]]:
+def to_data(plan: Iterable[PlannedFault]) -> list[dict[str, object]]:
     """The plan as plain tables for TOML and JSON."""
     return [
         {

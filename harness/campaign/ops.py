@@ -69,7 +69,7 @@ class PlannedOp:
         return tuple(message["key"] for message in messages)
 
 
-def ops_to_data(ops: Iterable[PlannedOp]) -> list[dict[str, Any]]:
+def ops_to_data(ops: Iterable[PlannedOp]) -> list[dict[str, object]]:
     """Plain tables for TOML."""
     return [{"node": op.node, "at_s": op.at_s, "f": op.f, "value": op.value} for op in ops]
 

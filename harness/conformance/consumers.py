@@ -98,7 +98,7 @@ async def _register(
 
 def subscription(
     topic: str, expression: str = "*", *, version: int = 1, expression_type: str = "TAG"
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """SubscriptionData of a heartbeat."""
     is_tags = expression_type == "TAG" and expression != "*"
     tags = [tag.strip() for tag in expression.split("||")] if is_tags else []

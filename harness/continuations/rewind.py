@@ -66,7 +66,7 @@ class Outcome:
             place in self.places.get(anomaly, ()) for anomaly in family or (witness.anomaly,)
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod

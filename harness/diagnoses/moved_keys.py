@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.history import Op
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.results.run_result import RunResult
 
 Queue = tuple[str, int]
@@ -84,7 +85,7 @@ def _by_sharding_key(ops: Sequence[Op]) -> dict[str, list[Sent]]:
     found: dict[str, list[Sent]] = {}
     for op in ops:
         if op.f == "send" and op.type == "ok" and "sharding_key" in op.value:
-            value = op.value
+            value: SendValue = op.value
             queue = (value["broker"], value["queue"])
             sent = Sent(value["key"], value["sharding_key"], queue, op.time_ns)
             found.setdefault(sent.sharding_key, []).append(sent)

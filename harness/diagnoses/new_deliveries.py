@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ranges import of_delivery
+from staticfire.checkers.op_kinds.values import ConsumeManyReport
 
 Machine = tuple[str, str, int]  # topic, broker, queue
 
@@ -14,7 +15,7 @@ class NewDeliveries:
     def __init__(self) -> None:
         self._taken: dict[Machine, bytearray] = {}
 
-    def count(self, op: Op) -> int:
+    def count(self, op: Op[ConsumeManyReport]) -> int:
         """How many messages of a `consume_many` no member had before; marks them."""
         place = op.value["topic"], op.value["broker"], op.value["queue"]
         taken = self._taken.setdefault(place, bytearray())

@@ -40,7 +40,7 @@ class Copies:
             )
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"answer_ns": self.answer_ns, "steps": [asdict(step) for step in self.steps]}
 
 

@@ -13,6 +13,7 @@ from staticfire.checkers.model.message_ranges import (
     of_delivery,
     sends_of,
 )
+from staticfire.checkers.op_kinds.values import SendValue
 
 BEFORE_NS = 30_000_000_000  # how long before a finding without a message faults are shown
 LAST_EVENTS = 6  # of faults that were over before
@@ -125,7 +126,7 @@ def _of_op(op: Op, witness: Finding) -> Iterator[Event]:
             yield Event(time_ns=op.time_ns, where=where, text=text)
 
 
-def _of_send(op: Op, value: Mapping[str, Any], witness: Finding) -> Iterator[Event]:
+def _of_send(op: Op, value: SendValue, witness: Finding) -> Iterator[Event]:
     where, key = op.node or "", value.get("key")
     if key is not None and key == witness.key:
         yield Event(time_ns=op.time_ns, where=where, text=_send_text(op, value))
@@ -134,7 +135,7 @@ def _of_send(op: Op, value: Mapping[str, Any], witness: Finding) -> Iterator[Eve
         yield Event(time_ns=op.time_ns, where=where, text=text)
 
 
-def _send_text(op: Op, value: Mapping[str, Any]) -> str:
+def _send_text(op: Op, value: SendValue) -> str:
     match op.type:
         case "invoke":
             size = f", {value['size']} bytes" if "size" in value else ""

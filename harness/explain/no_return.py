@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
 
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 
@@ -48,7 +47,7 @@ class Point:
     def share(self) -> float:
         return self.same / self.trials if self.trials else 0.0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         low, high = wilson(self.same, self.trials)
         return {
             "at_ns": self.at_ns,
@@ -84,7 +83,7 @@ class NoReturn:
     def at(self, at_ns: int) -> Point:
         return next(point for point in self.points if point.at_ns == at_ns)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "before_ns": self.before_ns,
             "after_ns": self.after_ns,

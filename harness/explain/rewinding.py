@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.harness.campaign.campaign import Campaign
@@ -54,7 +53,7 @@ class PointOfNoReturn:
         near = "" if found.is_complete else "; the time was over, --budget allows more"
         return f"between {seconds(found.before_ns)} and {seconds(found.after_ns)}{near}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             **self.found.to_json(),
             "compared_by": self.of,

@@ -30,7 +30,7 @@ class Span:
     attributes: Mapping[str, Value]
     error: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The span as OTLP's JSON encoding has it: ids in hexadecimal, 64-bit integers as text."""
         parent = {} if self.parent_id is None else {"parentSpanId": f"{self.parent_id:016x}"}
         status = {} if self.error is None else {"status": {"code": ERROR, "message": self.error}}

@@ -374,7 +374,7 @@ def _chart(
     )
 
 
-def _values(activity: Activity, measured: Sequence[Measured], slices: Slices) -> dict[str, Any]:
+def _values(activity: Activity, measured: Sequence[Measured], slices: Slices) -> dict[str, object]:
     """The numbers behind the charts, for the script."""
     groups = activity.main_groups()
     rows: list[tuple[str, str, list[int]]] = [

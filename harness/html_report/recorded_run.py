@@ -128,7 +128,7 @@ def read_shrunk(folder: Path) -> Shrunk | None:
     )
 
 
-def _explanation(path: Path) -> dict[str, Any]:
+def _explanation(path: Path) -> dict[str, object]:
     """What `staticfire explain --json` said of the run, where it was kept. Raises RunFolderError."""
     if not path.exists():
         return {}

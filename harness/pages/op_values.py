@@ -94,4 +94,7 @@ def type_in_words(field: Field, objects: str) -> str:
 
 
 def _item(field: Field) -> str:
-    return "object" if field.item is None else type_in_words(field.item, "object")
+    """Of what may be anything, code that reads it has to know what it is."""
+    if field.item is None or not field.item.kind:
+        return "Any"
+    return type_in_words(field.item, "object")

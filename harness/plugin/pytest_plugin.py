@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def rocketmq_cluster_options() -> dict[str, Any]:
+def rocketmq_cluster_options() -> dict[str, object]:
     """Arguments of LocalCluster; override it in your conftest.py, such as `return {"masters": 2}`."""
     return {}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from staticfire.checkers.guarantees.verdict import explain
 from staticfire.checkers.verdicts.compose import RunVerdict
@@ -15,7 +14,7 @@ SCHEMA_VERSION = 1
 REASONS_MAX = 20
 
 
-def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
+def verdict_json(verdict: RunVerdict) -> dict[str, object]:
     """What every command says of a verdict: `valid`, the word for it, counts, causes, and why it is unknown."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -31,7 +30,7 @@ def verdict_json(verdict: RunVerdict) -> dict[str, Any]:
     }
 
 
-def _cause_json(cause: Cause) -> dict[str, Any]:
+def _cause_json(cause: Cause) -> dict[str, object]:
     return {
         "cause": cause.fingerprint.cause,
         "leading": cause.fingerprint.leading,

@@ -14,6 +14,7 @@ from staticfire.checkers.guarantees.facts import (
 )
 from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
+from staticfire.checkers.op_kinds.values import ConsumeReport
 from staticfire.faults.kinds.clock_skew import ClockSkew
 from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
 from staticfire.harness.clients.consumer_kinds import CHOOSING
@@ -162,7 +163,7 @@ def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
         yield "check_back"
 
 
-def _has_contents(op: Op) -> bool:
+def _has_contents(op: Op[ConsumeReport]) -> bool:
     return any(len(row) > TOUCH_WIDTH for row in op.value["messages"])
 
 

@@ -14,7 +14,7 @@ FAULTS_BYTES_MAX = 64 << 20
 FAULT_FIELDS = {"kind", "targets", "bitten", "fired_ns", "healed_ns", "evidence"}
 
 
-def read_faults(path: Path) -> list[dict[str, Any]]:
+def read_faults(path: Path) -> list[dict[str, object]]:
     """The lines of faults.jsonl; none if there is no such file. Raises RunFolderError, HistoryError, OSError."""
     if not path.exists():
         return []

@@ -107,7 +107,7 @@ class LiveRun:
         self._lock = threading.Lock()
 
     @property
-    def faults_on(self) -> list[dict[str, Any]]:
+    def faults_on(self) -> list[dict[str, object]]:
         """Faults that strike now."""
         return [fault for fault in self.faults.values() if fault["end_ns"] is None]
 

@@ -36,7 +36,7 @@ FILES = (
 
 def with_checksums(
     document: Mapping[str, Any], run: Path, names: Sequence[str] = FILES
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the document with the checksums of itself and of those files that are in the folder `run`.
 
     Raises OSError.

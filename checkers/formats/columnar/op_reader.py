@@ -6,7 +6,7 @@ those few are found first, in a pass over few columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -225,7 +225,7 @@ def _stamp(at_ns: int, within_ns: int) -> Stamp | None:
     return None if at_ns == UNKNOWN else Stamp(at_ns, within_ns)
 
 
-def _value(names: Names, row: _OpRow, touched: _Touched) -> dict[str, object]:
+def _value(names: Names, row: _OpRow, touched: _Touched) -> Mapping[str, object]:
     if row.value is not None:
         return _json(row.value, row)
     try:
@@ -241,8 +241,8 @@ def _value(names: Names, row: _OpRow, touched: _Touched) -> dict[str, object]:
 
 
 def _invocation(
-    names: Names, row: _OpRow, value: dict[str, Any], touched: _Touched
-) -> dict[str, Any]:
+    names: Names, row: _OpRow, value: Mapping[str, object], touched: _Touched
+) -> Mapping[str, object]:
     if row.invoke_value is not None:
         return _json(row.invoke_value, row)
     if row.f == "consume" and row.value is None:

@@ -13,6 +13,7 @@ from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
 from staticfire.checkers.model.columns import UNKNOWN, Names
 from staticfire.checkers.model.history import INT64_MAX, Op
 from staticfire.checkers.model.message_contents import TAG
+from staticfire.checkers.op_kinds.values import ConsumeReport
 
 _TRANSACTION_NAMES: dict[int, str] = {int(number): name for name, number in TRANSACTIONS.items()}
 _ASKED = ("key", "topic", "size", "sharding_key", "tag", "delay_ms", "transaction")
@@ -62,9 +63,9 @@ def size_of(value: Mapping[str, object]) -> int:
     return size if type(size) is int and 0 <= size <= INT64_MAX else UNKNOWN
 
 
-def is_plain_send(op: Op) -> bool:
+def is_plain_send(op: Op[Mapping[str, object]]) -> bool:
     """Whether the value of a send, completed or not, is what `send_value` makes of its touch."""
-    value: dict[str, Any] = op.value
+    value = op.value
     # Nearly all, and so they cost little.
     if op.type == "ok" and (value.keys() == _USUAL_KEYS or value.keys() == _USUAL_KEYS_WITH_ID):
         is_told = value["status"] == "SEND_OK" and value["attempts"] != 0
@@ -82,7 +83,7 @@ def is_plain_send(op: Op) -> bool:
     return plain == value
 
 
-def invocation_of_send(value: dict[str, Any]) -> dict[str, Any]:
+def invocation_of_send(value: Mapping[str, object]) -> dict[str, object]:
     """The value of the invocation of a send, from that of its completion: what was asked."""
     return {name: value[name] for name in _ASKED if name in value}
 
@@ -100,7 +101,7 @@ def _has_contents(message: Sequence[Any]) -> bool:
     return any(value is not None for value in message[TOUCH_WIDTH])
 
 
-def is_plain_call(invoked: dict[str, Any], value: dict[str, Any]) -> bool:
+def is_plain_call(invoked: Mapping[str, Any], value: Mapping[str, object]) -> bool:
     """Whether the invocation of a delivery says what its completion says, and maybe contents of messages."""
     if invoked == value:
         return True
@@ -112,7 +113,7 @@ def is_plain_call(invoked: dict[str, Any], value: dict[str, Any]) -> bool:
 
 def send_value(
     names: Names, touch: SendEvent, *, size: int, type: str, error: str | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The value of a send. Raises IndexError or KeyError for ids without a name."""
     key = names.key(touch.message)
     value: dict[str, object] = {"key": key, "topic": names.topics[touch.topic]}
@@ -140,7 +141,7 @@ def send_value(
 
 def consume_value(
     names: Names, queue: int, group: int, touches: Sequence[DeliveryEvent], *, contents: bool
-) -> dict[str, Any]:
+) -> ConsumeReport:
     """The value of a delivery, with contents of its messages or without. Raises IndexError for ids without a name."""
     topic, broker, number = names.logs[queue]
     return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -174,7 +173,7 @@ def _is_unknown(table: pa.Table, name: str) -> bool:
     return name in OPTIONAL and not (table[name].to_numpy() != -1).any()
 
 
-def packing(schema: pa.Schema) -> dict[str, Any]:
+def packing(schema: pa.Schema) -> dict[str, object]:
     """Arguments for a Parquet writer of one of the two schemas."""
     names = set(schema.names)
     delta = [name for name in (_DELTA if "kind" in names else _OP_DELTA) if name in names]

@@ -17,6 +17,7 @@ from typing import Any
 from staticfire.checkers.formats.jepsen.reading import ASSIGNED, BROKER, TOPIC
 from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.history import Op
+from staticfire.checkers.op_kinds.values import AssignReport, ConsumeReport, SendValue, TxnReport
 
 EMPTY_POLLS = 3
 DRAIN_PROCESS = 99_999
@@ -55,8 +56,9 @@ class FinalPolls:
             self._told.update((row[1], row) for row in op.value["queues"])
             self._told_all &= op.type == "ok"
 
-    def _acknowledged(self, op: Op) -> None:
-        queue, offset, key = (op.value[name] for name in ("queue", "queue_offset", "key"))
+    def _acknowledged(self, op: Op[SendValue]) -> None:
+        value = op.value
+        queue, offset, key = value["queue"], value["queue_offset"], value["key"]
         self._acks[queue] += 1
         self._dry.discard(queue)
         for reader in [one for one in self._empty if one[1] == queue]:
@@ -66,13 +68,13 @@ class FinalPolls:
         elif key not in self._seen:
             self._unplaced[key] = queue
 
-    def _assigned(self, op: Op) -> None:
+    def _assigned(self, op: Op[AssignReport]) -> None:
         before = {} if op.value.get("from_beginning") else self._at[op.process]
         new = 0 if op.value.get("from_beginning") else UNKNOWN  # until its first message tells
         queues = [queue for _, queue in op.value["queues"]]
         self._at[op.process] = {queue: before.get(queue, new) for queue in queues}
 
-    def _txn(self, op: Op) -> None:
+    def _txn(self, op: Op[TxnReport]) -> None:
         if op.type == "invoke":
             self._began[op.process] = self._acks.copy()
             return
@@ -89,7 +91,7 @@ class FinalPolls:
             if self._empty[op.process, queue] >= EMPTY_POLLS and position >= self._read[queue]:
                 self._dry.add(queue)
 
-    def _polled(self, op: Op) -> None:
+    def _polled(self, op: Op[ConsumeReport]) -> None:
         queue, rows = op.value["queue"], op.value["messages"]
         read = max(offset for _, offset, *_ in rows) + 1
         self._read[queue] = max(self._read[queue], read)

@@ -19,6 +19,7 @@ from staticfire.checkers.formats.jepsen.reading import ASSIGNED, BROKER, TOPIC
 from staticfire.checkers.model.building.column_values import BAD_VALUE, bad_op
 from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
 from staticfire.checkers.model.message_ids import OTHER, UNKNOWN, MessageIds
+from staticfire.checkers.op_kinds.values import ConsumeReport, DrainReport, SendValue, TxnReport
 
 _Place = tuple[str, str, int]
 ATTEMPTS = 1 << 30  # the process of the first attempt that is written as a send of its own
@@ -54,7 +55,7 @@ class JepsenWriter:
             except BAD_VALUE as error:
                 raise bad_op(op, error) from error
 
-    def _sent(self, op: Op, sent_to: dict[str, str]) -> None:
+    def _sent(self, op: Op[SendValue], sent_to: dict[str, str]) -> None:
         key = op.value["key"]
         if op.value.get("broker") is not None:
             place, before = _place(op), self._placed.get(key)
@@ -63,7 +64,7 @@ class JepsenWriter:
                 self._copies.setdefault(key, []).append(before)
         sent_to[key] = op.value["topic"]
 
-    def _polled(self, op: Op, sent_to: dict[str, str]) -> None:
+    def _polled(self, op: Op[ConsumeReport], sent_to: dict[str, str]) -> None:
         place = _place(op)
         for key, *_ in op.value["messages"]:
             if sent_to.get(key) == place[0] and self._placed.setdefault(key, place) != place:
@@ -91,7 +92,7 @@ class JepsenWriter:
         self._index += 1
         return to_edn(fields) + "\n"
 
-    def _other_attempts(self, op: Op) -> Iterator[dict[Keyword, Any]]:
+    def _other_attempts(self, op: Op[SendValue]) -> Iterator[dict[Keyword, Any]]:
         """Unclear sends of the same value to other keys: a send that was tried again may be stored twice."""
         for place in self._copies.get(op.value["key"], ()):
             if place == self._placed[op.value["key"]]:
@@ -130,7 +131,7 @@ class JepsenWriter:
             return _op(op, op.process, "drain", self._drain(op))
         return None
 
-    def _drain(self, op: Op) -> list[list[int]]:
+    def _drain(self, op: Op[DrainReport]) -> list[list[int]]:
         topic = op.value["topic"]
         return [
             [self._key((topic, broker, queue)), *ends]
@@ -141,7 +142,7 @@ class JepsenWriter:
         """Whether it is a part of one, which is an op by itself."""
         return self._transactions and op.f in ("send", "consume") and op.value["topic"] == TOPIC
 
-    def _send(self, op: Op) -> list[Any]:
+    def _send(self, op: Op[SendValue]) -> list[Any]:
         value = op.value
         place = self._placed.get(value["key"]) or self._unplaced(value["topic"], value["key"])
         key, sent = self._key(place), self._value(value["key"], place)
@@ -150,7 +151,7 @@ class JepsenWriter:
             return [Keyword("send"), key, [None if offset == UNKNOWN else offset, sent]]
         return [Keyword("send"), key, sent]
 
-    def _poll(self, op: Op) -> list[Any]:
+    def _poll(self, op: Op[ConsumeReport]) -> list[Any]:
         if op.type == "invoke":
             return [Keyword("poll")]
         value = op.value
@@ -184,7 +185,7 @@ class JepsenWriter:
         )
 
 
-def _place(op: Op) -> _Place:
+def _place(op: Op[SendValue] | Op[ConsumeReport]) -> _Place:
     """Raises HistoryError."""
     place = op.value["topic"], op.value["broker"], op.value["queue"]
     if any(isinstance(part, list | dict) for part in place):
@@ -205,7 +206,7 @@ def _op(op: Op, process: Any, f: str, value: Any) -> dict[Keyword, Any]:
     return fields
 
 
-def _transaction(op: Op) -> dict[Keyword, Any]:
+def _transaction(op: Op[TxnReport]) -> dict[Keyword, Any]:
     mops = op.value["mops"]
     kinds = {mop[0] for mop in mops}
     f = kinds.pop() if len(kinds) == 1 else "txn"

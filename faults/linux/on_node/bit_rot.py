@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 COMMIT_LOG = "/commitlog"
@@ -44,7 +44,7 @@ class StoredRecord(NamedTuple):
         body = record[self.body_start - self.start : self.body_end - self.start]
         return crc32(body) & 0x7FFFFFFF == expected
 
-    def told(self, record: bytes) -> dict[str, Any]:
+    def told(self, record: bytes) -> dict[str, object]:
         """The key of its message and its place in the whole log, as `RottenRecord` of the checkers' facts has it."""
         place = int.from_bytes(record[28:36], "big")
         topic_at = self.body_end - self.start
@@ -91,7 +91,7 @@ def logs_in(folder: str) -> list[str]:
     return sorted(path for path in paths if COMMIT_LOG in path and path[-20:].isdigit())
 
 
-def changed(folder: str, share: float) -> dict[str, Any]:
+def changed(folder: str, share: float) -> dict[str, object]:
     durable: list[tuple[str, StoredRecord]] = []
     for path in logs_in(folder):
         opened = os.open(path, os.O_RDWR)
@@ -111,7 +111,7 @@ def changed(folder: str, share: float) -> dict[str, Any]:
         os.close(opened)
 
 
-def flip(opened: int, record: StoredRecord, random: Random) -> dict[str, Any]:
+def flip(opened: int, record: StoredRecord, random: Random) -> dict[str, object]:
     before = os.pread(opened, record.end - record.start, record.start)
     position = record.body_start + int(random.random() * (record.body_end - record.body_start))
     changed_byte = before[position - record.start] ^ (1 << int(random.random() * 8))

@@ -77,7 +77,7 @@ def lost_of(before: Fingerprint, now: Fingerprint) -> int:
     return lost
 
 
-def compare(folder: str, before: dict[str, Fingerprint]) -> dict[str, Any]:
+def compare(folder: str, before: dict[str, Fingerprint]) -> dict[str, object]:
     now = take(folder)
     nothing: Fingerprint = {"size": 0, "blocks": {}}
     lost = {name: lost_of(then, now.get(name, nothing)) for name, then in before.items()}

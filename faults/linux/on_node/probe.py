@@ -31,7 +31,7 @@ def written(opened: int, data: bytes) -> str | None:
     return None
 
 
-def probe(path: str, size_bytes: int, times: int = 1) -> dict[str, Any]:
+def probe(path: str, size_bytes: int, times: int = 1) -> dict[str, object]:
     answer: dict[str, Any] = {"write": None, "fsync": None, "fsync_ns": []}
     try:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)

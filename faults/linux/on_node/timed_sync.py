@@ -12,12 +12,11 @@ import json
 import os
 import sys
 import time
-from typing import Any
 
 TIMES_MIN = 3
 
 
-def timed(path: str, seconds: float, times: int) -> dict[str, Any]:
+def timed(path: str, seconds: float, times: int) -> dict[str, object]:
     count, total_ns = 0, 0
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:

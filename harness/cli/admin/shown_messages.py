@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 from staticfire.harness.cli.admin.answers import Answer, Table, time_text
 from staticfire.system_under_test.admin import messages
@@ -14,7 +13,7 @@ SHOWN_MAX = 100  # characters of a body in a table
 LIST_COLUMNS = ("msgId", "offsetMsgId", "queueId", "queueOffset", "stored", "tags", "keys", "body")
 
 
-def message_record(message: Message) -> dict[str, Any]:
+def message_record(message: Message) -> dict[str, object]:
     """Everything about a message; a body that is no text is in base 64."""
     body = messages.message_body(message)
     shown: dict[str, object] = {

@@ -72,7 +72,7 @@ def data_version(version: tuple[int, int]) -> dict[str, int]:
     return {"timestamp": timestamp, "counter": counter}
 
 
-def topic_config(name: str, *, queues: int = 4, perm: int = 6) -> dict[str, Any]:
+def topic_config(name: str, *, queues: int = 4, perm: int = 6) -> dict[str, object]:
     return {
         "topicName": name,
         "readQueueNums": queues,

@@ -206,7 +206,7 @@ class DockerProvider:
         address: str,
         machines: BreakableMachines,
         engine: Engine,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The options of a container. No fault touches the harness's own clients: they need no pod."""
         if node in WITHOUT_POD:
             endpoint: Any = engine.client.api.create_endpoint_config(ipv4_address=address)

@@ -228,7 +228,7 @@ class SimulationEnvironment:
 
     def incidents(
         self, nodes: Sequence[str], begin_ns: int, end_ns: int | None
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """What faults did to the disks of these nodes within a time; of what a disk did again and again the first."""
         found: list[dict[str, Any]] = []
         for node in nodes:

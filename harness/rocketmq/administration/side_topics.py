@@ -307,6 +307,6 @@ def _brokers(places: dict[Machine, int]) -> list[str]:
     return list(dict.fromkeys(name for name, _ in places))
 
 
-def order(code: RequestCode, ext: dict[str, str], body: str = "") -> dict[str, Any]:
+def order(code: RequestCode, ext: dict[str, str], body: str = "") -> dict[str, object]:
     """What the harness's own client is asked to have a server do."""
     return {"f": "order", "code": int(code), "ext": ext, "body": body}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from staticfire.checkers.model.history import Op
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.system_under_test.client.producer.sender import COMPRESS_OVER_BYTES
 from staticfire.system_under_test.store.record_scan import RECORD_HEADER_SIZE
 
@@ -43,7 +44,7 @@ class AckObserver:
         self._log_folders = properties.get("storePathCommitLog", "/store/commitlog").split(",")
         self._log_file_bytes = environment.campaign.log_file_bytes
 
-    def acknowledged(self, op: Op) -> None:
+    def acknowledged(self, op: Op[SendValue]) -> None:
         """Called for each such send at the instant the client has its status, SEND_OK or a weaker one."""
         value = op.value
         place = self._place_of(value)
@@ -66,7 +67,7 @@ class AckObserver:
             unobserved=unobserved,
         )
 
-    def _place_of(self, value: dict[str, Any]) -> _Place:
+    def _place_of(self, value: SendValue) -> _Place:
         """Where the record of a stored send must be, and how it is known."""
         stored_at = _stored_at(value)
         start = stored_at - stored_at % self._log_file_bytes
@@ -94,6 +95,6 @@ def _copy_on(disk: SimDisk, place: _Place) -> _Copy | None:
     return _Copy(end_offset=place.offset + whole_size, is_durable=is_durable)
 
 
-def _stored_at(value: dict[str, Any]) -> int:
+def _stored_at(value: SendValue) -> int:
     """The physical offset of what was acknowledged; of messages that brokers keep back, where they keep them."""
     return int(value["stored_at"] if "stored_at" in value else value["physical_offset"])

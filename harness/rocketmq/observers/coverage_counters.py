@@ -11,6 +11,7 @@ from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ranges import messages_in
 from staticfire.checkers.op_kinds.catalogue import SENDS
 from staticfire.checkers.op_kinds.producer import SEND_MANY
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.accounts import GUEST
 from staticfire.harness.clients.port import ONE_WAY
 from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS
@@ -54,7 +55,7 @@ def count_log(lines: Iterable[LogLine]) -> Counter[str]:
     return +counts
 
 
-def _is_compressed(op: Op) -> bool:
+def _is_compressed(op: Op[SendValue]) -> bool:
     """Whether clients compress the body of this message; a batch goes out as it is."""
     is_alone = op.f == "send" and "batch" not in op.value
     return is_alone and op.value.get("size", 0) >= LARGE_BYTES[0]
