@@ -116,12 +116,13 @@ class Scatter:
 def _on_executor(tree: str, function: str, call: bytes) -> Callable[[Any], Iterator[bytes]]:
     """The call as Spark pickles it: by value, since an executor finds the package only once it has the archive."""
 
-    def run(_rows: Any) -> Iterator[bytes]:
+    def run(rows: Any) -> Iterator[bytes]:
         import importlib
         import sys
 
         from pyspark import SparkFiles
 
+        list(rows)  # Spark uses a Python worker again only if it has read its input to the end
         folder = SparkFiles.get(tree)
         if folder not in sys.path:
             sys.path.insert(0, folder)

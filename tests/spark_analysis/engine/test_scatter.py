@@ -77,6 +77,20 @@ def answered(call: bytes) -> bytes:
     return call[::-1]
 
 
+def process_id(_call: bytes) -> bytes:
+    """On an executor."""
+    return str(os.getpid()).encode()
+
+
+@pytest.mark.slow
+@pytest.mark.needs_spark
+def test_a_python_worker_is_used_again(spark: SparkSession, tmp_path: Path) -> None:
+    scatter = Scatter(spark, package_archive(tmp_path), f"{__name__}:process_id")
+    processes = {answer for _, answer in scatter.results([b""] * 12)}
+    scatter.end()
+    assert len(processes) <= 2
+
+
 @pytest.mark.slow
 @pytest.mark.needs_spark
 def test_a_call_that_ends_its_executor_hides_no_other(spark: SparkSession, tmp_path: Path) -> None:
