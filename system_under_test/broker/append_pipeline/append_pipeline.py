@@ -33,6 +33,9 @@ from staticfire.system_under_test.store.retention.retention import Removal
 
 __all__ = ["AppendPipeline"]
 
+# With async flush no send waits for one, but consumers do: they see what is durable (RocketMQ: 500 ms; it shows more).
+FLUSH_DISTANCE_S = 0.005
+
 
 class AppendPipeline:
     """Drives one log from put to visible. `on_visible` gets what consumers may now see.
@@ -62,7 +65,11 @@ class AppendPipeline:
         self._flow = flow
         self._on_failure = on_failure
         self._log_flusher = Flusher(
-            worker, self._begin_flush, finish=self._on_flushed, fail=self.failed
+            worker,
+            self._begin_flush,
+            finish=self._on_flushed,
+            fail=self.failed,
+            distance_s=0.0 if config.sync_flush else FLUSH_DISTANCE_S,
         )
         self._queue_flusher = Flusher(
             ExecutorWorker(),

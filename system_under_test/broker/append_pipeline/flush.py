@@ -26,13 +26,14 @@ class Flusher(Generic[T]):
     """Runs one kind of flush (RocketMQ, GroupCommitService, FlushRealTimeService, FlushConsumeQueueService).
 
     Whatever is written while a flush is in flight shares the next one: that is the group commit. Sync and async flush
-    differ only in who waits for it.
+    differ in who waits for it, and in the distance between two flushes.
 
     Args:
         worker: runs the tasks.
         begin: makes a task, or None if there is nothing to flush.
         finish: called on the loop after the task has run.
         fail: called on the loop when the task failed; no flush is begun any more.
+        distance_s: between the beginnings of two flushes, if one does not last longer.
     """
 
     def __init__(
@@ -42,24 +43,46 @@ class Flusher(Generic[T]):
         *,
         finish: Callable[[T], None],
         fail: Callable[[T, OSError], None],
+        distance_s: float = 0.0,
     ) -> None:
         self._worker = worker
         self._begin = begin
         self._finish = finish
         self._fail = fail
+        self._distance_s = distance_s
+        self._timer: asyncio.TimerHandle | None = None  # the last flush began less than that ago
+        self._is_wanted = False  # when the timer rings
         self._in_flight: T | None = None
         self._is_over = False  # failed or closed
         self._landed = asyncio.Event()  # nothing is in flight any more
 
     def wake(self) -> None:
-        """Begin a flush if there is something to flush and none is in flight."""
+        """Begin a flush if there is something to flush and none is in flight, at once or when the distance is kept."""
+        if self._timer is None:
+            self._begin_now()
+        else:
+            self._is_wanted = True
+
+    def _begin_now(self) -> None:
         if self._in_flight is not None or self._is_over:
             return
         task = self._begin()
         if task is not None:
             self._in_flight = task
             self._landed.clear()
+            self._keep_distance()
             self._worker.run(task.run, self._end)
+
+    def _keep_distance(self) -> None:
+        if self._distance_s and self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._distance_s, self._distance_kept)
+
+    def _distance_kept(self) -> None:
+        self._timer = None
+        if self._is_wanted:
+            self._is_wanted = False
+            self._begin_now()
 
     def _end(self, error: BaseException | None) -> None:
         task, self._in_flight = self._in_flight, None
@@ -77,12 +100,16 @@ class Flusher(Generic[T]):
                 self._landed.set()
 
     async def drain(self) -> None:
-        """Flush what is there, and return when nothing is in flight any more."""
-        self.wake()
+        """Flush what is there, and return when nothing is in flight any more. No distance is kept."""
+        self._begin_now()
         while self._in_flight is not None:
             await self._landed.wait()
+            if self._is_wanted:  # by what was written meanwhile
+                self._begin_now()
 
     def close(self) -> None:
         """End the thread; nothing is flushed any more."""
         self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
         self._worker.close()

@@ -35,6 +35,7 @@ def test_slave_is_a_copy_and_both_stop_cleanly(sync_flush: bool) -> None:
         master, slave = cluster.start_master(), cluster.start_slave()
         await client.send_until(OK, within_s=5)
         assert [await client.send(f"k{n}") for n in range(20)] == [OK] * 20
+        await asyncio.sleep(0.1)  # with async flush what is stored becomes visible a little later
         assert (await client.keys(MASTER))[-20:] == [f"k{n}" for n in range(20)]
         for process in (master, slave):
             process.terminate()

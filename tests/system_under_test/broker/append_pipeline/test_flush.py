@@ -1,4 +1,4 @@
-"""One flush in flight; whatever comes meanwhile shares the next; a failure ends it."""
+"""One flush in flight; whatever comes meanwhile shares the next; a failure ends it; two may keep a distance."""
 
 from __future__ import annotations
 
@@ -7,18 +7,32 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from staticfire.system_under_test.broker.append_pipeline.flush import Flusher
+from staticfire.system_under_test.runtime.env import Worker
 from staticfire.system_under_test.runtime.worker import ExecutorWorker
+from tests.system_under_test.client import virtual_time
 
 
 class Disk:
     """A log of `dirty` bytes. A flush task covers what was dirty when it was begun."""
 
-    def __init__(self, *, error: OSError | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        error: OSError | None = None,
+        worker: Worker | None = None,
+        distance_s: float = 0.0,
+    ) -> None:
         self.dirty = 0
         self.flushed: list[int] = []
         self.failures: list[OSError] = []
         self._error = error
-        self.flusher = Flusher(ExecutorWorker(), self._begin, finish=self._finish, fail=self._fail)
+        self.flusher = Flusher(
+            worker or ExecutorWorker(),
+            self._begin,
+            finish=self._finish,
+            fail=self._fail,
+            distance_s=distance_s,
+        )
 
     def _begin(self) -> FlushOf | None:
         if not self.dirty:
@@ -47,6 +61,22 @@ class FlushOf:
     def run(self) -> None:
         if self._error is not None:
             raise self._error
+
+
+class TimedWorker:
+    """Each job takes the same time. `begun_s` are the times when they began."""
+
+    def __init__(self, job_s: float) -> None:
+        self._job_s = job_s
+        self.begun_s: list[float] = []
+
+    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.begun_s.append(round(virtual_time.now_s(), 6))
+        job()
+        asyncio.get_running_loop().call_later(self._job_s, done, None)
+
+    def close(self) -> None:
+        pass
 
 
 def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -86,3 +116,64 @@ def test_failure_is_told_once_and_nothing_is_flushed_after_it() -> None:
         assert disk.flushed == []
 
     run(story)
+
+
+def test_two_flushes_keep_their_distance_and_the_first_does_not_wait() -> None:
+    async def story() -> None:
+        worker = TimedWorker(job_s=0.001)
+        disk = Disk(worker=worker, distance_s=0.0044)
+        for _ in range(10):
+            disk.write(1)
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(1)
+        disk.write(100)
+        await asyncio.sleep(1)
+        assert worker.begun_s == [0, 0.0044, 0.0088, 0.0132, 1.01]
+        assert disk.flushed == [1, 4, 4, 1, 100]
+
+    virtual_time.run(story())
+
+
+def test_a_flush_that_lasts_longer_than_the_distance_is_followed_at_once() -> None:
+    async def story() -> None:
+        worker = TimedWorker(job_s=0.02)
+        disk = Disk(worker=worker, distance_s=0.005)
+        disk.write(1)
+        await asyncio.sleep(0.001)
+        disk.write(2)
+        await asyncio.sleep(1)
+        assert worker.begun_s == [0, 0.02]
+        assert disk.flushed == [1, 2]
+
+    virtual_time.run(story())
+
+
+def test_a_drain_does_not_wait_for_the_distance() -> None:
+    async def story() -> None:
+        worker = TimedWorker(job_s=0.001)
+        disk = Disk(worker=worker, distance_s=5.0)
+        disk.write(1)
+        await asyncio.sleep(0.01)
+        disk.write(2)
+        drain = asyncio.create_task(disk.flusher.drain())
+        await asyncio.sleep(0)
+        disk.write(4)  # while the flush of the drain is in flight
+        await drain
+        assert worker.begun_s == [0, 0.01, 0.011]
+        assert disk.flushed == [1, 2, 4]
+
+    virtual_time.run(story())
+
+
+def test_nothing_is_flushed_after_the_end() -> None:
+    async def story() -> None:
+        worker = TimedWorker(job_s=0.001)
+        disk = Disk(worker=worker, distance_s=0.005)
+        disk.write(1)
+        await asyncio.sleep(0.002)
+        disk.write(2)
+        disk.flusher.close()
+        await asyncio.sleep(1)
+        assert disk.flushed == [1]
+
+    virtual_time.run(story())
