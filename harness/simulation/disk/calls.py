@@ -157,7 +157,9 @@ class CallsInFlight:
         return longest_ns
 
     def _reachable(self) -> Iterator[tuple[Call, _Awaited]]:
-        return ((call, awaited) for call, awaited in self._calls.items() if not awaited.has_changed)
+        for call, awaited in self._calls.items():
+            if not awaited.has_changed:
+                yield call, awaited
 
 
 def stretched(time_ns: int, ratio: float, now_ns: int) -> int:

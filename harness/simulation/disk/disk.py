@@ -378,7 +378,8 @@ class _FolderInFlight:
     def fail_sync(self, begin_ns: int, end_ns: int) -> None:
         self._names.cancel_sync(self._path, begin_ns, end_ns)
 
-    cancel_sync = fail_sync
+    def cancel_sync(self, begin_ns: int, end_ns: int) -> None:
+        self._names.cancel_sync(self._path, begin_ns, end_ns)
 
     def move_sync(self, begin_ns: int, end_ns: int, new_begin_ns: int, new_end_ns: int) -> None:
         self._names.move_sync(FolderSync(self._path, begin_ns, end_ns), new_begin_ns, new_end_ns)

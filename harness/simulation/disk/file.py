@@ -53,7 +53,8 @@ class SimFile:
         if offset + size > inode.allocated_bytes:
             room = device.reserve(inode, offset + size)
             if room < offset + size:
-                self._write(data[: self._draw_short(room - offset)], offset)
+                written = self._draw_short(room - offset)
+                self._write(data[:written], offset)
                 device.release(inode, inode.cached.size)
                 raise device.no_space(self.path)
         self._write(data, offset)
@@ -101,9 +102,9 @@ class SimFile:
             device.counters.sync_errors += 1
             raise posix_error(errno.EIO, self.path)
 
-    fdatasync = (
-        fsync  # without a grown size the data could not be read, so fdatasync writes that, too
-    )
+    def fdatasync(self) -> None:
+        """The same: without a grown size the data could not be read, so fdatasync writes that, too."""
+        self.fsync()
 
     def size(self) -> int:
         if self._device.restricted or not self.is_open:

@@ -70,7 +70,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     # --- callbacks and timers -----------------------------------------------------------------------
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]  # a handle of ours, which asyncio uses as its own
         self,
         callback: Callable[[Unpack[Arguments]], object],
         *args: *Arguments,
@@ -85,10 +85,16 @@ class SimLoop(asyncio.AbstractEventLoop):
             owner.wake()
         return handle
 
-    # Executor jobs run on the loop's own thread here.
-    call_soon_threadsafe = call_soon
+    def call_soon_threadsafe(  # type: ignore[override]
+        self,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> SimHandle:
+        """The same: executor jobs run on the loop's own thread here."""
+        return self.call_soon(callback, *args, context=context)
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self,
         delay: float,
         callback: Callable[[Unpack[Arguments]], object],
@@ -100,7 +106,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         when_ns = scheduler.now_ns + scheduler.debt_ns + (delay_ns if delay_ns > 0 else 0)
         return self._start_timer(when_ns, callback, args, context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[[Unpack[Arguments]], object],

@@ -37,6 +37,8 @@ def open_transport(
 class SimTransport(asyncio.Transport):
     """Implements `tcp.SocketUser`. Bytes that do not fit into the window wait in user space."""
 
+    __deletable__ = ("_read_handle", "_write_handle")  # for mypyc: see `_let_go`
+
     def __init__(
         self, loop: asyncio.AbstractEventLoop, socket: TcpSocket, protocol: asyncio.BaseProtocol
     ) -> None:

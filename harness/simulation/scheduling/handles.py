@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,8 @@ if TYPE_CHECKING:
     from staticfire.harness.simulation.scheduling.run_queue import RunQueue
 
 
-class SimHandle(asyncio.Handle):
-    """A callback in the ready queue of its owner. The base class is only for its type: nothing of it is used."""
+class SimHandle:
+    """A callback in the ready queue of its owner."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled")
 
@@ -36,7 +35,7 @@ class SimHandle(asyncio.Handle):
         return f"<SimHandle {self.callback!r}>"
 
 
-class SimTimerHandle(asyncio.TimerHandle):
+class SimTimerHandle:
     """A callback with a due time. It enters its owner's ready queue when the time has come."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled", "owner", "when_ns")
