@@ -6,7 +6,7 @@ BASE := $(VENV)/.ready-base# what `make run` needs
 DEV := $(VENV)/.ready-dev# and what tests and linters need
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run docs site museum mutants test test-slow test-all lint bench fuzz clean
+.PHONY: run compiled docs site museum mutants test test-slow test-all lint bench fuzz clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
@@ -24,6 +24,9 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 
 run: $(BASE)  ## the default campaign in the simulation
 	$(BIN)/staticfire run --campaign default --seed 1
+
+compiled: $(DEV)  ## the simulation, compiled into build/compiled; STATICFIRE_COMPILED=build/compiled uses it
+	env -u STATICFIRE_COMPILED $(BIN)/python -m staticfire.harness.compiled_build
 
 docs: $(BASE)  ## the pages and parts of pages that are made of what the code declares
 	$(BIN)/python -m staticfire.harness.pages

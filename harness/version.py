@@ -1,4 +1,4 @@
-"""The version of this Staticfire: its number, the commit of its checkout, its Python."""
+"""The version of this Staticfire: its number, the commit of its checkout, its Python, and whether it is compiled."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from staticfire.harness.compiled import is_compiled
+
 ROOT = Path(__file__).resolve().parents[1]
 GIT_TIMEOUT_S = 10.0
 
 
 def versions() -> dict[str, str]:
-    """`staticfire`, `python`, and `commit` where the package runs from a checkout."""
+    """`staticfire`, `python`, `simulation` where it is compiled, `commit` where the package runs from a checkout."""
     found = {"staticfire": _package_version(), "python": platform.python_version()}
+    if is_compiled():
+        found["simulation"] = "compiled"
     commit = commit_of(ROOT)
     return found if commit is None else {**found, "commit": commit}
 
 
 def version_line() -> str:
-    """`0.1.0 (1a2b3c4d5e6f-dirty), Python 3.11.7`."""
+    """`0.1.0 (1a2b3c4d5e6f-dirty), Python 3.11.7`, and where it is so `, simulation compiled`."""
     found = versions()
     commit = f" ({found['commit']})" if "commit" in found else ""
-    return f"{found['staticfire']}{commit}, Python {found['python']}"
+    simulation = f", simulation {found['simulation']}" if "simulation" in found else ""
+    return f"{found['staticfire']}{commit}, Python {found['python']}{simulation}"
 
 
 def _package_version() -> str:

@@ -5,6 +5,8 @@ The folders of the project are its subpackages: `staticfire.harness`, `staticfir
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,11 @@ __all__ = ["LocalCluster"]
 
 # A folder earlier on the import path may hold a part alone, such as a system with a planted bug.
 __path__ = extend_path(__path__, __name__)
+
+if _build := os.environ.get("STATICFIRE_COMPILED"):
+    from staticfire.harness.compiled import use_build
+
+    use_build(Path(_build), __path__)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,92 @@
+"""Imports compiled modules in place of their sources, where `STATICFIRE_COMPILED` names the folder of a build.
+
+`make compiled` makes that folder (`compiled_build.py`). Its `build.json` names the compiled modules, and the checksums
+of the sources that they were made of. The modules call each other directly, so a build is used whole or not at all: it
+is refused where sources have changed since, and left out where the import path begins with a patched copy of one of
+them (a planted bug).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import sysconfig
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+VARIABLE = "STATICFIRE_COMPILED"
+BUILD = "build.json"
+PACKAGE = "staticfire"
+
+
+class BuildRefused(Exception):
+    """The folder holds no build that this process can use."""
+
+
+class CompiledFinder(MetaPathFinder):
+    """Finds modules in `files`, by their dotted names."""
+
+    def __init__(self, files: dict[str, Path]) -> None:
+        self._files = files
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        file = self._files.get(fullname)
+        if file is None:
+            return None
+        loader = ExtensionFileLoader(fullname, str(file))
+        return spec_from_file_location(fullname, file, loader=loader)
+
+
+def use_build(folder: Path, package_path: Sequence[str]) -> None:
+    """Let imports find the modules of the build in `folder`; where that is impossible, say why and end the process."""
+    try:
+        files = build_files(folder, package_path)
+    except BuildRefused as refusal:
+        print(f"staticfire: {VARIABLE} is {str(folder)!r}: {refusal}", file=sys.stderr)
+        raise SystemExit(254) from None
+    os.environ[VARIABLE] = str(folder.resolve())  # for child processes in other folders
+    if files:
+        sys.meta_path.insert(0, CompiledFinder(files))
+
+
+def is_compiled() -> bool:
+    """Whether this process imports compiled modules."""
+    return any(isinstance(finder, CompiledFinder) for finder in sys.meta_path)
+
+
+def build_files(folder: Path, package_path: Sequence[str]) -> dict[str, Path]:
+    """The files of the build by module; none where a copy of a source, earlier on the path, is another one.
+
+    Raises:
+        BuildRefused: there is no build, it is for another Python, or the sources have changed since.
+    """
+    try:
+        build = json.loads((folder / BUILD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise BuildRefused("it holds no build; `make compiled` makes build/compiled") from None
+    if build["python"] != python_tag():
+        raise BuildRefused(f"it was built for {build['python']}, this is {python_tag()}")
+    for source, checksum in build["sources"].items():
+        found = next(path for root in package_path if (path := Path(root, source)).is_file())
+        if checksum_of(found) != checksum:
+            if found.samefile(Path(build["root"], source)):
+                raise BuildRefused(f"{source} has changed since; `make compiled` builds it anew")
+            return {}
+    return {name: folder / file for name, file in build["modules"].items()}
+
+
+def checksum_of(source: Path) -> str:
+    return hashlib.sha256(source.read_bytes()).hexdigest()
+
+
+def python_tag() -> str:
+    """What names extension modules of this Python, such as `cpython-311-x86_64-linux-gnu`."""
+    return str(sysconfig.get_config_var("SOABI"))
