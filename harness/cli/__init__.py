@@ -61,7 +61,7 @@ COMMANDS = {
     "docker-image": "staticfire.harness.cli.this_machine.docker_image:docker_image",
     "cluster": "staticfire.harness.cli.cluster:cluster",
     "proxy": "staticfire.harness.cli.proxy.command:proxy",
-    "admin": "staticfire.harness.cli.admin:admin",
+    "admin": "staticfire.harness.cli.admin.commands:admin",
     "faults": "staticfire.harness.cli.lists:faults",
     "workloads": "staticfire.harness.cli.lists:workloads",
     "campaigns": "staticfire.harness.cli.lists:campaigns",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.harness.cli.admin import admin
+from staticfire.harness.cli.admin.commands import admin
 from tests.harness.plugin.test_pytest_plugin import PLUGIN
 
 ROOT = Path(__file__).parents[3]

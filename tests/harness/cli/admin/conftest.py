@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from staticfire.harness.cli import status_of
-from staticfire.harness.cli.admin import admin as admin_group
+from staticfire.harness.cli.admin.commands import admin as admin_group
 from staticfire.harness.local_cluster import LocalCluster
 
 CLUSTER = "DefaultCluster"

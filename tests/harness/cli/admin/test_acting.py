@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from staticfire.harness.cli.admin import admin as admin_group
 from staticfire.harness.cli.admin.acting import in_words
+from staticfire.harness.cli.admin.commands import admin as admin_group
 from tests.harness.cli.admin.conftest import CLUSTER, Admin, consent
 from tests.harness.cli.admin.test_refusals import COMMANDS, arguments
 from tests.harness.cli.conftest import Said

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from staticfire.harness.cli import status_of
-from staticfire.harness.cli.admin import admin as admin_group
+from staticfire.harness.cli.admin.commands import admin as admin_group
 from staticfire.harness.cli.admin.times import parse_time_ms
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.local_cluster.ports import free_ports
