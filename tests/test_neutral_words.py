@@ -47,7 +47,9 @@ NEUTRAL = (
         )
     ),
 )
-OTHER_MEANING = ("spark_analysis/engine/session.py", "spark_analysis/engine/engines.py")  # Spark's
+OTHER_MEANING = tuple(
+    f"spark_analysis/engine/{name}.py" for name in ("engines", "scatter", "session")
+)  # Spark's
 
 # Module -> how often its names and texts (imports and docstrings aside) say a word of RocketMQ. Words that users and
 # files know: observations, names of faults and checkers, options of campaigns, sentences of findings.
