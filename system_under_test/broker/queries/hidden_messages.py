@@ -61,13 +61,13 @@ class HiddenMessages:
         self.apply()
 
     def note(self, topic: str) -> None:
-        """Before a topic is deleted: note where its queues end, durably.
+        """Before a topic is deleted: note where its queues end, durably, messages that have no entry yet included.
 
         Raises:
             ValueError: there are too many queues of deleted topics.
             OSError: they cannot be made durable; nothing changes then.
         """
-        ends = {str(queue.queue_id): queue.max_offset for queue in self._of(topic)}
+        ends = {str(queue.queue_id): queue.next_offset for queue in self._of(topic)}
         if ends:
             noted = {**self._beginnings, topic: {**self._beginnings.get(topic, {}), **ends}}
             count = sum(map(len, noted.values()))

@@ -40,6 +40,7 @@ class ConsumeQueue:
     """Queue offsets: `min_offset` <= `max_offset` (next entry to be written) <= `next_offset` (of the next put)."""
 
     __slots__ = (
+        "_hidden_end",
         "_tags_code_at",
         "dirty_from",
         "extension",
@@ -79,6 +80,7 @@ class ConsumeQueue:
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0
+        self._hidden_end = 0  # entries below it are hidden once they come
         self.dirty_from: int | None = None  # first byte not known to be durable
 
     def reserve(self) -> None:
@@ -119,7 +121,8 @@ class ConsumeQueue:
             self.min_offset = self.first_at_or_beyond(log_min_offset)
 
     def hide(self) -> None:
-        """Hide the present entries from readers; `min_offset` never goes back behind them."""
+        """Hide what was put from readers, entries that are still to come included."""
+        self._hidden_end = self.next_offset
         self.min_offset = self.max_offset
 
     def hide_below(self, offset: int) -> None:
@@ -184,6 +187,8 @@ class ConsumeQueue:
         self._mark_dirty(position)
         self.max_offset += count
         self.next_offset = max(self.next_offset, self.max_offset)
+        if self.min_offset < self._hidden_end:
+            self.hide_below(self._hidden_end)
 
     def read(self, offset: int, count: int) -> list[Entry]:
         """Up to `count` entries from `offset`; never across the end of a file or the end of the queue."""
@@ -260,6 +265,7 @@ class ConsumeQueue:
         self.files.cut(position)
         self.files.sync_new_files()
         self.max_offset = self.next_offset = offset
+        self._hidden_end = min(self._hidden_end, offset)
         self.min_offset = min(self.min_offset, offset) if self.files.files else offset
         self._mark_dirty(position)
 
@@ -267,6 +273,7 @@ class ConsumeQueue:
         """Drop the entries of records at or beyond `physical_offset`; return whether there were any."""
         low = self.first_at_or_beyond(physical_offset)
         self.next_offset = self.max_offset
+        self._hidden_end = min(self._hidden_end, self.max_offset)
         if low == self.max_offset:
             return False
         self.cut(low)

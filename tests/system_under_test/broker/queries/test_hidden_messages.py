@@ -45,6 +45,19 @@ def test_former_messages_are_hidden_and_new_ones_are_not() -> None:
     assert on_disk.store.queue_bounds("TopicTest", 0) == (5, 6)
 
 
+def test_what_has_no_entry_yet_is_hidden_with_the_others() -> None:
+    on_disk, hidden = filled()
+    on_disk.put(make_message(b"acknowledged, and still to be flushed"))
+    hidden.note("TopicTest")
+    on_disk.store.retention.clean_unused(lambda _topic: False)
+    on_disk.put_visible(make_message(b"new"))
+    assert on_disk.bodies() == [b"new"]
+    assert on_disk.store.queue_bounds("TopicTest", 0) == (6, 7)
+    on_disk.flush_queues()
+    restarted(on_disk).settle()
+    assert on_disk.bodies() == [b"new"]
+
+
 def test_they_stay_hidden_after_a_power_cut() -> None:
     on_disk, hidden = filled()
     hidden.note("TopicTest")
