@@ -136,6 +136,7 @@ def _ends(context: Context, process: int, node: str) -> Iterator[int]:
     for fault in context.facts.faults:
         if STOPS in fault.effects and node in fault.targets and fault.bitten_ns is not None:
             yield began_ns(fault)
+            yield fault.bitten_ns  # until then the process may have gained a queue
 
 
 def _unowned(

@@ -134,6 +134,18 @@ def test_a_crashed_member_owns_nothing() -> None:
     assert found(check(*lines, faults=(fault("client_crash", "c1", at_s=50, healed_s=52),))) == []
 
 
+def test_what_a_member_gains_while_it_is_being_killed_ends_with_it() -> None:
+    """A real kill takes a moment, in which another member that is gone already leaves a queue to this one."""
+    crash = fault("client_crash", "c2", at_s=50, healed_s=190)
+    crash = replace(crash, bitten_ns=50_400_000_000)
+    changes = ("2 ok open node=c2 t=2", "2 ok assign 0 1 t=50.2", "1 ok assign 0 1 t=60")
+    lines = (*STEADY, *changes, "9 ok drain t=200")
+
+    assert found(check(*lines, faults=(crash,))) == []
+    late = replace(crash, bitten_ns=100_000_000_000)
+    assert found(check(*lines, faults=(late,))) == ["double_ownership"]  # of queue 0
+
+
 def test_members_of_a_broadcasting_group_own_everything() -> None:
     lines = (*SENT, "1 ok assign 0 1 t=1", "2 ok assign 0 1 t=1", "9 ok drain t=200")
 
