@@ -17,9 +17,16 @@ from staticfire.harness.recording.nemesis import FaultRecord
 
 
 def exits_of(ops: Sequence[Op]) -> Iterator[NodeExit]:
+    """Nodes that ended by themselves; of a client that cannot do what it was asked for, with what it said of it."""
+    refusals: dict[str | None, str] = {}
     for op in ops:
-        if op.process == NEMESIS and op.f == "node_exit":
-            yield NodeExit(node=str(op.node), time_ns=op.time_ns, error=str(op.error))
+        if op.f == "open" and op.type != "invoke":
+            refusals.pop(op.node, None)
+            if op.type == "fail":
+                refusals[op.node] = f": {op.error}"
+        elif op.process == NEMESIS and op.f == "node_exit":
+            error = f"{op.error}{refusals.get(op.node, '')}"
+            yield NodeExit(node=str(op.node), time_ns=op.time_ns, error=error)
 
 
 def clock_uncertainty(ops: Sequence[Op]) -> dict[str, int]:
