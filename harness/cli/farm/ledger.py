@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -82,7 +83,7 @@ def _read(path: Path) -> list[Round]:
         raise of_a_file(error, path) from error
     complete, _, torn = data.rpartition(b"\n")
     if torn:  # the end of a write that a kill or a full disk cut off
-        path.write_bytes(complete + b"\n" if complete else b"")
+        os.truncate(path, len(data) - len(torn))
     return [_round(line, f"{path}: line {at}") for at, line in enumerate(complete.splitlines(), 1)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from staticfire.harness.cli.farm.hands import Ended, Hands, slug
@@ -16,6 +16,7 @@ from staticfire.harness.cli.hunt.row_files import read_rows
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.cli.status import EXIT_INVALID, BadInput, HarnessError, of_a_file
 from staticfire.harness.run_folder.shrunk import SHRUNK_CAMPAIGN
+from staticfire.harness.shrink.outputs import write_whole
 
 ANSWERS = {"True": "valid", "False": "invalid", "unknown": "unknown"}
 ROWS, REGRESSIONS = "rows", "regressions"
@@ -52,17 +53,28 @@ class Rounds:
             raise of_a_file(error, self.folder) from error
 
     def _hunt(self, job: Job, ledger: Ledger, commit: str, now_s: float) -> Round:
-        rows = self.folder / ROWS
-        rows.mkdir(parents=True, exist_ok=True)
-        out = rows / f"{commit or 'installed'}-{job.name}-{job.first}.jsonl"
+        out = self._rows_of(job, commit)
         seeds = ("--seeds", f"{job.first}-{job.last}", "--workload", job.name)
         ended = self.hands.staticfire("hunt", *seeds, *self.hunt_options, "--out", out, "--resume")
         return _round_of(job, _rows(out), ended, ledger, commit, now_s)
 
     def _canary(self, job: Job, commit: str, now_s: float) -> Round:
+        """Found is what a row says: the status of a command that cannot even start may be that of an invalid run."""
+        out = self._rows_of(job, commit)
+        for path in _kept(out):  # of an interrupted round
+            path.unlink(missing_ok=True)
         seeds = ("--seeds", f"{job.first}-{job.last}", "--until-found")
-        ended = self.hands.staticfire("hunt", "--defect", job.name, *seeds, *self.hunt_options)
-        return _ended(job, ended, commit, now_s, is_found=ended.status == EXIT_INVALID)
+        ended = self.hands.staticfire(
+            "hunt", "--defect", job.name, *seeds, *self.hunt_options, "--out", out
+        )
+        is_found = any(result.valid is False for result in _rows(out))
+        return _ended(job, ended, commit, now_s, is_found=is_found)
+
+    def _rows_of(self, job: Job, commit: str) -> Path:
+        """The file of a round's rows."""
+        rows = self.folder / ROWS
+        rows.mkdir(parents=True, exist_ok=True)
+        return rows / f"{commit or 'installed'}-{job.name}-{job.first}.jsonl"
 
     def _shrink(self, job: Job, commit: str, now_s: float) -> Round:
         name = slug(job.name)
@@ -84,9 +96,14 @@ class Rounds:
         return _ended(job, both, commit, now_s, is_found=True)
 
 
+def _kept(out: Path) -> tuple[Path, Path]:
+    """Where the rows of a hunt may be: of a whole one, and of an interrupted one."""
+    return out, out.with_name(out.name + ".part")
+
+
 def _rows(out: Path) -> list[SeedResult]:
     """Those of a hunt that has ended, whole or not."""
-    for path in (out, out.with_name(out.name + ".part")):
+    for path in _kept(out):
         if path.exists():
             try:
                 return read_rows(path)
@@ -119,15 +136,9 @@ def _round_of(
             cause_seeds[cause] += 1
     wanted = job.last - job.first + 1
     error = "" if len(results) == wanted else ended.error or f"status {ended.status}"
-    return Round(
-        kind=job.kind,
-        name=job.name,
-        commit=commit,
-        first=job.first,
-        last=job.last,
-        started_s=int(now_s),
+    return replace(
+        _ended(job, ended, commit, now_s, error=error),
         cpu_s=round(max(ended.cpu_s, sum(result.cpu_s for result in results)), 3),
-        error=error,
         answers=dict(answers),
         behaviours=fresh,
         causes=causes,
@@ -163,4 +174,4 @@ def _keep_regression(folder: Path, shrunk: Path, job: Job, commit: str) -> None:
     shutil.copyfile(shrunk, folder / f"{name}.toml")
     text = readme.read_text(encoding="utf-8") if readme.exists() else README
     row = f"| `{name}` | {job.name} | workload {job.workload}, seed {job.first} | {commit} |\n"
-    readme.write_text(text + ("" if row in text else row), encoding="utf-8")
+    write_whole(readme, text + ("" if row in text else row))

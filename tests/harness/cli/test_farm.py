@@ -39,6 +39,7 @@ class ScriptedHands:
 
     invalid: dict[int, str] = field(default_factory=dict)
     finds_canaries: bool = True
+    cannot_start: bool = False  # a broken commit: Python ends with the status of an invalid run
     commit: str = "abc"
     cpu_s: float = 100.0
     ends_after: int = 1000  # commands; then Ctrl-C
@@ -61,6 +62,12 @@ class ScriptedHands:
             (Path(given["--out"]) / "shrunk.toml").write_text("[campaign]\n")
             return Ended(0, self.cpu_s, "")
         if "--defect" in words:
+            if self.cannot_start:
+                return Ended(1, 0.1, "ImportError: no module of that name")
+            valid = not self.finds_canaries
+            Path(given["--out"]).write_bytes(
+                encoded([seed_result(3, valid, "queue")], Path(given["--out"]))
+            )
             return Ended(int(self.finds_canaries), self.cpu_s, "")
         first, last = map(int, given["--seeds"].split("-"))
         results = [
@@ -131,6 +138,11 @@ def test_a_missed_canary_breaks_the_farm(tmp_path: Path) -> None:
     assert farm(tmp_path, ScriptedHands()) == 0  # other seeds find it
     assert kinds(tmp_path)[:2] == [("canary", "bug", 0), ("canary", "bug", 10)]
     assert "broken" not in (tmp_path / "index.html").read_text().lower()
+
+
+def test_a_command_that_cannot_start_has_found_no_canary(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"did not find the planted bug bug: ImportError"):
+        farm(tmp_path, ScriptedHands(cannot_start=True))
 
 
 def test_a_new_commit_or_day_asks_the_canaries_again(tmp_path: Path) -> None:
