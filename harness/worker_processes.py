@@ -93,10 +93,20 @@ class WatchedWorker:
 
     def begin(self, *arguments: Any) -> None:
         """Begin a call; the last one must have ended."""
-        if self._process is None or not self._process.is_alive():
+        if self._process is not None and not self._process.is_alive():
+            self.end()
+        if self._process is None:
             self._fork()
-        assert self._pipe is not None
         self._ends_s = None if self._limit_s is None else time.monotonic() + self._limit_s
+        try:
+            self._sends(arguments)
+        except OSError:  # it was killed since it gave its last result
+            self.end()
+            self._fork()
+            self._sends(arguments)
+
+    def _sends(self, arguments: tuple[Any, ...]) -> None:
+        assert self._pipe is not None
         self._pipe.send(arguments)
 
     @property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
 
-from staticfire.harness.worker_processes import WorkerPool
+from staticfire.harness.worker_processes import WatchedWorker, WorkerPool
 
 INTERRUPTED = """
 import os, signal
@@ -50,6 +51,19 @@ def test_an_exception_kills_the_workers() -> None:
         raise RuntimeError
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
+
+
+def test_a_worker_that_is_killed_between_two_calls_is_replaced() -> None:
+    worker = WatchedWorker(os.getpid)
+    try:
+        worker.begin()
+        first = worker.result()
+        os.kill(first, signal.SIGKILL)
+        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+        worker.begin()
+        assert worker.result() not in (first, os.getpid())
+    finally:
+        worker.end()
 
 
 def test_a_signal_while_a_process_is_forked_is_not_lost() -> None:
