@@ -15,6 +15,7 @@ from staticfire.system_under_test.remoting.errors import (
     RemotingTimeout,
 )
 from staticfire.system_under_test.remoting.server import RemotingServer, listen
+from staticfire.system_under_test.remoting.turn_output import TurnOutput
 
 __all__ = [
     "CannotListen",
@@ -26,6 +27,7 @@ __all__ = [
     "RemotingError",
     "RemotingServer",
     "RemotingTimeout",
+    "TurnOutput",
     "listen",
     "parse_address",
 ]

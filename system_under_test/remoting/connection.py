@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import (
@@ -30,12 +30,16 @@ from staticfire.system_under_test.remoting.errors import (
 )
 from staticfire.system_under_test.remoting.held_memory import HeldMemory
 from staticfire.system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
+from staticfire.system_under_test.remoting.turn_output import TurnOutput
 from staticfire.system_under_test.runtime.env import Log
 
 IDLE_TIMEOUT_S = 120.0  # RocketMQ: serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds
 OUTPUT_SIZE_MAX = 64 * 1024 * 1024  # bytes a peer may leave unread
 OUTPUT_COUNTED_SIZE = 1024 * 1024  # from here on, what a peer leaves unread counts as held memory
 WRITE_BATCH_SIZE = 1024 * 1024  # bytes collected before they are written without waiting for more
+# Bytes read in one turn of the loop. Of many small requests the first are answered while the peer writes the last.
+READ_SIZE = 32 * 1024
+LARGE_READ_SIZE = 256 * 1024  # inside a frame that is larger than READ_SIZE
 CLOSE_TIMEOUT_S = 5.0  # a closing connection gets this long to deliver what it holds
 REMARK_LENGTH_MAX = 1024  # characters of an error text that go back to the peer
 OPAQUE_MAX = 0x7FFFFFFF
@@ -62,10 +66,12 @@ class Connection(asyncio.Protocol):
         "_output",
         "_output_size",
         "_pending",
+        "_read_size",
         "_reading",
         "_sign",
         "_timer",
         "_transport",
+        "_turn_output",
         "_unread",
         "closed",
         "key",
@@ -82,6 +88,7 @@ class Connection(asyncio.Protocol):
         handler: Handler | None,
         on_close: OnClose | None = None,
         memory: HeldMemory | None = None,
+        turn_output: TurnOutput | None = None,
         sign: Sign | None = None,
     ) -> None:
         self.key = key
@@ -94,6 +101,7 @@ class Connection(asyncio.Protocol):
         self._on_close = on_close
         self._sign = sign
         self._memory = HeldMemory() if memory is None else memory
+        self._turn_output = TurnOutput() if turn_output is None else turn_output
         self._unread = False  # the transport holds more than OUTPUT_COUNTED_SIZE
         self._decoder = FrameDecoder()
         self._pending = PendingRequests(loop, self._timed_out)
@@ -101,6 +109,7 @@ class Connection(asyncio.Protocol):
         self._output: list[bytes] = []
         self._output_size = 0
         self._reading = False  # inside data_received, which flushes at its end
+        self._read_size = 0  # 0: the transport does not let us choose
         self._active_at_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
@@ -113,6 +122,7 @@ class Connection(asyncio.Protocol):
     def use_transport(self, transport: asyncio.Transport) -> None:
         """Write to another transport from now on: one that encrypts."""
         self._transport = transport
+        self._read_size = 0
 
     # Sending
 
@@ -126,11 +136,11 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         if not self._output and not self._reading:
-            self._loop.call_soon(self._flush)
+            self._turn_output.add(self, self._loop)
         self._output.append(frame)
         self._output_size += len(frame)
         if self._output_size > WRITE_BATCH_SIZE:
-            self._flush()
+            self.flush()
 
     def invoke_nowait(
         self, command: RemotingCommand, timeout_s: float, *, close_on_timeout: bool = False
@@ -180,7 +190,7 @@ class Connection(asyncio.Protocol):
         """Deliver what is written, then end the connection. Outstanding requests fail at once."""
         if self.closed:
             return
-        self._flush()
+        self.flush()
         if self.closed:  # the flush itself met a peer that does not read
             return
         self._end("was closed")
@@ -202,6 +212,8 @@ class Connection(asyncio.Protocol):
         if peer is not None:  # None: the peer was gone before we looked
             self.remote_host, self.remote_port = peer[0], peer[1]
         self._transport.set_write_buffer_limits(high=OUTPUT_COUNTED_SIZE)
+        if hasattr(transport, "max_size"):  # those of asyncio's selector loop
+            self._read_up_to(READ_SIZE)
         self._active_at_s = self._loop.time()
         self._check_idle_at(self._active_at_s + IDLE_TIMEOUT_S)
 
@@ -210,6 +222,8 @@ class Connection(asyncio.Protocol):
         self._reading = True
         try:
             frames = self._decoder.feed(data)
+            if self._read_size:
+                self._choose_read_size(bool(frames))
             for frame in frames:
                 self._accept(decode_command(frame))
                 if self.closed:
@@ -222,7 +236,7 @@ class Connection(asyncio.Protocol):
         finally:
             self._reading = False
             if self._output:
-                self._flush()
+                self.flush()
 
     def pause_writing(self) -> None:
         self._unread = True
@@ -240,6 +254,16 @@ class Connection(asyncio.Protocol):
             self._on_close(self)
 
     # Inside
+
+    def _choose_read_size(self, has_frames: bool) -> None:
+        """Go through a large frame in few turns of the loop, and through many small ones in more."""
+        size = READ_SIZE if has_frames else LARGE_READ_SIZE
+        if size != self._read_size:
+            self._read_up_to(size)
+
+    def _read_up_to(self, size: int) -> None:
+        self._read_size = size
+        cast(Any, self._transport).max_size = size
 
     def _accept(self, command: RemotingCommand) -> None:
         if command.flag & RESPONSE_FLAG:
@@ -267,7 +291,8 @@ class Connection(asyncio.Protocol):
         self._opaque = (self._opaque + 1) & OPAQUE_MAX
         return self._opaque
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what was sent in this turn of the loop."""
         if self.closed or not self._output:
             return
         data = self._output[0] if len(self._output) == 1 else b"".join(self._output)

@@ -10,6 +10,7 @@ from staticfire.system_under_test.remoting.connection_limit import ConnectionLim
 from staticfire.system_under_test.remoting.errors import CannotListen
 from staticfire.system_under_test.remoting.held_memory import HeldMemory
 from staticfire.system_under_test.remoting.tls import FirstByte
+from staticfire.system_under_test.remoting.turn_output import TurnOutput
 from staticfire.system_under_test.runtime.env import Env, TlsMode
 
 BACKLOG = 1024  # RocketMQ: serverSocketBacklog
@@ -39,7 +40,7 @@ class RemotingServer:
     """Accepts connections and hands their requests to one handler.
 
     `on_close` is called once for each connection that was accepted, after it ended for whatever reason. Keys of
-    connections count up from `first_key`.
+    connections count up from `first_key`. Servers of one node may share a `turn_output`.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class RemotingServer:
         *,
         on_close: OnClose | None = None,
         first_key: int = 1,
+        turn_output: TurnOutput | None = None,
     ) -> None:
         self.host = host
         self.port = port  # 0 until start() if the system is to choose
@@ -60,6 +62,7 @@ class RemotingServer:
         self._connections: dict[int, Connection] = {}
         self._next_key = first_key
         self._memory = HeldMemory()
+        self._turn_output = turn_output or TurnOutput()
         self._limit = ConnectionLimit(env.connections_max, env.log)
         self._server: asyncio.Server | None = None
         self._all_gone: asyncio.Future[None] | None = None
@@ -126,6 +129,7 @@ class RemotingServer:
             handler=self._handler,
             on_close=self._lost,
             memory=self._memory,
+            turn_output=self._turn_output,
         )
         self._next_key += 1
         self._connections[connection.key] = connection

@@ -20,6 +20,7 @@ from staticfire.system_under_test.broker.policies.policies import BrokerPolicies
 from staticfire.system_under_test.broker.replication.ha import HaService
 from staticfire.system_under_test.broker.sending.pending_sends import Answer
 from staticfire.system_under_test.broker.statistics.put_times import PutTimes
+from staticfire.system_under_test.remoting import TurnOutput
 from staticfire.system_under_test.runtime.env import Worker
 from staticfire.system_under_test.runtime.worker import ExecutorWorker
 from staticfire.system_under_test.store.assembly.message_store import (
@@ -42,6 +43,7 @@ class AppendPipeline:
 
     Args:
         worker: flushes the log.
+        turn_output: of the connections on which sends and held pulls are answered.
         on_failure: called when a write or an fsync has failed: nothing is promised any more.
     """
 
@@ -54,6 +56,7 @@ class AppendPipeline:
         flow: FlowControl,
         put_times: PutTimes,
         worker: Worker,
+        turn_output: TurnOutput,
         *,
         on_failure: Callable[[Exception], None],
         now_ns: Callable[[], int],
@@ -63,6 +66,7 @@ class AppendPipeline:
         self._store = store
         self._ha = ha
         self._flow = flow
+        self._turn_output = turn_output
         self._on_failure = on_failure
         self._log_flusher = Flusher(
             worker,
@@ -155,8 +159,9 @@ class AppendPipeline:
 
     def replicated(self) -> None:
         """A replica has acknowledged more."""
-        self._acknowledger.settle()
-        self.dispatch()
+        with self._turn_output:
+            self._acknowledger.settle()
+            self.dispatch()
 
     def slaves_lost(self) -> None:
         """A replica has gone."""
@@ -175,6 +180,10 @@ class AppendPipeline:
 
     def _after_puts(self) -> None:
         self._is_scheduled = False
+        with self._turn_output:
+            self._advance()
+
+    def _advance(self) -> None:
         if self._acknowledger.awaits_write or self._config.transient_pool:
             self.commits.write_out()  # one write for all puts of this turn
             if self._store.failure is None:
@@ -194,11 +203,12 @@ class AppendPipeline:
     def _on_flushed(self, task: FlushTask) -> None:
         self._store.finish_flush(task)
         self._flow.flush_ended()
-        self._acknowledger.settle()
-        self._ha.notify_append()
-        self._ha.notify_flushed()
-        self.dispatch()
-        self._log_flusher.wake()  # for what was put meanwhile
+        with self._turn_output:
+            self._acknowledger.settle()
+            self._ha.notify_append()
+            self._ha.notify_flushed()
+            self.dispatch()
+            self._log_flusher.wake()  # for what was put meanwhile
 
     def _on_queues_flushed(self, task: QueueFlushTask) -> None:
         self._store.finish_queue_flush(task)

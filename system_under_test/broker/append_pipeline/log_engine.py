@@ -14,6 +14,7 @@ from staticfire.system_under_test.broker.policies.policies import BrokerPolicies
 from staticfire.system_under_test.broker.replication.ha import HaService
 from staticfire.system_under_test.broker.replication.ha_config import HaEvents, make_ha_config
 from staticfire.system_under_test.broker.statistics.put_times import PutTimes
+from staticfire.system_under_test.remoting import TurnOutput
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore, RecoveryReport
 
@@ -55,6 +56,7 @@ class LogEngine:
         )
         self.ha = HaService(env, store, make_ha_config(config, policies.replication), events)
         self.flow = FlowControl(config, {}, unflushed_bytes=self._unflushed_bytes, now_ns=now_ns)
+        self.turn_output = TurnOutput()
         self.progress = AppendPipeline(
             config,
             policies,
@@ -63,6 +65,7 @@ class LogEngine:
             self.flow,
             put_times,
             env.make_worker(),
+            self.turn_output,
             on_failure=on_failure,
             now_ns=now_ns,
         )

@@ -183,6 +183,7 @@ class Components:
             config,
             self.access.guarded(self.engine.flow.handle),
             on_close=self.clients.connection_closed,
+            turn_output=self.engine.turn_output,
         )
 
     def _metadata_file(self, name: str) -> MetadataFile:

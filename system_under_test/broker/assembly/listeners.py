@@ -5,7 +5,7 @@ from __future__ import annotations
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.remoting import Connection, Handler, RemotingServer
+from staticfire.system_under_test.remoting import Connection, Handler, RemotingServer, TurnOutput
 from staticfire.system_under_test.remoting.connection import OnClose, not_supported
 from staticfire.system_under_test.runtime.env import Env
 
@@ -17,12 +17,20 @@ class Listeners:
     """The main port takes everything; the fast port takes everything but pulls, which would hold it up."""
 
     def __init__(
-        self, env: Env, config: BrokerConfig, handler: Handler, *, on_close: OnClose
+        self,
+        env: Env,
+        config: BrokerConfig,
+        handler: Handler,
+        *,
+        on_close: OnClose,
+        turn_output: TurnOutput,
     ) -> None:
         self._env = env
         self._handler = handler
         host, port = config.listen_host, config.listen_port
-        self._main = RemotingServer(env, host, port, handler, on_close=on_close)
+        self._main = RemotingServer(
+            env, host, port, handler, on_close=on_close, turn_output=turn_output
+        )
         self._fast: RemotingServer | None = None
         if config.fast_port and port > FAST_PORT_DISTANCE:
             self._fast = RemotingServer(
@@ -32,6 +40,7 @@ class Listeners:
                 self._handle_fast,
                 on_close=on_close,
                 first_key=FAST_KEYS_FROM,
+                turn_output=turn_output,
             )
 
     async def start(self) -> None:

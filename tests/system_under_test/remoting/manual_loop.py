@@ -23,6 +23,11 @@ class ManualLoop:
         """This loop, for those who ask for a whole one."""
         return cast(asyncio.AbstractEventLoop, self)
 
+    @property
+    def soon(self) -> int:
+        """Callbacks that the next turn will run, timers apart."""
+        return len(self._soon)
+
     def time(self) -> float:
         return self.now_s
 

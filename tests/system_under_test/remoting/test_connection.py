@@ -19,7 +19,12 @@ from staticfire.system_under_test.remoting import (
     RemotingError,
     RemotingTimeout,
 )
-from staticfire.system_under_test.remoting.connection import IDLE_TIMEOUT_S, OUTPUT_SIZE_MAX
+from staticfire.system_under_test.remoting.connection import (
+    IDLE_TIMEOUT_S,
+    LARGE_READ_SIZE,
+    OUTPUT_SIZE_MAX,
+    READ_SIZE,
+)
 from staticfire.system_under_test.remoting.held_memory import HeldMemory
 from tests.system_under_test.remoting.manual_loop import ManualLoop, MemoryLog, MemoryTransport
 
@@ -97,6 +102,32 @@ def test_a_frame_may_come_byte_by_byte() -> None:
     for byte in request(opaque=7).encode():
         wire.connection.data_received(bytes([byte]))
     assert [answer.opaque for answer in wire.transport.commands()] == [7]
+
+
+class SelectorTransport(MemoryTransport):
+    """A transport that lets its protocol choose how much it reads at once, as those of asyncio's selector loop do."""
+
+    max_size = 1 << 18
+
+
+def test_inside_a_large_frame_more_is_read_at_once() -> None:
+    wire = Wire(echo)
+    transport = SelectorTransport(wire.loop, wire.connection)
+    wire.connection.connection_made(transport)
+    assert transport.max_size == READ_SIZE
+    large = RemotingCommand.request(105, body=bytes(3 * READ_SIZE)).encode()
+    wire.connection.data_received(large[:READ_SIZE])
+    assert transport.max_size == LARGE_READ_SIZE
+    wire.connection.data_received(large[READ_SIZE:] + large[:10])
+    assert transport.max_size == READ_SIZE
+
+
+def test_a_transport_that_encrypts_reads_as_it_likes() -> None:
+    wire = Wire(echo)
+    wire.connection.connection_made(SelectorTransport(wire.loop, wire.connection))
+    wire.connection.use_transport(wire.transport)
+    wire.connection.data_received(b"\0\0")
+    assert not hasattr(wire.transport, "max_size")
 
 
 def test_an_answer_shows_that_the_peer_has_read_what_was_sent_before() -> None:

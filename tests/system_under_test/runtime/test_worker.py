@@ -151,5 +151,5 @@ def test_what_one_end_raises_does_not_keep_the_next_from_being_told() -> None:
 
 
 def test_closing_what_never_ran_begins_nothing() -> None:
-    RealWorker("test worker").close()
-    assert thread_count() == 0
+    RealWorker("idle worker").close()  # the threads of other tests may be about to end
+    assert "idle worker" not in [thread.name for thread in threading.enumerate()]

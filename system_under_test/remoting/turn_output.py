@@ -1,0 +1,48 @@
+"""The output of one node in one turn of its event loop, on all connections that share it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+__all__ = ["TurnOutput", "Writer"]
+
+
+class Writer(Protocol):
+    """A connection that has collected bytes."""
+
+    def flush(self) -> None:
+        """Write them."""
+        ...
+
+
+class TurnOutput:
+    """Connections with something to write. They are flushed in the next turn of the loop, with one callback for all.
+
+    As a context manager, whose block must not wait, it flushes at the end of the block instead: work that answers many
+    requests saves them a turn.
+    """
+
+    __slots__ = ("_in_block", "_writers")
+
+    def __init__(self) -> None:
+        self._writers: list[Writer] = []
+        self._in_block = False
+
+    def add(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
+        """Let `writer` be flushed soon by `loop`."""
+        if not self._writers and not self._in_block:
+            loop.call_soon(self._flush)
+        self._writers.append(writer)
+
+    def __enter__(self) -> None:
+        self._in_block = True
+
+    def __exit__(self, *_: object) -> None:
+        self._in_block = False
+        self._flush()
+
+    def _flush(self) -> None:
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            writer.flush()
