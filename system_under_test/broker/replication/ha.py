@@ -123,10 +123,21 @@ class HaService:
 
     def sender_opened(self, connection: HaSenderConnection) -> None:
         self._senders.append(connection)
-        follows = self._config.follows_master
-        if follows and not self._follower.is_other_slave(connection.peer_host):
-            # A master reads from a slave only when it is a new one that catches up. What the old one left in the
-            # network must not arrive after the new one has heard all that we have.
+        if self._follower.is_replica(connection.peer_host):
+            self._may_be_new_master(connection)
+
+    def sender_asked(self, connection: HaSenderConnection) -> None:
+        """A replica asks for the log; it gets nothing before this returns."""
+        # Any host can connect; one that is no replica by its address counts once it speaks like one.
+        if not self._follower.is_replica(connection.peer_host):
+            self._may_be_new_master(connection)
+
+    def _may_be_new_master(self, connection: HaSenderConnection) -> None:
+        """A master reads from a slave only when it is a new one that catches up.
+
+        What the old one left in the network must not arrive after the new one has heard all that we have.
+        """
+        if self._config.follows_master and not self._follower.is_other_slave(connection.peer_host):
             self._follower.end_link()
 
     def sender_advanced(self, sender: ReplicaSender) -> None:

@@ -28,6 +28,7 @@ class Owner(Reader, Protocol):
     """What a sender connection needs of HaService."""
 
     def sender_opened(self, connection: HaSenderConnection) -> None: ...
+    def sender_asked(self, connection: HaSenderConnection) -> None: ...
     def sender_advanced(self, sender: ReplicaSender) -> None: ...
     def sender_closed(self, connection: HaSenderConnection) -> None: ...
 
@@ -54,12 +55,15 @@ class HaSenderConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.reported_at_ns = self._service.now_ns()
+        has_asked = self.sender.requested_offset is not None
         try:
             advanced = self.sender.receive(data)
         except ReplicationError as error:
             self._service.log.warning("replica was refused", error=str(error))
             self.abort()
             return
+        if not has_asked and self.sender.requested_offset is not None:
+            self._service.sender_asked(self)
         self.pump()
         if advanced:
             self._service.sender_advanced(self.sender)

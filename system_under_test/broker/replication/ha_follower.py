@@ -79,6 +79,12 @@ class HaFollower:
         """Whether there is a connection to the master, and not to a peer that is heard."""
         return self._link is not None and self._link.receiver is self._receiver
 
+    def is_replica(self, host: str) -> bool:
+        """Whether `host` is that of a replica that is known."""
+        master = self._master_address
+        known = self._config.peers if master is None else (*self._config.peers, master)
+        return host in map(host_of, known)
+
     def is_other_slave(self, host: str) -> bool:
         """Whether a peer that connects from `host` can only be another slave."""
         slaves = [peer for peer in self._config.peers if peer != self._master_address]

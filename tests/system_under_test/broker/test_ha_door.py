@@ -259,3 +259,45 @@ def test_connections_of_replicas_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(service._accept(), TurnedAway)
     service.sender_closed(first)
     assert isinstance(service._accept(), HaSenderConnection)
+
+
+async def slave_follows(master: Replica, slave: Replica) -> None:
+    await until(lambda: slave.ha.is_following and slave.log.data == master.log.data)
+
+
+async def visit(port: int, host: str, said: bytes) -> None:
+    """Connect from `host`, say something, and wait until the slave has done what it does about it."""
+    reader, writer = await asyncio.open_connection(LOOPBACK, port, local_addr=(host, 0))
+    writer.write(said)
+    await writer.drain()
+    writer.write_eof()
+    await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET", (-1).to_bytes(8, "big", signed=True)])
+def test_a_stranger_does_not_part_a_slave_from_its_master(said: bytes) -> None:
+    async def run() -> None:
+        async with pair() as (master, slave):
+            await slave_follows(master, slave)
+            link = slave.ha._follower._link
+            await visit(slave.port, "127.0.0.9", said)
+            assert slave.ha._follower._link is link
+            assert slave.ha.is_following
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("host", "said"), [(LOOPBACK, b""), ("127.0.0.9", (0).to_bytes(8, "big"))])
+def test_a_slave_leaves_its_master_for_a_new_one(host: str, said: bytes) -> None:
+    """The new one connects from a host that is known, or asks for the log."""
+
+    async def run() -> None:
+        async with pair() as (master, slave):
+            await slave_follows(master, slave)
+            link = slave.ha._follower._link
+            assert link is not None
+            await visit(slave.port, host, said)
+            await until(lambda: slave.ha._follower._link is not link)
+
+    asyncio.run(run())
