@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 from hypothesis import strategies as st
 
+from staticfire.system_under_test.acl.signature import Credentials, make_signer
 from staticfire.system_under_test.protocol import headers, headers_admin
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.header_fields import wire_name
+from tests.fuzz.fuzzed_nodes import ADMIN, TOPIC, VISITOR, Conversation
 from tests.support.hostile_peers import frame
 
 NAMES = st.sampled_from(
     [
         "Fuzzed",
+        TOPIC,
         "%RETRY%g",
         "%DLQ%g",
         "SCHEDULE_TOPIC_XXXX",
@@ -102,42 +105,83 @@ CODES = st.one_of(st.sampled_from(sorted(RequestCode)).map(int), st.integers(-1,
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> bytes:
-    """A well-formed frame whose fields and body may be anything."""
+def requests(draw: st.DrawFn) -> RemotingCommand:
+    """A well-formed request whose fields and body may be anything."""
     field_names = draw(st.lists(st.sampled_from(_FIELDS), max_size=16, unique=True))
     ext = {name: draw(VALUES) for name in field_names}
-    command = RemotingCommand.request(draw(CODES), ext, body=draw(BODIES))
-    return command.encode()
+    return RemotingCommand.request(draw(CODES), ext, body=draw(BODIES))
 
 
 @st.composite
-def complete_requests(draw: st.DrawFn) -> bytes:
+def complete_requests(draw: st.DrawFn) -> RemotingCommand:
     """Every field that any request may need, each with a value that has the right shape or is not far from it."""
     numbers = draw(st.lists(NUMBERS, min_size=1, max_size=4))
     names = draw(st.lists(NAMES, min_size=1, max_size=3))
     properties = draw(st.lists(VALUES, max_size=2))
     choices = [*map(str, numbers), *names, *properties]
     ext = {name: choices[draw(st.integers(0, len(choices) - 1))] for name in _FIELDS}
-    command = RemotingCommand.request(draw(CODES), ext, body=draw(BODIES))
-    return command.encode()
+    return RemotingCommand.request(draw(CODES), ext, body=draw(BODIES))
 
 
 @st.composite
-def broken_frames(draw: st.DrawFn) -> bytes:
+def broken(draw: st.DrawFn, whole: bytes) -> bytes:
     """A frame with some bytes changed."""
-    raw = bytearray(draw(st.one_of(requests(), complete_requests())))
+    raw = bytearray(whole)
     for _ in range(draw(st.integers(1, 4))):
         raw[draw(st.integers(0, len(raw) - 1))] = draw(st.integers(0, 255))
     return bytes(raw)
 
 
 _FIELDS = _fields()
-FRAMES = st.one_of(
-    requests(),
-    complete_requests(),
-    broken_frames(),
+NO_REQUESTS = st.one_of(
     st.binary(max_size=80),
     st.binary(max_size=60).map(frame),
     JSON_BODIES.map(lambda body: frame(_json(body))),
 )
-CONVERSATIONS = st.lists(FRAMES, min_size=1, max_size=6)
+SIGNERS = (
+    None,
+    VISITOR,
+    ADMIN,
+    replace(VISITOR, secret_key="guessed"),
+    replace(ADMIN, secret_key="guessed"),
+)
+# It opens the ports to addresses, as it should.
+NOT_FOR_ADMINISTRATORS = RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG
+
+
+def _harmless(request: RemotingCommand) -> RemotingCommand | None:
+    """What an administrator may send without a right to harm the topic that must stay as it is."""
+    if request.code == NOT_FOR_ADMINISTRATORS:
+        return None
+    ext = {name: value.replace(TOPIC, "Fuzzed") for name, value in request.ext_fields.items()}
+    body = request.body.replace(TOPIC.encode(), b"Fuzzed")
+    return RemotingCommand.request(request.code, ext, body=body)
+
+
+@st.composite
+def frames(draw: st.DrawFn, signer: Credentials | None) -> bytes:
+    """A request that is signed, whole or broken, or bytes that are none."""
+    if draw(st.integers(0, 4)) == 0:
+        return draw(NO_REQUESTS)
+    request: RemotingCommand | None = draw(st.one_of(requests(), complete_requests()))
+    assert request is not None
+    if signer == ADMIN:
+        request = _harmless(request)
+    if request is None:
+        return b""
+    if signer is not None:
+        make_signer(signer)(request)
+    whole = bytes(request.encode())
+    return draw(broken(whole)) if draw(st.integers(0, 3)) == 0 else whole
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> Conversation:
+    """Of a peer with an account or without; mostly by TLS, which the ports demand."""
+    signer = draw(st.sampled_from(SIGNERS))
+    chunks = draw(st.lists(frames(signer), min_size=1, max_size=6))
+    by_tls = draw(st.integers(0, 7)) != 0
+    return Conversation(chunks, by_tls=by_tls, is_admin=signer == ADMIN)
+
+
+CONVERSATIONS = conversations()
