@@ -7,29 +7,50 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from staticfire.harness.local_cluster.ports import free_ports
+from tests.support.node_gauges import NodeGauges
 
 ROOT = Path(__file__).parent.parent.parent
+MEASURED_NODE = Path(__file__).parent / "measured_node.py"
+MODULE = "staticfire.system_under_test"
 STOP_TIMEOUT_S = 60.0
 
 
 class LocalNode:
-    """One node as a process. Its log is in `<folder>/<name>.log`."""
+    """One node as a process. Its log is in `<folder>/<name>.log`.
 
-    def __init__(self, name: str, folder: Path, arguments: list[str]) -> None:
+    `measured`: it answers on a Unix socket, for `gauges`. `source`: a checkout whose nodes run, in place of this one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        arguments: list[str],
+        *,
+        measured: bool = False,
+        source: Path = ROOT,
+    ) -> None:
         self.name = name
         self._log_path = folder / f"{name}.log"
+        self._socket_path = folder / f"{name}.socket"
+        self._source = source
+        # Before there was a package of that name, the folder was one.
+        module = MODULE if (source / "staticfire").exists() else "system_under_test"
+        measuring = ["-P", str(MEASURED_NODE), str(self._socket_path), module]
+        self._program = measuring if measured else ["-m", module]
         self._arguments = arguments
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         """Start the process and wait until it says that it is ready. Raises RuntimeError if it ends instead."""
-        command = [sys.executable, "-m", "staticfire.system_under_test", *self._arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, *self._program, *self._arguments]
+        environment = {**os.environ, "PYTHONPATH": str(self._source)}
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
@@ -46,6 +67,10 @@ class LocalNode:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def gauges(self) -> NodeGauges:
+        return NodeGauges(self.pid, self._socket_path)
 
     def kill(self) -> None:
         """SIGKILL, and wait until the process is gone."""
@@ -78,14 +103,20 @@ class LocalPair:
         broker_file: Path | None = None,
         name_server_port: int | None = None,
         seen_as: Callable[[str], str] | None = None,
+        measured: bool = False,
+        source: Path = ROOT,
     ) -> None:
-        """`broker_file`: properties of the brokers. `seen_as`: the name servers that "master" and "slave" are told."""
+        """`broker_file`: properties of the brokers. `seen_as`: the name servers that "master" and "slave" are told.
+
+        `measured`, `source`: as of LocalNode.
+        """
+        self._node = partial(LocalNode, measured=measured, source=source)
         self._file = [] if broker_file is None else ["-c", str(broker_file)]
         free_port, master_port, slave_port = free_ports(3)
         name_server_port = name_server_port or free_port
         self.name_server_address = f"127.0.0.1:{name_server_port}"
         self._seen_as = seen_as or (lambda _: self.name_server_address)
-        self.name_server = LocalNode(
+        self.name_server = self._node(
             "name-server",
             folder,
             ["name-server", "--port", str(name_server_port), "--store", str(folder / "namesrv")],
@@ -103,7 +134,7 @@ class LocalPair:
     ) -> LocalNode:
         common = ["broker", "--broker-name", "broker-a", "--port", str(port), "--flush", flush]
         common += ["--name-server", self._seen_as(name), "--store", str(folder / name)]
-        return LocalNode(name, folder, [*common, *arguments, *self._file])
+        return self._node(name, folder, [*common, *arguments, *self._file])
 
     @property
     def nodes(self) -> list[LocalNode]:
