@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ class RecordingExecutor:
     async def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = 30.0
     ) -> bytes:
+        await asyncio.sleep(0)  # others run meanwhile, as with a real command
         self.commands.append(list(argv))
         self.inputs.append(input.decode())
         line = " ".join(argv)

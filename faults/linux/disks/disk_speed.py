@@ -6,6 +6,7 @@ go back where they were. What the file system does for itself (its journal) keep
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -88,6 +89,9 @@ class DiskSpeed:
         self._disk = disk
         self._machine = disk.machine
         self._cgroup: Resource | None = None
+        self._change = (
+            asyncio.Lock()
+        )  # a node that starts while the disk heals is not held any more
 
     async def slow(self, pids: Sequence[int], factor: float) -> Slowed:
         """Let an fsync of these processes take about `factor` times as long as it does now.
@@ -111,14 +115,16 @@ class DiskSpeed:
 
     async def hold(self, pid: int) -> None:
         """Let one more process of the node feel it, such as one started since. Nothing happens on a healthy disk."""
-        if self._cgroup is not None:
-            await self._write(f"{self._cgroup.name}/cgroup.procs", str(pid))
+        async with self._change:
+            if self._cgroup is not None:
+                await self._write(f"{self._cgroup.name}/cgroup.procs", str(pid))
 
     async def heal(self) -> None:
         """Let the processes go. Nothing happens if the disk is not slow."""
-        if self._cgroup is not None:
-            await self._machine.remove(self._cgroup)
-            self._cgroup = None
+        async with self._change:
+            if self._cgroup is not None:
+                await self._machine.remove(self._cgroup)
+                self._cgroup = None
 
     async def fsync_ns(self) -> int:
         """How long our own fsync takes now, in the node's cgroup while the disk is slow."""

@@ -55,9 +55,9 @@ def test_a_machine_that_cannot(tmp_path: Path) -> None:
     machine.inventory.close()
 
 
-def test_version_2(tmp_path: Path) -> None:
-    machine, executor = recording_machine(tmp_path)
-    executor.answers = {
+def answers(machine: LinuxMachine) -> dict[str, str]:
+    """Of a machine with cgroups of version 2."""
+    return {
         "losetup": "/dev/loop3\n",
         "dumpe2fs": "  Free blocks: 10-20\n",
         "sh -c \nif [": "v2\n",
@@ -65,6 +65,11 @@ def test_version_2(tmp_path: Path) -> None:
         "cat /sys/block/loop3/dev": "7:3\n",
         machine.python: '{"count": 4, "total_ns": 400000}',
     }
+
+
+def test_version_2(tmp_path: Path) -> None:
+    machine, executor = recording_machine(tmp_path)
+    executor.answers = answers(machine)
 
     async def slow() -> Slowed:
         disk = LoopDisk(machine, "/a/b")
@@ -79,6 +84,21 @@ def test_version_2(tmp_path: Path) -> None:
         [f"{path}/cgroup.procs", "77"],
     ]
     machine.inventory.close()
+
+
+def test_a_process_that_starts_while_the_disk_heals_is_not_held(tmp_path: Path) -> None:
+    machine, executor = recording_machine(tmp_path)
+    executor.answers = answers(machine)
+
+    async def heal_and_hold() -> None:
+        disk = LoopDisk(machine, "/a/b")
+        await disk.create()
+        speed = DiskSpeed(disk)
+        await speed.slow([77], 100.0)
+        await asyncio.gather(speed.heal(), speed.hold(78))
+
+    asyncio.run(heal_and_hold())
+    assert "78" not in [argv[-1] for argv in executor.commands]
 
 
 @pytest.mark.parametrize(("pids", "factor"), [([], 10.0), ([1], 1.0)])
