@@ -314,11 +314,9 @@ class FuzzedNodes:
                 assert BODY % number in found.body
 
         self._run(restart)
+        lines = self.process("broker").log.lines
+        assert [line.fields["cut_bytes"] for line in lines if line.event == "store opened"] == [0]
         self._ask(look)
-        opened = [
-            line.fields for line in self.process("broker").log.lines if line.event == "store opened"
-        ]
-        assert [fields["cut_bytes"] for fields in opened] == [0]
 
     def close(self) -> None:
         self.world.loop.bury()
