@@ -43,6 +43,7 @@ LARGE_READ_SIZE = 256 * 1024  # inside a frame that is larger than READ_SIZE
 CLOSE_TIMEOUT_S = 5.0  # a closing connection gets this long to deliver what it holds
 REMARK_LENGTH_MAX = 1024  # characters of an error text that go back to the peer
 OPAQUE_MAX = 0x7FFFFFFF
+TURN_S = 0.025  # requests of one turn of the loop; what is left waits for the next one, so that others are served
 PAUSE_S = 1.0  # a timer that is this late means that the process itself stood still
 
 # A handler answers at once, or returns None and answers later through `connection.send`, or never.
@@ -58,6 +59,7 @@ class Connection(asyncio.Protocol):
         "_active_at_s",
         "_decoder",
         "_handler",
+        "_later",
         "_log",
         "_loop",
         "_memory",
@@ -104,6 +106,7 @@ class Connection(asyncio.Protocol):
         self._turn_output = TurnOutput() if turn_output is None else turn_output
         self._unread = False  # the transport holds more than OUTPUT_COUNTED_SIZE
         self._decoder = FrameDecoder()
+        self._later: list[bytes] = []  # frames for the next turn; nothing is read meanwhile
         self._pending = PendingRequests(loop, self._timed_out)
         self._opaque = 0
         self._output: list[bytes] = []
@@ -224,15 +227,13 @@ class Connection(asyncio.Protocol):
             frames = self._decoder.feed(data)
             if self._read_size:
                 self._choose_read_size(bool(frames))
-            for frame in frames:
-                self._accept(decode_command(frame))
-                if self.closed:
-                    break
+            if self._later:
+                self._later += frames
             else:
-                self._count_memory(is_new=bool(frames) and not self._unread)
+                self._take(frames)
+            self._count_memory(is_new=bool(frames) and not self._unread)
         except RemoteProtocolError as error:
-            self._log.warning("peer broke the protocol", peer=self.address, error=str(error))
-            self.abort()
+            self._refuse(error)
         finally:
             self._reading = False
             if self._output:
@@ -264,6 +265,42 @@ class Connection(asyncio.Protocol):
     def _read_up_to(self, size: int) -> None:
         self._read_size = size
         cast(Any, self._transport).max_size = size
+
+    def _take(self, frames: list[bytes]) -> None:
+        """Accept frames in their order, for as long as a turn may take. Raises RemoteProtocolError."""
+        until_s = self._loop.time() + TURN_S
+        for number, frame in enumerate(frames, 1):
+            self._accept(decode_command(frame))
+            if self.closed:
+                return
+            if self._loop.time() > until_s and number < len(frames):
+                self._later = frames[number:]
+                assert self._transport is not None
+                self._transport.pause_reading()
+                self._loop.call_soon(self._go_on)
+                return
+
+    def _go_on(self) -> None:
+        """With the frames that have waited for this turn."""
+        if self.closed:
+            return
+        self._reading = True
+        frames, self._later = self._later, []
+        try:
+            self._take(frames)
+        except RemoteProtocolError as error:
+            self._refuse(error)
+        finally:
+            self._reading = False
+            if self._output:
+                self.flush()
+        if not self._later and not self.closed:
+            assert self._transport is not None
+            self._transport.resume_reading()
+
+    def _refuse(self, error: RemoteProtocolError) -> None:
+        self._log.warning("peer broke the protocol", peer=self.address, error=str(error))
+        self.abort()
 
     def _accept(self, command: RemotingCommand) -> None:
         if command.flag & RESPONSE_FLAG:
@@ -330,6 +367,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._memory.release(self)
         self._decoder = FrameDecoder()  # this object lives until the garbage collector meets it
+        self._later.clear()
         self._output.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -105,6 +105,12 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
     def is_closing(self) -> bool:
         return self._transport.is_closing()
 
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._transport.get_extra_info(name, default)
 

@@ -31,6 +31,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.remoting.connection import not_supported
 
+TURN_NS = 25_000_000  # requests of a queue in one turn of the loop
 SCAN_INTERVAL_S = 0.010  # RocketMQ: BrokerFastFailure
 UNFLUSHED_BYTES_MAX = 64 << 20
 STUCK_SYNC_NS = 50_000_000  # a send that arrives in such a flush waits for the next one anyway
@@ -126,14 +127,15 @@ class FlowControl:
         if queue.is_blocked or self._stopped:
             return
         left = queue.limits.burst
-        while queue and left and not queue.is_blocked:
+        until_ns = self._now_ns() + TURN_NS
+        while queue and left and not queue.is_blocked and self._now_ns() < until_ns:
             _, connection, request, handler = queue.take()
             if not connection.closed:
                 connection.serve(request, handler)
                 left -= 1
         if queue.is_blocked:
             return
-        queue.room = left
+        queue.room = 0 if queue else left
         if queue:
             self._schedule(queue)
 

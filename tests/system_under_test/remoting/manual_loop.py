@@ -96,6 +96,7 @@ class MemoryTransport(asyncio.Transport):
         self.writes: list[bytes] = []
         self.closing: str | None = None  # "closed" or "aborted"
         self.reads = True
+        self.is_paused = False  # the node reads nothing
         self._high = 0
         self._is_full = False
         self._loop = loop
@@ -112,6 +113,12 @@ class MemoryTransport(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         return 0 if self.reads else sum(map(len, self.writes))
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
 
     def read_all(self) -> None:
         """The peer reads again."""

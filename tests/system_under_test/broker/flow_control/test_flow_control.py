@@ -154,6 +154,7 @@ class Scene:
         self.clock = HandClock()
         self.handled: list[int] = []
         self.unflushed = 0
+        self.takes_s = 0.0
         config = BrokerConfig(broker_name="a", listen_host="10.0.0.1", sync_flush=sync_flush)
         codes = (RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE, RequestCode.HEART_BEAT)
         self.flow = FlowControl(
@@ -166,6 +167,7 @@ class Scene:
 
     def _handle(self, connection: object, request: RemotingCommand) -> RemotingCommand:
         self.handled.append(request.opaque)
+        self.clock.move(self.takes_s)
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def ask(self, code: int, opaque: int = 0, *, oneway: bool = False) -> RemotingCommand | None:
@@ -204,6 +206,23 @@ def test_a_flood_is_handled_in_order_over_several_turns() -> None:
     asyncio.run(flood())
     assert [number for number in scene.handled if number < 1000] == list(range(200))
     assert [answer.opaque for answer in scene.peer.sent] == list(range(64, 200))
+
+
+def test_requests_that_take_long_share_the_turns_with_others() -> None:
+    scene = Scene()
+    scene.takes_s = 0.02
+    between: list[int] = []
+
+    async def flood() -> None:
+        for number in range(68):
+            scene.ask(11, number)
+        asyncio.get_running_loop().call_soon(lambda: between.append(len(scene.handled)))
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+    asyncio.run(flood())
+    assert between == [66]  # two of the four that had to queue
+    assert scene.handled == list(range(68))
 
 
 def test_requests_of_a_lost_client_are_dropped() -> None:
