@@ -92,7 +92,7 @@ def _large_batch(random: Random) -> Chunks:
     """20,000 empty messages."""
     empty = length(22) + b"\x00" * 18
     names = {"a": "p", "b": "T", "c": "TBW102", "i": "", "k": "false", "m": "true"}
-    fields = {**names, **dict.fromkeys("defghj", "0")}
+    fields = {**names, **dict.fromkeys("efghj", "0"), "d": "8"}
     return [with_body(RequestCode.SEND_BATCH_MESSAGE, empty * 20_000, **fields)]
 
 

@@ -52,6 +52,10 @@ class NodeGauges:
             tasks=self._tasks(),
         )
 
+    def peak_bytes(self) -> int:
+        """Of resident memory, since `forget_peak`; the turns go on."""
+        return self._status()["VmHWM"] << 10
+
     def forget_peak(self) -> None:
         """The peak of resident memory begins anew; the kernel lets the owner of the process ask for it."""
         Path(f"/proc/{self._pid}/clear_refs").write_text("5")
