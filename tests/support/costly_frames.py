@@ -135,9 +135,9 @@ NAMED: dict[str, Costly] = {
     "900,000 header fields, in the binary form": Costly(BROKER, lambda: [binary_fields(900_000)]),
     "900,000 header fields, as JSON": Costly(BROKER, lambda: [json_fields(900_000)]),
     "batch of 180,000 empty messages": Costly(BROKER, lambda: [batch(180_000)]),
-    "batch of 10,000 empty messages": Costly(BROKER, lambda: [batch(10_000)]),
-    "batch of 9,000 empty messages with 32 KB of properties": Costly(
-        BROKER, lambda: [batch(9_000, "a\x01" + "x" * 32_000)]
+    "batch of 8,000 empty messages": Costly(BROKER, lambda: [batch(8_000)]),
+    "batch of 8,000 empty messages with 32 KB of properties": Costly(
+        BROKER, lambda: [batch(8_000, "a\x01" + "x" * 32_000)]
     ),
     "SQL92 expression of 16,000 minus signs": Costly(BROKER, lambda: [expression("-" * 16_000)]),
     "SQL92 expression of 3,200 operands of OR": Costly(
