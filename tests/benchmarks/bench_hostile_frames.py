@@ -106,20 +106,21 @@ class OtherClient(threading.Thread):
         return max(self._longest_s, open_s)
 
 
-def attack(port: int, costly: Costly, limit_s: float) -> str:
-    """Write everything and a last question; what became of the peer."""
+def attack(port: int, kind: str, data: list[bytes], limit_s: float) -> str:
+    """Write everything and, where the port answers, a last question; what became of the peer."""
     last = RemotingCommand.request(int(RequestCode.GET_ALL_TOPIC_CONFIG), {})
-    if costly.port == NAME_SERVER:
+    if kind == NAME_SERVER:
         last = RemotingCommand.request(int(RequestCode.GET_BROKER_CLUSTER_INFO), {})
     last.opaque = 0x7EEEEEEE
     until_s = time.perf_counter() + limit_s
     conversation = Conversation(port, limit_s)
-    writer = threading.Thread(target=_write, args=(conversation, costly, bytes(last.encode())))
-    writer.daemon = True
+    if kind != REPLICATION:
+        data = [*data, bytes(last.encode())]
+    writer = threading.Thread(target=_write, args=(conversation, data), daemon=True)
     writer.start()
     codes: set[int] = set()
     try:
-        if costly.port == REPLICATION:
+        if kind == REPLICATION:
             conversation._lines.read()  # until it is ended
             return "connection ended"
         while time.perf_counter() < until_s:
@@ -136,13 +137,11 @@ def attack(port: int, costly: Costly, limit_s: float) -> str:
     return f"not over after {limit_s:.0f} s"
 
 
-def _write(conversation: Conversation, costly: Costly, last: bytes) -> None:
+def _write(conversation: Conversation, data: list[bytes]) -> None:
     try:
-        for data in costly.make():
-            conversation.write(data)
-        if costly.port != REPLICATION:
-            conversation.write(last)
-    except OSError:
+        for one in data:
+            conversation.write(one)
+    except OSError:  # the peer has been thrown out
         return
 
 
@@ -157,6 +156,7 @@ def nodes(source: Path) -> Iterator[LocalPair]:
 
 def measure(name: str, costly: Costly, options: argparse.Namespace) -> bool:
     """Print a row; whether it is within the bounds."""
+    data = list(costly.make())  # before anything is measured
     with nodes(options.source) as pair:
         node: LocalNode = pair.name_server if costly.port == NAME_SERVER else pair.master
         address = pair.name_server_address if costly.port == NAME_SERVER else pair.master_address
@@ -171,7 +171,7 @@ def measure(name: str, costly: Costly, options: argparse.Namespace) -> bool:
         gauges = node.gauges
         before = gauges.held().resident_bytes
         gauges.forget_peak()
-        became = attack(port + (costly.port == REPLICATION), costly, options.limit_s)
+        became = attack(port + (costly.port == REPLICATION), costly.port, data, options.limit_s)
         time.sleep(SETTLE_S)
         wait_ms = other.end() * 1000
         peak = gauges.peak_bytes()
