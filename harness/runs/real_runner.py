@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, BinaryIO
 
-from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS
+from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.environments.real.catalogue import DEFAULTS, make_fleet
 from staticfire.harness.environments.real.controls import real_controls
@@ -20,6 +20,7 @@ from staticfire.harness.recording.recorder import Columns, Recorder
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.results.run_status import Progress, no_progress
 from staticfire.harness.runs.runner import Run
+from staticfire.harness.systems.errors import RunError
 from staticfire.harness.systems.registry import system_of
 from staticfire.harness.targets.target import Target
 
@@ -44,7 +45,7 @@ def run_for_real(
     judged. A second one gives up.
 
     Raises:
-        RunError: the cluster did not come up.
+        RunError: the cluster did not come up, or a client cannot do what its configuration asks for.
         EnvironmentFailed: the machines could not be made.
         CapabilityMissing: a fault of the plan cannot be carried out here.
     """
@@ -98,13 +99,40 @@ async def carry_out(
             interrupts.run = run
             try:
                 if isinstance(provider, Vanishing):
-                    await _run_while_it_is_there(run, recorder, provider.gone)
+                    work = _run_while_it_is_there(run, recorder, provider.gone)
                 else:
-                    await run.main()
+                    work = run.main()
+                await unless_declined(work, recorder)
                 await environment.check()
                 return run.result()  # now: the logs of the nodes go with their machines
             finally:
                 interrupts.remove_now()
+
+
+async def unless_declined(work: Coroutine[Any, Any, None], recorder: Recorder) -> None:
+    """Carry out the work of a run, unless a client declines its configuration: it would be started again and again.
+
+    Raises RunError with what the client said, once the work has ended.
+    """
+    declined: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def listen(op: Op) -> None:
+        if op.f == "open" and op.type == "fail" and not declined.done():
+            declined.set_result(f"{op.node} cannot do what its configuration asks for: {op.error}")
+
+    recorder.listeners.append(listen)
+    task = asyncio.ensure_future(work)
+    try:
+        waited: list[asyncio.Future[Any]] = [task, declined]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if not declined.done():
+            return await task
+    finally:
+        recorder.listeners.remove(listen)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+    raise RunError(declined.result())
 
 
 async def _run_while_it_is_there(run: Run, recorder: Recorder, gone: asyncio.Future[str]) -> None:
