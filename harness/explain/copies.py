@@ -8,6 +8,7 @@ from typing import Any
 
 from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.harness.explain.life import Record
+from staticfire.harness.recording.stored_logs import StoredLogs, log_position
 
 EMPTYING = ("disk-lost", "wiped-slave")  # kinds after which a target has nothing
 
@@ -49,6 +50,7 @@ def copies_of(
     observations: Sequence[Record],
     faults: Sequence[Record],
     nodes: Collection[str],
+    stored_logs: StoredLogs | None,
 ) -> Copies | None:
     """None where it was not observed who had the message, as on real machines."""
     seen = next(
@@ -65,7 +67,11 @@ def copies_of(
     durable = set(seen["durable_on"])
     volatile = set(seen["cached_on"]) - durable
     steps = [_step(seen["time_ns"], durable, volatile, "answer")]
-    changes = [*_power_cuts(faults, where), *_emptied(faults), *_recovered(observations, where[0])]
+    changes = [
+        *_power_cuts(faults, where, stored_logs),
+        *_emptied(faults),
+        *_recovered(observations, where[0]),
+    ]
     for time_ns, node, has_it, why in sorted(changes):
         if time_ns < seen["time_ns"] or node not in {*durable, *volatile} or node not in nodes:
             continue
@@ -89,21 +95,24 @@ def _step(time_ns: int, durable: set[str], volatile: set[str], why: str) -> Step
 _Change = tuple[int, str, bool, str]  # when, on which node, whether it has the message then, why
 
 
-def _power_cuts(faults: Sequence[Record], where: tuple[int, int]) -> Iterator[_Change]:
+def _power_cuts(
+    faults: Sequence[Record], where: tuple[int, int], stored_logs: StoredLogs | None
+) -> Iterator[_Change]:
     """What a power cut left of memory is on disk."""
     for fault in faults:
         for incident in fault.get("incidents", ()):
             if incident["what"] == "power cut":
-                gone = any(_overlaps(one, where) for one in incident["dropped"])
+                gone = any(_overlaps(one, where, stored_logs) for one in incident["dropped"])
                 yield incident["at_ns"], incident["node"], not gone, "power cut"
 
 
-def _overlaps(dropped: Mapping[str, Any], where: tuple[int, int]) -> bool:
-    """Whether bytes of a record of the commit log, by physical offset, are among those that were dropped."""
-    folder, _, name = dropped["path"].rpartition("/")
-    if not folder.rpartition("/")[2].startswith("commitlog") or not name.isdigit():
+def _overlaps(
+    dropped: Mapping[str, Any], where: tuple[int, int], stored_logs: StoredLogs | None
+) -> bool:
+    """Whether bytes of a record, by its position in the log, are among those that were dropped."""
+    base = log_position(stored_logs, dropped["path"])
+    if base is None:
         return False
-    base = int(name)
     return bool(base + dropped["start"] < where[1] and where[0] < base + dropped["end"])
 
 

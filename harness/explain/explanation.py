@@ -10,6 +10,7 @@ from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.explain.life import Event, Record, life_of
+from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.results.fingerprint import CAUSES, Fingerprint, fingerprint_of
 
 LINES_MAX = 25
@@ -99,12 +100,14 @@ def explanation_of(
     *,
     commands: Sequence[str] = (),
     key: str | None = None,
+    stored_logs: StoredLogs | None = None,
 ) -> Explanation:
     """The explanation of the first cause.
 
     Args:
         brokers: nodes by broker name.
         key: of the message that is to be the witness; None: the first.
+        stored_logs: tells files of logs from others.
 
     Raises:
         NothingToExplain: no promise was broken, or not to this message.
@@ -115,6 +118,7 @@ def explanation_of(
         raise NothingToExplain("no promise was broken")
     family = CAUSES.get(fingerprint.cause, (fingerprint.leading,))
     witness = _witness(verdict, family, key)
+    nodes = brokers.get(witness.broker or "", ())
     same = {name: counts[name] for name in family if name in counts and name != fingerprint.leading}
     return Explanation(
         fingerprint=fingerprint,
@@ -122,7 +126,7 @@ def explanation_of(
         consequences=same,
         others={name: count for name, count in counts.items() if name not in family},
         witness=witness,
-        events=life_of(witness, ops, observations, faults, brokers.get(witness.broker or "", ())),
+        events=life_of(witness, ops, observations, faults, nodes, stored_logs),
         commands=commands,
     )
 

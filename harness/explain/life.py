@@ -14,6 +14,7 @@ from staticfire.checkers.model.message_ranges import (
     sends_of,
 )
 from staticfire.checkers.op_kinds.values import SendValue
+from staticfire.harness.recording.stored_logs import StoredLogs, log_position
 
 BEFORE_NS = 30_000_000_000  # how long before a finding without a message faults are shown
 LAST_EVENTS = 6  # of faults that were over before
@@ -35,6 +36,7 @@ def life_of(
     observations: Sequence[Record],
     faults: Sequence[Record],
     nodes: Collection[str],
+    stored_logs: StoredLogs | None = None,
 ) -> list[Event]:
     """Everything known of the message of a finding, oldest first.
 
@@ -45,6 +47,7 @@ def life_of(
         observations: of the whole run.
         faults: records of the plan, as in faults.jsonl.
         nodes: servers that held the message's queue.
+        stored_logs: tells files of logs from others; None: what a disk lost is shown in the order of the record.
 
     Without an op of the message, the time of the finding stands for its life.
 
@@ -53,7 +56,7 @@ def life_of(
     if witness.key is None:
         every = list(ops)
         exits = _of_exits(witness, every) if witness.queue is None else ()
-        return sorted([*_of_queue(witness, every, faults), *exits])
+        return sorted([*_of_queue(witness, every, faults, stored_logs), *exits])
     events = [event for op in ops for event in _checked(op, witness)]
     begin_ns = min((event.time_ns for event in events), default=witness.time_ns)
     observed = list(_observed(witness, observations, nodes, begin_ns))
@@ -62,11 +65,16 @@ def life_of(
     end_ns = max((event.time_ns for event in events), default=witness.time_ns)
     until_ns = end_ns if lost_ns is None else lost_ns
     touched = {*nodes, *(event.where for event in events)}
-    events += _of_faults(faults, touched, begin_ns, until_ns)
+    events += _of_faults(faults, touched, begin_ns, until_ns, stored_logs)
     return sorted(dict.fromkeys(events))
 
 
-def _of_queue(witness: Finding, ops: Iterable[Op], faults: Sequence[Record]) -> Iterator[Event]:
+def _of_queue(
+    witness: Finding,
+    ops: Iterable[Op],
+    faults: Sequence[Record],
+    stored_logs: StoredLogs | None,
+) -> Iterator[Event]:
     """Members of the group that get or lose the queue, and the faults that bit in the time before the finding."""
     queue = [witness.broker, witness.queue]
     owners: set[int] = set()  # processes
@@ -80,9 +88,10 @@ def _of_queue(witness: Finding, ops: Iterable[Op], faults: Sequence[Record]) -> 
             yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
         owners = owners | {op.process} if has else owners - {op.process}
     nodes = {node for fault in faults for node in fault["targets"]}
-    found = list(_of_faults(faults, nodes, witness.time_ns - BEFORE_NS, witness.time_ns))
+    at_ns = witness.time_ns
+    found = list(_of_faults(faults, nodes, at_ns - BEFORE_NS, at_ns, stored_logs))
     # A finding long after the last fault, such as a group that is not drained, shows the last faults of all.
-    yield from found or sorted(_of_faults(faults, nodes, 0, witness.time_ns))[-LAST_EVENTS:]
+    yield from found or sorted(_of_faults(faults, nodes, 0, at_ns, stored_logs))[-LAST_EVENTS:]
 
 
 def _of_exits(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
@@ -203,7 +212,11 @@ def _names(nodes: Sequence[str]) -> str:
 
 
 def _of_faults(
-    faults: Sequence[Record], nodes: Collection[str], begin_ns: int, end_ns: int
+    faults: Sequence[Record],
+    nodes: Collection[str],
+    begin_ns: int,
+    end_ns: int,
+    stored_logs: StoredLogs | None,
 ) -> Iterator[Event]:
     """Faults that bit one of the nodes while the message lived."""
     for fault in faults:
@@ -214,7 +227,7 @@ def _of_faults(
             continue
         targets = ", ".join(fault["targets"])
         if fault.get("incidents"):
-            yield from _of_incidents(fault)
+            yield from _of_incidents(fault, stored_logs)
         else:
             lost = fault["evidence"].get("lost_bytes")
             bytes_text = f": {lost} bytes that were not on disk are gone" if lost else ""
@@ -223,13 +236,15 @@ def _of_faults(
             yield Event(time_ns=healed, where=targets, text=f"{fault['kind']} is over")
 
 
-def _of_incidents(fault: Record) -> Iterator[Event]:
+def _of_incidents(fault: Record, stored_logs: StoredLogs | None) -> Iterator[Event]:
     """What the fault really did to disks, and when."""
     for incident in fault["incidents"]:
-        ranges = [f"{one['start']}-{one['end']} of {one['path']}" for one in incident["dropped"]]
-        logs = [text for text in ranges if "/commitlog" in text] or ranges
-        more = f" and {len(ranges) - 1} more" if len(ranges) > 1 else ""
-        gone = f": bytes {logs[0]}{more} are gone" if logs else ""
+        dropped = incident["dropped"]
+        logs = [one for one in dropped if log_position(stored_logs, one["path"]) is not None]
+        more = f" and {len(dropped) - 1} more" if len(dropped) > 1 else ""
+        gone = ""
+        for one in (logs or dropped)[:1]:
+            gone = f": bytes {one['start']}-{one['end']} of {one['path']}{more} are gone"
         what = "" if incident["what"] == "power cut" else f", {incident['what']}"
         text = f"{fault['kind']} strikes{what}{gone}"
         yield Event(time_ns=incident["at_ns"], where=incident["node"], text=text)

@@ -10,7 +10,8 @@ from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.history import Op, read_history, read_observations
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.explain.life import Record
-from staticfire.harness.run_folder.facts_file import facts_of_run
+from staticfire.harness.recording.stored_logs import StoredLogs
+from staticfire.harness.run_folder.facts_file import facts_of_run, stored_logs_of
 from staticfire.harness.run_folder.faults_file import read_faults
 from staticfire.harness.run_folder.run_folder import VERDICT_FILE, RunFolder, RunFolderError
 
@@ -31,6 +32,7 @@ class RecordedRun:
     faults: Sequence[Record]
     facts: RunFacts
     is_torn: bool
+    stored_logs: StoredLogs | None
 
 
 def read_run(folder: RunFolder) -> RecordedRun:
@@ -48,6 +50,7 @@ def read_run(folder: RunFolder) -> RecordedRun:
         faults=read_faults(folder.path / "faults.jsonl"),
         facts=facts_of_run(folder.path),
         is_torn=history.torn,
+        stored_logs=stored_logs_of(folder.path),
     )
 
 

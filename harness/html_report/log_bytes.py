@@ -16,7 +16,7 @@ from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.model.columns import UNKNOWN, Names, Outcome
 from staticfire.harness.html_report.history_rows import QueueEvents, key_of
 from staticfire.harness.html_report.svg import at_s
-from staticfire.harness.systems.stored_logs import LogStretch, StoredLogs, StoredRecord
+from staticfire.harness.recording.stored_logs import LogStretch, StoredLogs, StoredRecord
 
 NEIGHBOURS = 5  # acknowledged messages on each side
 BEFORE, BEHIND = 8192, 8192  # bytes of a log that are decoded around the place

@@ -40,6 +40,7 @@ from staticfire.harness.html_report.witnesses import (
     find_lives,
     slowest_witness,
 )
+from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.report.causes import Cause, causes_of
 from staticfire.harness.report.quantities import duration
 from staticfire.harness.systems.registry import system_of
@@ -122,8 +123,11 @@ def panels_of(run: RecordedRun) -> Panels:
     faults = fault_lives(_fault_records(run), _up_s(run))
     bands = [band for life in faults if (band := life.band(end_s)) is not None]
     try:
-        find_lives(witnesses, run.history, run.observations.records, run.faults, brokers)
-        lives = _lives(run, witnesses, logs, bands)
+        stored_logs = None if run.campaign is None else system_of(run.campaign).stored_logs
+        find_lives(
+            witnesses, run.history, run.observations.records, run.faults, brokers, stored_logs
+        )
+        lives = _lives(run, witnesses, logs, bands, stored_logs)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise HistoryError(
             f"the observations of {run.path} are not those of a run: {error!r:.100}"
@@ -226,9 +230,9 @@ def _lives(
     witnesses: Sequence[Witness],
     logs: Sequence[Acknowledged | None],
     bands: Sequence[Band],
+    stored_logs: StoredLogs | None,
 ) -> list[Life]:
     roles, names = _roles(run), run.history.names
-    stored_logs = None if run.campaign is None else system_of(run.campaign).stored_logs
     observed = run.observations.records
     places: dict[tuple[Any, ...], int] = {}
     lives = []

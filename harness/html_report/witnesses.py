@@ -15,6 +15,7 @@ from staticfire.checkers.model.message_ids import MessageIds
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.explain.life import Event, Record, life_of
 from staticfire.harness.html_report.history_rows import HistoryRows, QueueEvents, Rows
+from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.results.fingerprint import CAUSES
 
 WITNESSES_MAX = 16  # with a life; the table of findings has more
@@ -141,6 +142,7 @@ def find_lives(
     observations: Sequence[Record],
     faults: Sequence[Record],
     brokers: Mapping[str, Sequence[str]],
+    stored_logs: StoredLogs | None,
 ) -> None:
     """Set the events of each witness. Raises HistoryError, OSError."""
     events = history.events()
@@ -154,4 +156,4 @@ def find_lives(
         finding = witness.finding
         nodes = brokers.get(finding.broker or "", ())
         in_order = [mine[index] for index in sorted(mine)]
-        witness.events = life_of(finding, in_order, observations, faults, nodes)
+        witness.events = life_of(finding, in_order, observations, faults, nodes, stored_logs)

@@ -9,9 +9,9 @@ from staticfire.checkers.model.history import Op, OpType
 from staticfire.checkers.op_kinds.catalogue import DELIVERIES, SENDS
 from staticfire.faults.model.anchor import Anchor
 from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.recording.stored_logs import StoredLogs, log_position
 
 _TYPE_OF: Mapping[str, OpType] = {"send": "invoke", "ack": "ok"}
-COMMIT_LOG = "/commitlog/"
 Stop = Callable[[], None]
 
 
@@ -32,23 +32,30 @@ class AnchorWatch:
     Args:
         recorder: whose ops are watched.
         watch_disk: watches the disk of a node; None where no disk can be watched.
+        stored_logs: tells files of logs from others; None: appends to them cannot be seen.
     """
 
-    def __init__(self, recorder: Recorder, watch_disk: WatchDisk | None = None) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        watch_disk: WatchDisk | None = None,
+        stored_logs: StoredLogs | None = None,
+    ) -> None:
         self._recorder = recorder
+        self._stored_logs = stored_logs
         self._watch_disk = watch_disk
         self._of_faults: dict[_Count, None] = {}
 
     def begin(self, anchor: Anchor, call: Callable[[], None]) -> Stop:
         """Watch for the anchor; returns what ends that. RuntimeError if its event cannot be seen here."""
-        count = _Count(anchor, call)
+        count = _Count(anchor, call, self._stored_logs)
         if anchor.event in ("struck", "healed"):
             self._of_faults[count] = None
             return lambda: self._of_faults.pop(count, None) and None
         if anchor.event in ("send", "ack", "delivery"):
             self._recorder.listeners.append(count.take_op)
             return lambda: self._recorder.listeners.remove(count.take_op)
-        if self._watch_disk is None:
+        if self._watch_disk is None or (anchor.event != "sync" and self._stored_logs is None):
             raise RuntimeError(f"{anchor.event} cannot be seen in this environment")
         return self._watch_disk(anchor.node, count)
 
@@ -62,12 +69,14 @@ class AnchorWatch:
 class _Count:
     """Counts the events of one anchor; a DiskWatcher, too."""
 
-    def __init__(self, anchor: Anchor, call: Callable[[], None]) -> None:
+    def __init__(
+        self, anchor: Anchor, call: Callable[[], None], stored_logs: StoredLogs | None
+    ) -> None:
         self.anchor = anchor
         self._call = call
         self._left = anchor.number
-        # As a body begins, and as the property KEYS of a message whose body is compressed.
-        self._marks = (f"{anchor.key} ".encode(), f"KEYS\x01{anchor.key}\x02".encode())
+        self._stored_logs = stored_logs
+        self._marks = () if stored_logs is None else stored_logs.marks(anchor.key)
         self._appended_to = ""  # the path of the log file
 
     def add(self) -> None:
@@ -86,7 +95,9 @@ class _Count:
             self.add()
 
     def wrote(self, path: str, data: bytes) -> None:
-        if self.anchor.event == "sync" or COMMIT_LOG not in path or self._appended_to:
+        if self.anchor.event == "sync" or self._appended_to:
+            return
+        if log_position(self._stored_logs, path) is None:
             return
         if any(mark in data for mark in self._marks):
             if self.anchor.event == "flush":

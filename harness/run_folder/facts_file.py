@@ -11,6 +11,7 @@ from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.history import torn_reason
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.recording.nemesis import records_of
+from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.run_folder.doubts import doubted, facts_doubts, verdict_doubts
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder
 from staticfire.harness.systems.registry import system_of
@@ -29,6 +30,13 @@ def facts_of_run(run: Path) -> RunFacts:
     events = ColumnarHistory(run / FOLDER).events()
     facts = system_of(campaign).facts(campaign, records_of(campaign.plan, events), events)
     return replace(facts, unfinished=True)
+
+
+def stored_logs_of(run: Path) -> StoredLogs | None:
+    """Reads the logs of the run's servers; None without a campaign, which names the system. Raises RunFolderError."""
+    if not (run / CAMPAIGN_FILE).exists():
+        return None
+    return system_of(RunFolder(run).read_campaign()).stored_logs
 
 
 def doubted_verdict(run: Path, facts: RunFacts, verdict: RunVerdict) -> RunVerdict:

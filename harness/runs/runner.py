@@ -54,7 +54,7 @@ class Run:
             self._recorder,
             environment.now_ns,
             booting_ns=environment.booting_ns,
-            watch=AnchorWatch(self._recorder, watch_disk),
+            watch=AnchorWatch(self._recorder, watch_disk, system_of(self._campaign).stored_logs),
             load_s=self._campaign.load_s,
         )
         self._interpreter: Interpreter | None = None

@@ -66,7 +66,7 @@ def run_simulated(
     )
     system.observe_simulated(environment)
     operations = system.operations(environment, None)
-    controls = simulated_controls(environment, operations.cluster_control)
+    controls = simulated_controls(environment, operations.cluster_control, system.stored_logs)
     run = Run(
         environment,
         controls,

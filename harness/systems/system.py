@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
     from staticfire.harness.machines.machine import Machine
     from staticfire.harness.machines.options import MachineOptions
     from staticfire.harness.recording.nemesis import FaultRecord
+    from staticfire.harness.recording.stored_logs import StoredLogs
     from staticfire.harness.systems.server_memory import ServerMemory
-    from staticfire.harness.systems.stored_logs import StoredLogs
     from staticfire.harness.targets.target import SimulatedTarget, Target
     from staticfire.harness.workloads.workload import Workload
 
@@ -87,7 +87,8 @@ class System(Protocol):
         targets: its variants by name, the default first, each with the environments in which it runs.
         options: campaign options that are fixed where a user says nothing, instead of drawn.
         draws: how a seed decides campaign options that are the system's, in the order in which they are drawn.
-        stored_logs: reads the logs in the files that a run keeps of its servers; None: reports show none of them.
+        stored_logs: reads the logs in the files of its servers; None: reports show none of them, and no fault strikes at
+            an append or changes a stored message.
         memory: reads the memory of a simulated server for `staticfire look`; None: it shows files only.
     """
 

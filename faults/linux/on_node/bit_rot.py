@@ -44,7 +44,7 @@ class StoredRecord(NamedTuple):
         body = record[self.body_start - self.start : self.body_end - self.start]
         return crc32(body) & 0x7FFFFFFF == expected
 
-    def told(self, record: bytes) -> dict[str, object]:
+    def facts(self, record: bytes) -> dict[str, object]:
         """The key of its message and its place in the whole log, as `RottenRecord` of the checkers' facts has it."""
         place = int.from_bytes(record[28:36], "big")
         topic_at = self.body_end - self.start
@@ -122,7 +122,7 @@ def flip(opened: int, record: StoredRecord, random: Random) -> dict[str, object]
         os.fsync(opened)
     after = os.pread(opened, record.end - record.start, record.start)
     is_bitten = record.is_sound(before) and not record.is_sound(after)
-    return {"bitten": is_bitten, "records": [record.told(before)]}
+    return {"bitten": is_bitten, "records": [record.facts(before)]}
 
 
 def main(arguments: list[str]) -> None:

@@ -146,6 +146,7 @@ def explain_run(
                 recorded.facts.replica_sets,
                 commands=_commands(folder),
                 key=key,
+                stored_logs=recorded.stored_logs,
             )
     except NothingToExplain as error:
         raise BadInput(
@@ -162,6 +163,7 @@ def explain_run(
         recorded.observations,
         recorded.faults,
         recorded.facts.replica_sets.get(explanation.witness.broker or "", ()),
+        recorded.stored_logs,
     )
     explanation = replace(explanation, parts=() if copies is None else (copies,))
     if asked is not None and asked.repeats:

@@ -82,7 +82,7 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
     )
     tester = world.add_host(TESTER, TESTER_ADDRESS)
     controls = simulated_controls(
-        environment, ROCKETMQ.operations(environment, None).cluster_control
+        environment, ROCKETMQ.operations(environment, None).cluster_control, ROCKETMQ.stored_logs
     )
     servers = {environment.server_address(name): name for name in environment.topology.servers}
     target = TargetFacts(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from staticfire.faults.linux.on_node.bit_rot import stored_records
 from staticfire.faults.model.capabilities import ClusterControl, Controls, Evidence, ProcessControl
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
+from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.network.link import Link
 
-COMMIT_LOG = "/commitlog/"
 FILL_STEPS = 50  # of a disk that fills up slowly
 
 
@@ -120,9 +119,10 @@ class SimulatedNetwork:
 
 
 class SimulatedDisks:
-    def __init__(self, environment: SimulationEnvironment) -> None:
+    def __init__(self, environment: SimulationEnvironment, stored_logs: StoredLogs | None) -> None:
         self._environment = environment
         self._nodes = environment.nodes
+        self._stored_logs = stored_logs
 
     async def power_cut(self, nodes: Sequence[str]) -> Evidence:
         alive = [node for node in nodes if self._nodes[node].is_alive]
@@ -169,12 +169,19 @@ class SimulatedDisks:
         self._nodes[node].host.disk.slow(factor)
 
     async def rot(self, node: str, share: float) -> Evidence:
+        stored_logs = self._stored_logs
+        if stored_logs is None:
+            return {"bitten": False}
         disk = self._nodes[node].host.disk
-        logs = {path: data for path, data in disk.snapshot().items() if COMMIT_LOG in path}
+        logs = {
+            path: data
+            for path, data in disk.snapshot().items()
+            if stored_logs.begin_of(path) is not None
+        }
         durable = [
             (path, record)
             for path in sorted(logs)
-            for record in stored_records(logs[path])
+            for record in stored_logs.bodies(logs[path])
             if record.body_start < record.body_end
             and disk.is_durable(path, record.start, record.body_end - record.start)
         ]
@@ -184,7 +191,7 @@ class SimulatedDisks:
         disk.flip_bits(path, within=(record.body_start, record.body_end))
         is_sound = record.is_sound(disk.read_cached(path, record.start, record.end - record.start))
         whole = logs[path][record.start : record.end]
-        return {"bitten": not is_sound, "path": path, "records": [record.told(whole)]}
+        return {"bitten": not is_sound, "path": path, "records": [record.facts(whole)]}
 
     async def wipe(self, node: str) -> int:
         return self._nodes[node].host.disk.wipe()
@@ -246,13 +253,19 @@ class SimulatedClients:
 def simulated_controls(
     environment: SimulationEnvironment,
     cluster: Callable[[ProcessControl], ClusterControl | None],
+    stored_logs: StoredLogs | None,
 ) -> Controls:
-    """`cluster` makes the control through which faults reach the administration of the system."""
+    """What faults break simulated nodes with.
+
+    Args:
+        cluster: makes the control through which faults reach the administration of the system.
+        stored_logs: finds the records that rot; None: none does.
+    """
     processes = SimulatedProcesses(environment)
     return Controls(
         process=processes,
         network=SimulatedNetwork(environment),
-        disk=SimulatedDisks(environment),
+        disk=SimulatedDisks(environment, stored_logs),
         clock=SimulatedClocks(environment),
         client=SimulatedClients(environment),
         cluster=cluster(processes),

@@ -16,6 +16,7 @@ from staticfire.harness.environments.simulated.environment import SimulationEnvi
 from staticfire.harness.machines.machine import Machine
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.rocketmq import limits
 from staticfire.harness.rocketmq.assembly import target_choice
 from staticfire.harness.rocketmq.assembly.operations import RocketMQOperations
@@ -25,7 +26,6 @@ from staticfire.harness.rocketmq.observers.ack_observer import AckObserver
 from staticfire.harness.rocketmq.observers.server_memory import RocketMQMemory
 from staticfire.harness.rocketmq.observers.stored_log import CommitLogs
 from staticfire.harness.systems.server_memory import ServerMemory
-from staticfire.harness.systems.stored_logs import StoredLogs
 from staticfire.harness.systems.system import Draw, Operations
 from staticfire.harness.targets.own_simulated import OwnSimulated
 from staticfire.harness.targets.target import SimulatedTarget, Target

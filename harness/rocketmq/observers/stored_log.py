@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from staticfire.harness.systems.stored_logs import LogStretch, StoredRecord
+from staticfire.faults.linux.on_node import bit_rot
+from staticfire.harness.recording.stored_logs import LogStretch, StoredRecord
 from staticfire.system_under_test.protocol.message import (
     Message,
     RecordError,
@@ -96,8 +97,13 @@ class CommitLogs:
 
     read = staticmethod(read_stretch)
     records = staticmethod(records_of)
+    bodies = staticmethod(bit_rot.stored_records)
 
     def begin_of(self, path: str) -> int | None:
         folder, _, name = path.rpartition("/")
         is_log = folder.rpartition("/")[2].startswith(FOLDER) and name.isdecimal()
         return int(name) if is_log else None
+
+    def marks(self, key: str) -> Sequence[bytes]:
+        """The key as a body of the load begins, and as the property KEYS of a message whose body is compressed."""
+        return (f"{key} ".encode(), f"KEYS\x01{key}\x02".encode())

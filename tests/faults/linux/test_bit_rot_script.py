@@ -51,7 +51,7 @@ def test_what_is_told_of_a_record_is_its_key_and_its_place() -> None:
     ]
     store.flush()
     log = store.disk.read_cached(f"{LOG_FOLDER}/{0:020d}")
-    assert [record.told(log[record.start : record.end]) for record in stored_records(log)] == [
+    assert [record.facts(log[record.start : record.end]) for record in stored_records(log)] == [
         {"key": key, "start": result.physical_offset, "end": result.end_offset}
         for key, result in zip(("p1-7", ""), results, strict=True)
     ]
@@ -68,7 +68,7 @@ def test_one_bit_of_one_body_changes(log: bytes, tmp_path: Path, share: float, n
     assert evidence == {
         "bitten": True,
         "path": str(file),
-        "records": [record.told(log[record.start : record.end])],
+        "records": [record.facts(log[record.start : record.end])],
     }
     differing = [at for at, byte in enumerate(file.read_bytes()) if byte != log[at]]
     assert len(differing) == 1

@@ -20,6 +20,7 @@ from staticfire.harness.explain.counterfactuals import (
     first_difference,
 )
 from staticfire.harness.results.fingerprint import Fingerprint
+from staticfire.harness.rocketmq.observers.stored_log import CommitLogs
 
 S = 1_000_000_000
 LOSS, OTHER = Fingerprint("loss", "lost"), Fingerprint("phantom", "phantom")
@@ -107,7 +108,7 @@ def power_cut(start: int, end: int, path: str = "/store/commitlog/00000000000000
     ],
 )
 def test_what_a_power_cut_leaves_of_memory_is_on_disk(fault: Any, durable: Any) -> None:
-    found = copies_of(WITNESS, [ACK], [fault], ("b-0", "b-1"))
+    found = copies_of(WITNESS, [ACK], [fault], ("b-0", "b-1"), CommitLogs())
     assert found is not None
     assert [(step.durable, step.volatile) for step in found.steps] == [
         (("b-1",), ("b-0",)),
@@ -119,7 +120,7 @@ def test_what_a_power_cut_leaves_of_memory_is_on_disk(fault: Any, durable: Any) 
 def test_a_lost_disk_and_a_recovery_without_it_take_copies() -> None:
     lost = {"kind": "disk-lost", "targets": ["b-1"], "struck_ns": 4 * S}
     recovery = {"time_ns": 5 * S, "kind": "recovery", "node": "b-0", "end_offset": 1500}
-    found = copies_of(WITNESS, [ACK, recovery], [lost], ("b-0", "b-1"))
+    found = copies_of(WITNESS, [ACK, recovery], [lost], ("b-0", "b-1"), CommitLogs())
     assert found is not None
     assert [(step.why, step.durable, step.volatile) for step in found.steps[1:]] == [
         ("disk-lost", (), ("b-0",)),
@@ -128,4 +129,4 @@ def test_a_lost_disk_and_a_recovery_without_it_take_copies() -> None:
 
 
 def test_where_copies_were_not_observed_there_is_no_such_part() -> None:
-    assert copies_of(WITNESS, [], [], ("b-0",)) is None
+    assert copies_of(WITNESS, [], [], ("b-0",), None) is None

@@ -9,8 +9,9 @@ import pytest
 from staticfire.faults.model.anchor import Anchor
 from staticfire.harness.recording.anchors import AnchorWatch, DiskWatcher, Stop
 from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.rocketmq.observers.stored_log import CommitLogs
 
-LOG = "/store/commitlog/0000"
+LOG = "/store/commitlog/00000000000000000000"
 
 
 class Watched:
@@ -20,7 +21,7 @@ class Watched:
         self.recorder = Recorder(lambda: 0)
         self.disks: list[DiskWatcher] = []
         self.calls = 0
-        self._watch = AnchorWatch(self.recorder, self._watch_disk)
+        self._watch = AnchorWatch(self.recorder, self._watch_disk, CommitLogs())
         self.note = self._watch.note_fault
 
     def begin(self, **anchor: Any) -> Stop:
@@ -72,7 +73,7 @@ def test_the_append_and_the_flush_of_a_message() -> None:
         ("wrote", LOG, b"..ab ab", 0, 0),  # another key
         ("syncing", LOG, None, 0, 0),  # the message is not in it
         ("wrote", LOG, b"..a a a ..", 1, 0),
-        ("syncing", "/store/commitlog/9999", None, 1, 0),
+        ("syncing", "/store/commitlog/00000000000000262144", None, 1, 0),
         ("syncing", LOG, None, 1, 1),
     ]
     for call, path, data, appends, flushes in steps:
@@ -114,3 +115,9 @@ def test_the_end_of_another_fault() -> None:
 def test_disks_that_cannot_be_watched() -> None:
     with pytest.raises(RuntimeError, match="sync cannot be seen in this environment"):
         AnchorWatch(Recorder(lambda: 0)).begin(Anchor(event="sync", node="n"), lambda: None)
+
+
+def test_a_system_whose_logs_cannot_be_read_has_no_appends() -> None:
+    watch = AnchorWatch(Recorder(lambda: 0), lambda _node, _watcher: lambda: None)
+    with pytest.raises(RuntimeError, match="append cannot be seen in this environment"):
+        watch.begin(Anchor(event="append", node="n", key="a"), lambda: None)

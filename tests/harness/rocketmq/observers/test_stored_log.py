@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from staticfire.harness.recording.stored_logs import LogStretch
 from staticfire.harness.rocketmq.observers.stored_log import CommitLogs, read_stretch, records_of
-from staticfire.harness.systems.stored_logs import LogStretch
 from staticfire.system_under_test.protocol.message import Message, encode_record
 
 

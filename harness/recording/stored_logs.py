@@ -1,8 +1,8 @@
-"""The face through which reports read the logs of servers in the files that a run keeps."""
+"""The face through which the harness reads the logs of servers in their files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -33,6 +33,30 @@ class StoredRecord:
     text: str
 
 
+class RecordBody(Protocol):
+    """The body of a message in a file of a log. Positions are those in the file."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def body_start(self) -> int: ...
+
+    @property
+    def body_end(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+    def is_sound(self, record: bytes) -> bool:
+        """Whether the body matches its checksum; `record` is all of it."""
+        ...
+
+    def facts(self, record: bytes) -> dict[str, object]:
+        """The fields of a `RottenRecord` of the checkers' facts."""
+        ...
+
+
 class StoredLogs(Protocol):
     """How a system stores the log of a server. Positions are the physical offsets of messages."""
 
@@ -47,3 +71,16 @@ class StoredLogs(Protocol):
     def begin_of(self, path: str) -> int | None:
         """The position of the first byte of a file of a log, by its path on the node; None for other files."""
         ...
+
+    def marks(self, key: str) -> Sequence[bytes]:
+        """Bytes of which at least one is in every write that stores the message with this key."""
+        ...
+
+    def bodies(self, data: bytes) -> Iterator[RecordBody]:
+        """The records in the bytes of one file, up to the first bytes that are none."""
+        ...
+
+
+def log_position(stored_logs: StoredLogs | None, path: str) -> int | None:
+    """The position of the first byte of a file of a log; None for other files, and where logs cannot be read."""
+    return None if stored_logs is None else stored_logs.begin_of(path)
