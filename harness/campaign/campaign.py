@@ -7,8 +7,10 @@ giving one leaves the others as they were.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from random import Random
+from typing import Any, TypeVar
 
 import tomli_w
 
@@ -26,9 +28,10 @@ TARGETS = ("own", "apache", "address")
 # permissive: every second node speaks TLS where it connects; enforcing: all do.
 TLS_MODES = ("disabled", "permissive", "enforcing")
 MODES = ("hardened", "faithful")
-PROPERTY_TABLES = ("broker_properties", "name_server_properties")
+PROPERTY_TABLES = ("broker_properties", "coordinator_properties")
 SEED_MAX = 2**63 - 1
 DEFAULT_SYSTEM = "rocketmq"
+T = TypeVar("T")
 Properties = tuple[tuple[str, str], ...]  # names and values, sorted by name
 
 # Options that recorded runs of earlier versions lack: their defaults say what such a run did.
@@ -49,8 +52,30 @@ LATER_OPTIONS = frozenset(
 )
 
 
+# Former name of an option -> its name. Files of earlier versions say it, and its random stream keeps it.
+FORMER_NAMES: Mapping[str, str] = {
+    "name_servers": "coordinators",
+    "slaves": "followers",
+    "name_server_properties": "coordinator_properties",
+}
+_STREAMS = {name: former for former, name in FORMER_NAMES.items()}
+
+
 class CampaignError(ValueError):
     """An option of a campaign is not valid. The text names it, its value and what is allowed."""
+
+
+def with_current_names(options: Mapping[str, T]) -> dict[str, T]:
+    """The options of a campaign by their names of today. Raises CampaignError for one that has both names."""
+    for former, name in FORMER_NAMES.items():
+        if former in options and name in options:
+            raise CampaignError(f"{former} and {name} are one option; allowed: one of them")
+    return {FORMER_NAMES.get(name, name): value for name, value in options.items()}
+
+
+def stream_of(seed: int, option: str) -> Random:
+    """The random stream that decides an option of a campaign."""
+    return Random(f"staticfire/{seed}/{_STREAMS.get(option, option)}")
 
 
 # How members may share out queues: names of RocketMQ. The first is what it does by itself.
@@ -73,8 +98,8 @@ class Campaign:
     seed: int
     workload: str
     time_s: float
-    name_servers: int
-    slaves: tuple[int, ...]  # slaves of each master; its length is the number of masters
+    coordinators: int
+    followers: tuple[int, ...]  # of each leader; its length is the number of leaders
     flush: str
     replication: str
     queues: int  # of the topic, on each broker
@@ -108,10 +133,10 @@ class Campaign:
     policies: tuple[str, ...] = ()  # in faithful mode only these lines of the policy table; (): all
     defect: str = ""
     broker_properties: Properties = ()  # of every broker, under the names of a `.properties` file
-    name_server_properties: Properties = ()
+    coordinator_properties: Properties = ()
     brokers: tuple[
         str, ...
-    ] = ()  # of a cluster that is not ours, each `name:id`, masters first; (): ours
+    ] = ()  # of a cluster that is not ours, each `name:id`, leaders first; (): ours
     consumer_topics: tuple[str, ...] = ()  # of the consumers in turn; (): the topic of the campaign
     expressions: tuple[
         str, ...
@@ -129,8 +154,8 @@ class Campaign:
     ops: tuple[PlannedOp, ...] | None = None  # of the producers; None: drawn from the seed
 
     @property
-    def masters(self) -> int:
-        return len(self.slaves)
+    def leaders(self) -> int:
+        return len(self.followers)
 
     @property
     def load_s(self) -> float:
@@ -158,12 +183,12 @@ class Campaign:
     def topology(self) -> Topology:
         if self.brokers:
             return Topology(
-                coordinators=_numbered("ns", self.name_servers),
+                coordinators=_numbered("ns", self.coordinators),
                 replicas=tuple(map(foreign_broker, self.brokers)),
                 producers=_numbered("producer", self.producers),
                 consumers=_numbered("consumer", self.consumers),
             )
-        return topology_of(self.name_servers, self.slaves, self.producers, self.consumers)
+        return topology_of(self.coordinators, self.followers, self.producers, self.consumers)
 
     def to_toml(self) -> str:
         table = asdict(replace(self, ops=None))
@@ -185,16 +210,16 @@ def foreign_broker(text: str) -> Replica:
 
 
 def topology_of(
-    name_servers: int, slaves: tuple[int, ...], producers: int, consumers: int
+    coordinators: int, followers: tuple[int, ...], producers: int, consumers: int
 ) -> Topology:
-    """Node names: ns-1, broker-a-0 (master), broker-a-1 (its first slave), producer-1, consumer-1."""
+    """Node names: ns-1, broker-a-0 (leader), broker-a-1 (its first follower), producer-1, consumer-1."""
     brokers = [
         Replica(node=f"{name}-{broker_id}", replica_set=name, number=broker_id)
-        for name, count in zip(_broker_names(len(slaves)), slaves, strict=True)
+        for name, count in zip(_broker_names(len(followers)), followers, strict=True)
         for broker_id in range(count + 1)
     ]
     return Topology(
-        coordinators=_numbered("ns", name_servers),
+        coordinators=_numbered("ns", coordinators),
         replicas=tuple(brokers),
         producers=_numbered("producer", producers),
         consumers=_numbered("consumer", consumers),

@@ -16,6 +16,7 @@ from staticfire.harness.campaign.campaign import (
     CampaignError,
     OneOf,
     Properties,
+    with_current_names,
 )
 from staticfire.harness.campaign.ops import OpError, read_ops
 from staticfire.harness.campaign.plan import read_plan
@@ -23,7 +24,7 @@ from staticfire.harness.truncated_repr import truncated_repr
 
 CHOICES = "choices"
 _TUPLES = (
-    "slaves",
+    "followers",
     "payload_bytes",
     "batch_messages",
     "idle",
@@ -62,6 +63,7 @@ def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
     The table `choices` holds lists of values, of which the seed picks one: they become `OneOf`.
     Raises CampaignError with `source` in the text.
     """
+    table = _current(table, source)
     fixed = {name: _typed(name, value, source) for name, value in table.items() if name != CHOICES}
     return {**_choices(table.get(CHOICES, {}), source), **fixed}
 
@@ -69,6 +71,7 @@ def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
 def _choices(table: Any, source: str) -> dict[str, OneOf]:
     if not isinstance(table, dict):
         raise CampaignError(f"{source}: {CHOICES} is {truncated_repr(table)}; allowed: a table")
+    table = _current(table, source)
     if "system" in table:
         raise CampaignError(f"{source}: {CHOICES} hold system; allowed: one system for all seeds")
     for name, values in table.items():
@@ -80,6 +83,14 @@ def _choices(table: Any, source: str) -> dict[str, OneOf]:
         name: OneOf(tuple(_typed(name, value, source) for value in values))
         for name, values in table.items()
     }
+
+
+def _current(table: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The table with names of today. Raises CampaignError with `source` in the text."""
+    try:
+        return with_current_names(table)
+    except CampaignError as error:
+        raise CampaignError(f"{source}: {error}") from error
 
 
 def _typed(name: str, value: Any, source: str) -> Any:

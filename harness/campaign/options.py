@@ -71,12 +71,13 @@ OPTIONS: Mapping[str, Option] = {
         (1, TIME_S_MAX),
         "time",
     ),
-    "name_servers": Option("number of name servers", "1 to 9"),
-    "slaves": Option(
-        "slaves of each master; there are as many masters as numbers", "0 to 5 for each master"
+    "coordinators": Option("number of coordinators (RocketMQ: name servers)", "1 to 9"),
+    "followers": Option(
+        "followers (RocketMQ: slaves) of each leader (a master); there are as many leaders as numbers",
+        "0 to 5 for each leader",
     ),
     "flush": _choice("when a send counts as on the disk", FLUSH_MODES),
-    "replication": _choice("when a send counts as on a slave", REPLICATION_MODES),
+    "replication": _choice("when a send counts as on a follower", REPLICATION_MODES),
     "queues": _number("queues of the topic on each broker", 1, 64),
     "producers": _number("producer processes", 1, 64),
     "consumers": _number("members of the consumer group", 1, 64),
@@ -126,9 +127,9 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "defect": Option("a known bug that is planted first", "see `staticfire bugs`"),
     "broker_properties": Option("options of every broker, as in a .properties file", PROPERTIES),
-    "name_server_properties": Option("the same of every name server", PROPERTIES),
+    "coordinator_properties": Option("the same of every coordinator", PROPERTIES),
     "brokers": Option(
-        "brokers of an external cluster", "name:id, masters first, with the target address"
+        "brokers of an external cluster", "name:id, leaders first, with the target address"
     ),
     "consumer_topics": Option("topics of the consumers in turn", "up to one for each consumer"),
     "expressions": Option(

@@ -12,7 +12,7 @@ from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.machines.options import MachineOptions
 
-TOPOLOGY = ("masters", "slaves", "name_servers")
+TOPOLOGY = {"leaders": "--masters", "followers": "--slaves", "coordinators": "--name-servers"}
 PROMISES = ("flush", "replication")
 
 
@@ -36,10 +36,10 @@ def take_cluster(
         return
     if not provider.name_servers:
         raise BadInput("--environment address needs --name-server HOST:PORT[,HOST:PORT...]")
-    for name in TOPOLOGY:
+    for name, option in TOPOLOGY.items():
         if said is not None and name in said:
             raise BadInput(
-                f"--{name.replace('_', '-')} is of clusters that a run makes; "
+                f"{option} is of clusters that a run makes; "
                 "--environment address takes the cluster as it is"
             )
     from staticfire.harness.environments.real.external.external_cluster import find_cluster
@@ -53,8 +53,8 @@ def take_cluster(
         for name in PROMISES:
             if name not in said:
                 given.pop(name, None)
-    given["name_servers"] = len(provider.name_servers)
-    given["slaves"] = found.slaves
+    given["coordinators"] = len(provider.name_servers)
+    given["followers"] = found.slaves
     given["brokers"] = tuple(found.brokers)
     _make_it_another_run(given)
     given.setdefault("flush", "async")

@@ -127,9 +127,17 @@ _OPTIONS = (
         metavar="NAME[,NAME...]",
         help="In faithful mode only these lines of docs/faithful.md, or all.",
     ),
-    click.option("--name-servers", type=int, help="Number of name servers."),
-    click.option("--masters", type=int, help="Number of masters."),
-    click.option("--slaves", metavar="N[,N...]", help="Slaves of each master, such as 2,1."),
+    click.option(
+        "--name-servers", "--coordinators", "coordinators", type=int, help="Number of name servers."
+    ),
+    click.option("--masters", "--leaders", "leaders", type=int, help="Number of masters."),
+    click.option(
+        "--slaves",
+        "--followers",
+        "followers",
+        metavar="N[,N...]",
+        help="Slaves of each master, such as 2,1.",
+    ),
     click.option("--producers", type=int, help="Number of producers."),
     click.option("--consumers", type=int, help="Number of members of the consumer group."),
     click.option(
@@ -195,8 +203,8 @@ def campaign_options(command: Command) -> Command:
 def given_options(
     *,
     campaign: str | None,
-    slaves: str | None,
-    masters: int | None,
+    followers: str | None,
+    leaders: int | None,
     faults: str | None,
     policies: str | None = None,
     batch_messages: str | None = None,
@@ -225,7 +233,7 @@ def given_options(
         known = dict(given.get("broker_properties", ()))
         known.update(map(_name_and_value, broker_properties))
         given["broker_properties"] = tuple(sorted(known.items()))
-    _set_slaves(given, masters, slaves)
+    _set_followers(given, leaders, followers)
     return given
 
 
@@ -437,31 +445,32 @@ def _base_options(campaign: str | None, defect: str | None) -> dict[str, Any]:
     return {**base, **typed_options(recipe.campaign, f"the recipe of defect {defect}")}
 
 
-def _set_slaves(given: dict[str, Any], masters: int | None, slaves: str | None) -> None:
+def _set_followers(given: dict[str, Any], leaders: int | None, followers: str | None) -> None:
     """`--masters 2 --slaves 2,1`: one number for each master; a single one stands for all."""
-    if masters is None and slaves is None:
+    if leaders is None and followers is None:
         _match_replication(given)
         return
-    counts = _slave_counts(slaves) if slaves is not None else None
+    counts = _slave_counts(followers) if followers is not None else None
     if counts is None:
         counts = (0 if given.get("replication") == "none" else 1,)
-    if masters is not None and not 1 <= masters <= 9:
-        raise BadInput(f"masters is {masters}; allowed: 1 to 9")
-    if masters is not None and len(counts) == 1:
-        counts = counts * masters
-    if masters is not None and len(counts) != masters:
+    if leaders is not None and not 1 <= leaders <= 9:
+        raise BadInput(f"masters is {leaders}; allowed: 1 to 9")
+    if leaders is not None and len(counts) == 1:
+        counts = counts * leaders
+    if leaders is not None and len(counts) != leaders:
         raise BadInput(
-            f"--slaves names {len(counts)} masters, --masters says {masters}; give as many"
+            f"--slaves names {len(counts)} masters, --masters says {leaders}; give as many"
         )
-    given["slaves"] = counts
+    given["followers"] = counts
     given.pop("plan", None)
 
 
 def _match_replication(given: dict[str, Any]) -> None:
     """`--replication none` over a campaign file with slaves means: the same masters without slaves."""
-    if given.get("replication") == "none" and "slaves" in given:
-        slaves = given["slaves"]
-        given["slaves"] = (0,) * len(slaves.values[0] if isinstance(slaves, OneOf) else slaves)
+    if given.get("replication") == "none" and "followers" in given:
+        followers = given["followers"]
+        leaders = len(followers.values[0] if isinstance(followers, OneOf) else followers)
+        given["followers"] = (0,) * leaders
 
 
 def _slave_counts(slaves: str) -> tuple[int, ...]:

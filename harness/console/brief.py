@@ -112,11 +112,12 @@ def campaign_title(campaign: Campaign, unit: str, mode_text: str) -> str:
 
 def cluster_line(campaign: Campaign) -> str:
     c = campaign
-    slaves = " and ".join(map(str, c.slaves)) if len(c.slaves) < 4 else f"{sum(c.slaves)}"
-    masters = f"{_count(c.masters, 'master')} with {slaves} slave{'' if slaves == '1' else 's'}"
+    counts = c.followers
+    slaves = " and ".join(map(str, counts)) if len(counts) < 4 else f"{sum(counts)}"
+    masters = f"{_count(c.leaders, 'master')} with {slaves} slave{'' if slaves == '1' else 's'}"
     replication = "no replication" if c.replication == "none" else f"{c.replication} replication"
     return (
-        f"cluster   {_count(c.name_servers, 'name server')}, {masters}, {c.flush} flush, {replication}; "
+        f"cluster   {_count(c.coordinators, 'name server')}, {masters}, {c.flush} flush, {replication}; "
         f"{_count(c.producers, 'producer')}, {_count(c.consumers, 'consumer')}"
     )
 

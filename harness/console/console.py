@@ -85,7 +85,7 @@ def _own_lines(campaign: Campaign) -> list[str]:
     c = campaign
     low, high = c.payload_bytes
     return [
-        f"cluster   {c.name_servers} name servers, {c.masters} masters with {list(c.slaves)} slaves, "
+        f"cluster   {c.coordinators} name servers, {c.leaders} masters with {list(c.followers)} slaves, "
         f"{c.flush} flush, {c.replication} replication, log files of {c.log_file_bytes} bytes",
         f"load      {c.producers} producers, think {c.think_ms:g} ms, {low}-{high} bytes, "
         f"{c.consumers} consumers, {c.queues} queues a broker, latency {c.latency_ms[0]:g}-{c.latency_ms[1]:g} ms",
@@ -109,7 +109,7 @@ def _property_lines(campaign: Campaign) -> list[str]:
     lines = []
     for node, properties in (
         ("broker", campaign.broker_properties),
-        ("namesrv", campaign.name_server_properties),
+        ("namesrv", campaign.coordinator_properties),
     ):
         if properties:
             text = " ".join(f"{name}={value}" for name, value in properties)

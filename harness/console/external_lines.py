@@ -54,7 +54,7 @@ def _cluster(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
     c = campaign
     where = f" at {', '.join(addresses)}" if addresses else ""
     return [
-        f"cluster   {_count(c.name_servers, 'name server')}{where}; {', '.join(map(_broker, c.brokers))}",
+        f"cluster   {_count(c.coordinators, 'name server')}{where}; {', '.join(map(_broker, c.brokers))}",
         f"judged    by {c.flush} flush and {c.replication} replication; the options --flush, --replication and --mode "
         "say what the cluster promises",
     ]

@@ -18,6 +18,8 @@ from staticfire.harness.campaign.campaign import (
     Campaign,
     CampaignError,
     OneOf,
+    stream_of,
+    with_current_names,
 )
 from staticfire.harness.campaign.options import OPTIONS
 from staticfire.harness.draws.limits import check_campaign
@@ -156,15 +158,14 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
 
     Raises CampaignError for an unknown option or a value that is not allowed.
     """
+    given = with_current_names(given)
     unknown = sorted(set(given) - {field.name for field in fields(Campaign)})
     if unknown:
         raise CampaignError(
             f"unknown campaign option {unknown[0]!r}; there are: {', '.join(OPTIONS)}"
         )
     drawn: dict[str, Any] = {
-        option: pick(Random(f"staticfire/{seed}/{option}"), value.values)
-        if isinstance(value, OneOf)
-        else value
+        option: pick(stream_of(seed, option), value.values) if isinstance(value, OneOf) else value
         for option, value in given.items()
     }
     drawn.setdefault("system", DEFAULT_SYSTEM)
@@ -183,7 +184,7 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
         drawn = {**workload.options, **drawn}
     for option, draw in (*_DRAWS.items(), *system.draws.items()):
         if option not in drawn:
-            drawn[option] = draw(Random(f"staticfire/{seed}/{option}"), drawn)
+            drawn[option] = draw(stream_of(seed, option), drawn)
     if workload is not None and drawn["target"] != "address":
         properties = {**workload.broker_properties, **dict(drawn.get("broker_properties", ()))}
         drawn["broker_properties"] = tuple(sorted(properties.items()))

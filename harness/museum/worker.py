@@ -19,7 +19,7 @@ from staticfire.harness.cli.hunt.seeds import Judging, campaign_of
 from staticfire.harness.cli.options import given_options
 from staticfire.harness.machines.options import MachineOptions
 
-NO_OPTIONS: Mapping[str, Any] = dict.fromkeys(("campaign", "slaves", "masters", "faults"))
+NO_OPTIONS: Mapping[str, Any] = dict.fromkeys(("campaign", "followers", "leaders", "faults"))
 FAILURES_MAX = 3
 CPU_MARGIN_S = 120  # of one seed beyond the job's budget: a system that spins is killed then
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from staticfire.faults.defects import defect_named
-from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.campaign.campaign import FORMER_NAMES, Campaign
 from staticfire.harness.campaign.file import typed_options
 from staticfire.harness.cli.external_cluster import take_cluster
 from staticfire.harness.cli.machine_options import FLEET_DEFAULTS, read_fleet
@@ -30,12 +30,17 @@ from staticfire.harness.truncated_repr import truncated_repr
 
 SOURCE = "the marker campaign"
 TIME_S = 20.0  # of the load, unless the marker, the named campaign or the recipe of the defect says
-RENAMED = {"time": "time_s", "broker_property": "broker_properties"}
+RENAMED = {
+    "time": "time_s",
+    "broker_property": "broker_properties",
+    "masters": "leaders",
+    **FORMER_NAMES,
+}
 SPELLED = ("faults", "policies", "batch_messages")  # may be written as on the command line
 T = TypeVar("T")
 OPTIONS = (
     "campaign",
-    "masters",
+    "leaders",
     *(field.name for field in fields(Campaign)),
     *RENAMED,
     *FLEET_DEFAULTS,
@@ -87,8 +92,8 @@ def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
 def _given(plain: dict[str, Any]) -> dict[str, Any]:
     """The options with the types of Campaign, those of a named campaign included."""
     texts = {name: plain.pop(name) for name in SPELLED if isinstance(plain.get(name), str)}
-    name, masters = _of_type(plain, "campaign", str), _of_type(plain, "masters", int)
-    slaves = plain.pop("slaves", None)
+    name, leaders = _of_type(plain, "campaign", str), _of_type(plain, "leaders", int)
+    followers = plain.pop("followers", None)
     properties = plain.pop("broker_properties", {})
     typed = typed_options({name: _plain(value) for name, value in plain.items()}, SOURCE)
     named = {name: typed.pop(name) for name in ("defect", "replication") if name in typed}
@@ -96,8 +101,8 @@ def _given(plain: dict[str, Any]) -> dict[str, Any]:
         texts["faults"] = "none"  # a plan of the named campaign goes
     given = given_options(
         campaign=name,
-        masters=masters,
-        slaves=None if slaves is None else _joined(slaves),
+        leaders=leaders,
+        followers=None if followers is None else _joined(followers),
         faults=texts.get("faults"),
         policies=texts.get("policies"),
         batch_messages=texts.get("batch_messages"),

@@ -59,7 +59,7 @@ def _some_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
     return tuple(sorted((name, pick(random, values)) for group in groups for name, values in group))
 
 
-def _draw_slaves(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
+def _draw_followers(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
     if drawn["replication"] == "none":
         return (0,) * pick(random, (1, 2, 2, 3))
     shapes: tuple[tuple[int, ...], ...] = ((1,), (1, 1), (1, 1), (2, 1), (1, 1, 1))
@@ -67,8 +67,8 @@ def _draw_slaves(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _draw_replication(random: Random, drawn: Mapping[str, Any]) -> str:
-    if "slaves" in drawn:
-        return "sync" if any(drawn["slaves"]) else "none"
+    if "followers" in drawn:
+        return "sync" if any(drawn["followers"]) else "none"
     return pick(random, ("sync", "sync", "sync", "async", "none"))
 
 
@@ -134,8 +134,8 @@ def _draw_consumer_kind(random: Random, drawn: Mapping[str, Any]) -> str:
 DRAWS: Mapping[str, Draw] = {
     "flush": lambda random, drawn: pick(random, ("sync", "sync", "sync", "async")),
     "replication": _draw_replication,
-    "slaves": _draw_slaves,
-    "name_servers": lambda random, drawn: pick(random, (1, 2, 2, 2, 3)),
+    "followers": _draw_followers,
+    "coordinators": lambda random, drawn: pick(random, (1, 2, 2, 2, 3)),
     "log_file_bytes": lambda random, drawn: pick(random, (65536, 131072, 262144, 1048576)),
     # A swarm looks for bugs, and faithful mode has them; the product of others is always faithful.
     "mode": lambda random, drawn: "hardened" if drawn["target"] == "own" else "faithful",

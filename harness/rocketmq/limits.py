@@ -47,8 +47,10 @@ PLACES = {
 def check_rocketmq(campaign: Campaign) -> None:
     """Raises CampaignError with one sentence for the first option that is not allowed."""
     c = campaign
-    require(1 <= c.masters <= 9, "masters", c.masters, "1 to 9")
-    require(all(0 <= n <= 5 for n in c.slaves), "slaves", c.slaves, OPTIONS["slaves"].allowed)
+    require(1 <= c.leaders <= 9, "masters", c.leaders, "1 to 9")
+    require(
+        all(0 <= n <= 5 for n in c.followers), "slaves", c.followers, OPTIONS["followers"].allowed
+    )
     require(c.flush in FLUSH_MODES, "flush", c.flush, OPTIONS["flush"].allowed)
     require(
         c.replication in REPLICATION_MODES,
@@ -61,7 +63,7 @@ def check_rocketmq(campaign: Campaign) -> None:
     _check_target(c)
     _check_client(c)
     require(
-        1 <= c.name_servers <= 9, "name-servers", c.name_servers, OPTIONS["name_servers"].allowed
+        1 <= c.coordinators <= 9, "name-servers", c.coordinators, OPTIONS["coordinators"].allowed
     )
     _check_replication(c)
     _check_forwarding(c)
@@ -88,7 +90,7 @@ def _check_target(c: Campaign) -> None:
     if c.target == "apache":
         return
     require(len(c.brokers) > 0, "brokers", c.brokers, f"name:id, masters first, {suffix}")
-    properties = c.broker_properties + c.name_server_properties
+    properties = c.broker_properties + c.coordinator_properties
     require(not properties, "properties", properties, f"none {suffix}")
 
 
@@ -153,9 +155,9 @@ def _check_consumer_kind(c: Campaign) -> None:
 
 def _check_replication(c: Campaign) -> None:
     if c.replication == "none":
-        require(not any(c.slaves), "slaves", c.slaves, "0 with --replication none")
+        require(not any(c.followers), "slaves", c.followers, "0 with --replication none")
     else:
-        require(any(c.slaves), "slaves", c.slaves, "at least one with replication")
+        require(any(c.followers), "slaves", c.followers, "at least one with replication")
 
 
 def _check_log_file(c: Campaign) -> None:

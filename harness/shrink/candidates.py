@@ -30,7 +30,7 @@ FEW_SEEDS = (
 # Options that say what is run, how it is judged, or that have a pass of their own.
 KEPT = frozenset(
     {"plan", "environment", "target", "client", "mode", "policies", "defect", "system", "token"}
-    | {"brokers", "sends_max", "consumer_kind", "broker_properties", "name_server_properties"}
+    | {"brokers", "sends_max", "consumer_kind", "broker_properties", "coordinator_properties"}
     | {"strategy", "ops"}
 )
 
@@ -43,17 +43,17 @@ def clients(campaign: Campaign) -> Iterator[Campaign]:
 
 
 def nodes(campaign: Campaign) -> Iterator[Campaign]:
-    for count in smaller_numbers(campaign.name_servers, 1):
-        yield _with(campaign, {"name_servers": count})
-    slaves = campaign.slaves
-    for masters in smaller_numbers(len(slaves), 1):
-        yield _with(campaign, {"slaves": slaves[:masters]})
-    for index, count in enumerate(slaves):
+    for count in smaller_numbers(campaign.coordinators, 1):
+        yield _with(campaign, {"coordinators": count})
+    followers = campaign.followers
+    for leaders in smaller_numbers(len(followers), 1):
+        yield _with(campaign, {"followers": followers[:leaders]})
+    for index, count in enumerate(followers):
         if count:
-            less = (*slaves[:index], count - 1, *slaves[index + 1 :])
-            yield _with(campaign, {"slaves": less})
+            less = (*followers[:index], count - 1, *followers[index + 1 :])
+            yield _with(campaign, {"followers": less})
             if not any(less):
-                yield _with(campaign, {"slaves": less, "replication": "none"})
+                yield _with(campaign, {"followers": less, "replication": "none"})
 
 
 def queues(campaign: Campaign) -> Iterator[Campaign]:
@@ -63,7 +63,7 @@ def queues(campaign: Campaign) -> Iterator[Campaign]:
 
 def options(campaign: Campaign) -> Iterator[Campaign]:
     """Options back to their defaults, all and then fewer at once; and no properties of nodes."""
-    plain: dict[str, Any] = {"broker_properties": (), "name_server_properties": ()}
+    plain: dict[str, Any] = {"broker_properties": (), "coordinator_properties": ()}
     for field in fields(Campaign):
         if field.default is not MISSING and field.name not in KEPT:
             plain[field.name] = field.default

@@ -61,7 +61,7 @@ def simulated(campaign: Campaign, records: Sequence[FaultRecord]) -> Campaign:
         client="own",
         brokers=(),
         token="",
-        slaves=_slaves(campaign),
+        followers=_followers(campaign),
         acks_min=0,
         plan=_as_fired(campaign.plan, records),
     )
@@ -69,10 +69,10 @@ def simulated(campaign: Campaign, records: Sequence[FaultRecord]) -> Campaign:
     return changed
 
 
-def _slaves(campaign: Campaign) -> tuple[int, ...]:
-    """Of each master; those of an external cluster from the names of its brokers."""
+def _followers(campaign: Campaign) -> tuple[int, ...]:
+    """Of each leader; those of an external cluster from the names of its brokers."""
     if not campaign.brokers:
-        return campaign.slaves
+        return campaign.followers
     topology = campaign.topology()
     return tuple(len(topology.replicas_of(name)) - 1 for name in topology.replica_sets)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from staticfire.faults.model.fault import PlannedFault
+from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.results.fingerprint import Fingerprint
 from staticfire.harness.run_folder.shrunk import SHRUNK_CAMPAIGN, TEST_FILE, TEXT_FILE
 from staticfire.harness.shrink.trials import Trial
@@ -31,6 +32,10 @@ def write_outputs(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) 
     write_whole(folder / TEXT_FILE, "\n".join(lines(folder, first, best, wanted)) + "\n")
 
 
+def _replicas(campaign: Campaign) -> int:
+    return campaign.leaders + sum(campaign.followers)
+
+
 def lines(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> list[str]:
     """What was reduced from what to what."""
     old, new = first.campaign, best.campaign
@@ -40,8 +45,8 @@ def lines(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> list[
         ("sends", first.sends, best.sends),
         ("producers", old.producers, new.producers),
         ("consumers", old.consumers, new.consumers),
-        ("name servers", old.name_servers, new.name_servers),
-        ("brokers", old.masters + sum(old.slaves), new.masters + sum(new.slaves)),
+        ("name servers", old.coordinators, new.coordinators),
+        ("brokers", _replicas(old), _replicas(new)),
         ("queues", old.queues, new.queues),
         ("load, s", f"{old.load_s:g}", f"{new.load_s:g}"),
         ("seed", old.seed, new.seed),

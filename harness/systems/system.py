@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
 # The value of one option, drawn from the stream of that option; the options that were drawn before may be looked at.
 Draw = Callable[[Random, Mapping[str, Any]], Any]
 # Options without which there is no campaign: a system fixes or draws them.
-NEEDED_OPTIONS = ("name_servers", "slaves", "flush", "replication", "log_file_bytes")
+NEEDED_OPTIONS = ("coordinators", "followers", "flush", "replication", "log_file_bytes")
 Phase = Callable[[str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
@@ -87,8 +87,8 @@ class System(Protocol):
         targets: its variants by name, the default first, each with the environments in which it runs.
         options: campaign options that are fixed where a user says nothing, instead of drawn.
         draws: how a seed decides campaign options that are the system's, in the order in which they are drawn.
-        stored_logs: reads the logs in the files of its servers; None: reports show none of them, and no fault strikes at
-            an append or changes a stored message.
+        stored_logs: reads the logs in the files of its servers; None: reports show none of them, and no fault strikes
+            at an append or changes a stored message.
         memory: reads the memory of a simulated server for `staticfire look`; None: it shows files only.
     """
 

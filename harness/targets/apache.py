@@ -91,7 +91,7 @@ class ApacheDistribution:
         heap: tuple[str, ...]
         if node in topology.coordinators:
             role, main, heap = "namesrv", NAME_SERVER_CLASS, NAME_SERVER_HEAP
-            properties = self._campaign.name_server_properties
+            properties = self._campaign.coordinator_properties
             port = self._ports.get(node, NAME_SERVER_PORT)
             file = apache_files.name_server_file(self._campaign, machine.folder, port)
         else:

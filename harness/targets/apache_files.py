@@ -31,7 +31,7 @@ def name_server_file(campaign: Campaign, folder: str, port: int) -> bytes:
         {
             "listenPort": str(port),
             "kvConfigPath": f"{folder}/store/kvConfig.json",
-            **_of_file(dict(campaign.name_server_properties)),
+            **_of_file(dict(campaign.coordinator_properties)),
         }
     )
 

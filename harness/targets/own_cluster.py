@@ -125,7 +125,7 @@ class OwnCluster:
             **self._mode(is_broker=False),
         )
         return _with_properties(
-            config, self._campaign.name_server_properties, node_config.NAME_SERVER_PROPERTIES
+            config, self._campaign.coordinator_properties, node_config.NAME_SERVER_PROPERTIES
         )
 
     def broker_config(self, broker: Replica, name_servers: Sequence[str]) -> BrokerConfig:

@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0-9")
     asked = parser.parse_args()
     first, _, last = asked.seeds.partition("-")
-    given = given_options(campaign=asked.campaign, slaves=None, masters=None, faults=None)
+    given = given_options(campaign=asked.campaign, followers=None, leaders=None, faults=None)
     before: dict[str, list[float]] = defaultdict(list)
     after: dict[str, list[float]] = defaultdict(list)
     for seed in range(int(first), int(last or first) + 1):

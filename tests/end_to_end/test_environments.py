@@ -77,8 +77,8 @@ def campaign_on(environment: str, *plan: PlannedFault) -> Campaign:
     """One master, one slave, everything synchronous."""
     given = {
         "environment": environment,
-        "name_servers": 1,
-        "slaves": (1,),
+        "coordinators": 1,
+        "followers": (1,),
         "flush": "sync",
         "replication": "sync",
         "time_s": LOAD_S,

@@ -27,7 +27,7 @@ from staticfire.harness.draws.campaign import draw_campaign
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 12  # of the system, changed by one defect
-NO_OPTIONS: dict[str, Any] = dict.fromkeys(("campaign", "slaves", "masters", "faults"))
+NO_OPTIONS: dict[str, Any] = dict.fromkeys(("campaign", "followers", "leaders", "faults"))
 
 each_defect = pytest.mark.parametrize("defect", DEFECTS.values(), ids=list(DEFECTS))
 

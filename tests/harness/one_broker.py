@@ -10,7 +10,7 @@ from staticfire.harness.simulation.hosts.world import World
 class OneBroker:
     """Its disk is never lost; what it records has the times of the world."""
 
-    campaign = draw_campaign(1, {"slaves": (0,), "queues": 1})
+    campaign = draw_campaign(1, {"followers": (0,), "queues": 1})
     topology = campaign.topology()
 
     def __init__(self, world: World) -> None:

@@ -29,10 +29,10 @@ STUTTER = {
 GIVEN = {
     "workload": "equal",
     "time_s": 10.0,
-    "slaves": (1,),
+    "followers": (1,),
     "replication": "sync",
     "flush": "sync",
-    "name_servers": 2,
+    "coordinators": 2,
     "producers": 3,
     "consumers": 1,
     "think_ms": 60.0,

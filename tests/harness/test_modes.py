@@ -8,7 +8,7 @@ from staticfire.harness.console.console import campaign_lines
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.rocketmq.facts import run_facts
 
-ADDRESS = {"environment": "address", "brokers": ("b:0",), "slaves": (0,), "faults": ()}
+ADDRESS = {"environment": "address", "brokers": ("b:0",), "followers": (0,), "faults": ()}
 TARGETS = [
     {"target": "own"},
     {"target": "apache", "environment": "docker"},

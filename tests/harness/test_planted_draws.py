@@ -11,7 +11,7 @@ from staticfire.harness.cli.options import given_options
 from staticfire.harness.draws.campaign import draw_campaign
 
 SEEDS = range(8)
-UNSET: dict[str, Any] = {"slaves": None, "masters": None, "faults": None}
+UNSET: dict[str, Any] = {"followers": None, "leaders": None, "faults": None}
 
 
 def differing_lines(seed: int, given: dict[str, Any], defect: str) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ def campaign(kind: str, anchor: Anchor, **params: Any) -> Campaign:
         {
             "time_s": 4.0,
             "plan": (),
-            "slaves": (0,),
+            "followers": (0,),
             "producers": 1,
             "fsync_us": 3000,
             "acks_min": 0,

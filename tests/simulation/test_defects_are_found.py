@@ -119,6 +119,6 @@ def test_crashes_of_the_store_find_what_campaigns_cannot(name: str) -> None:
 
 @each_defect
 def test_without_the_defect_its_recipe_is_valid(name: str) -> None:
-    options = given_options(campaign=None, slaves=None, masters=None, faults=None, defect=name)
+    options = given_options(campaign=None, followers=None, leaders=None, faults=None, defect=name)
     result = run_simulated(draw_campaign(0, {**options, "defect": ""}))
     assert result.verdict.valid is True, result.verdict.findings()

@@ -11,8 +11,8 @@ from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.runs.simulated_runner import run_simulated
 
 GIVEN = {
-    "slaves": (1,),
-    "name_servers": 2,
+    "followers": (1,),
+    "coordinators": 2,
     "replication": "sync",
     "flush": "sync",
     "time_s": 10.0,

@@ -31,14 +31,14 @@ def test_an_index_of_another_log_is_rebuilt_and_everything_is_found(
         fault_id=0, kind="graceful-stop", at_s=20.0, duration_s=2.0, targets=("broker-a-0",)
     )
     options = {
-        "slaves": (0, 0),
+        "followers": (0, 0),
         "replication": "none",
         "flush": "sync",
         "queues": 2,
         "time_s": 30.0,
         "log_file_bytes": 65536,
         "broker_properties": (),
-        "name_servers": 1,
+        "coordinators": 1,
         "think_ms": 60.0,
         "faults": ("graceful-stop",),
         "plan": (stop,),

@@ -80,8 +80,8 @@ def test_a_backlog_of_many_messages_is_worked_off_at_a_flat_rate() -> None:
 FORWARDED: dict[str, Any] = {
     "workload": "forwarded",
     "time_s": 32.0,
-    "name_servers": 1,
-    "slaves": (0,),
+    "coordinators": 1,
+    "followers": (0,),
     "replication": "none",
     "queues": 4,
     "producers": 4,

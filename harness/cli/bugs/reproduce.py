@@ -156,7 +156,7 @@ def _judged(
     judging = Judging(client_only=False, provider=MachineOptions())
     if not is_blind:
         given = given_options(
-            campaign=None, slaves=None, masters=None, faults=None, defect=bug.name
+            campaign=None, followers=None, leaders=None, faults=None, defect=bug.name
         )
         for first in range(0, SEEDS_MAX, SEEDS_AT_ONCE):
             for result in run_seeds(range(first, first + SEEDS_AT_ONCE), given, workers, judging):

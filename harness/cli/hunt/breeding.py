@@ -25,7 +25,7 @@ PARENTS_MAX = 64  # the newest are kept
 # Options that a bred campaign may take from one that was drawn from its own seed.
 OPTIONS = (
     "flush",
-    "name_servers",
+    "coordinators",
     "queues",
     "producers",
     "consumers",

@@ -159,8 +159,8 @@ def _prepare(cells: Sequence[Cell], provider: MachineOptions) -> list[tuple[Cell
 def _campaign_of(cell: Cell, provider: MachineOptions) -> Campaign | Row:
     given = given_options(
         campaign=cell.campaign,
-        slaves=None,
-        masters=None,
+        followers=None,
+        leaders=None,
         faults=None,
         environment=cell.environment,
         target=cell.target,

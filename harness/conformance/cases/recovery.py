@@ -140,7 +140,9 @@ async def power(bench: Bench) -> None:
 
 
 @case(
-    "RMQ-RCV-04", limit_s=120, cluster={"flush": "async", "replication": "async", "slaves": (0, 0)}
+    "RMQ-RCV-04",
+    limit_s=120,
+    cluster={"flush": "async", "replication": "async", "followers": (0, 0)},
 )
 async def power_without_flush(bench: Bench) -> None:
     queues = 3

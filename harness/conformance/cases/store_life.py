@@ -179,7 +179,7 @@ def java_store() -> dict[str, bytes]:
         "log_file_bytes": 65536,
         "broker_properties": JAVA_SIZES,
         "replication": "async",
-        "slaves": (0, 0),
+        "followers": (0, 0),
     },
 )
 async def a_store_of_java(bench: Bench) -> None:

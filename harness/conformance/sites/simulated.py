@@ -29,8 +29,8 @@ from staticfire.system_under_test.runtime.env import Env
 TESTER = "tester"
 TESTER_ADDRESS = "10.9.9.9"
 TOPOLOGY: Mapping[str, Any] = {
-    "name_servers": 2,
-    "slaves": (1, 1),
+    "coordinators": 2,
+    "followers": (1, 1),
     "producers": 1,
     "consumers": 1,
     "flush": "sync",

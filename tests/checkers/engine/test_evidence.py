@@ -26,7 +26,7 @@ OBSERVED = {
 @pytest.fixture(scope="module", params=["queue", "transactional", "request-reply"])
 def run(request: pytest.FixtureRequest) -> RunResult:
     options = {"workload": request.param, "time_s": 20.0, "acks_min": 1, "faults": ("kill",)}
-    options |= {"slaves": (1,), "replication": "sync"}
+    options |= {"followers": (1,), "replication": "sync"}
     result = run_simulated(draw_campaign(5, options))
     assert result.verdict.valid is True
     return result

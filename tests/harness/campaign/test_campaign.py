@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from staticfire.faults.model.draws import pick
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import AVERAGELY, STRATEGIES, Campaign, CampaignError
 from staticfire.harness.campaign.file import campaign_names, load_options, read_options
@@ -31,8 +33,8 @@ def test_a_seed_gives_one_campaign() -> None:
 def test_giving_one_option_leaves_the_independent_ones() -> None:
     drawn, given = draw_campaign(7, {}), draw_campaign(7, {"payload_bytes": (100, 200)})
     assert given.payload_bytes == (100, 200)
-    assert (given.slaves, given.fsync_us, given.faults) == (
-        drawn.slaves,
+    assert (given.followers, given.fsync_us, given.faults) == (
+        drawn.followers,
         drawn.fsync_us,
         drawn.faults,
     )
@@ -101,12 +103,12 @@ def test_no_seed_draws_the_faithful_mode() -> None:
     [
         ({"workload": "quue"}, "quue"),
         ({"flush": "maybe"}, "maybe"),
-        ({"replication": "none", "slaves": (1,)}, "slaves"),
-        ({"replication": "sync", "slaves": (0,)}, "slaves"),
+        ({"replication": "none", "followers": (1,)}, "slaves"),
+        ({"replication": "sync", "followers": (0,)}, "slaves"),
         ({"faults": ("kil",)}, "kil"),
         ({"time_s": 0.0}, "time"),
         ({"time_s": 1e9}, "time"),
-        ({"slaves": ()}, "masters"),
+        ({"followers": ()}, "masters"),
         ({"payload_bytes": (500, 100)}, "payload_bytes"),
         ({"log_file_bytes": 100}, "log_file_bytes"),
         ({"speed": 1}, "speed"),
@@ -129,7 +131,7 @@ def test_what_is_not_allowed_is_named(given: dict[str, Any], named: str) -> None
         ({"broker_properties": (("brokerName", "b"),)}, "brokerName"),
         ({"broker_properties": (("slaveTimeout", "soon"),)}, "slaveTimeout=soon"),
         ({"broker_properties": (("mode", "faithful"),)}, "mode"),
-        ({"name_server_properties": (("speed", "1"),)}, "speed"),
+        ({"coordinator_properties": (("speed", "1"),)}, "speed"),
         ({"policies": ("leaves",)}, r"policies hold 'leaves'; there are: visible_end, .*leaves"),
     ],
 )
@@ -165,10 +167,12 @@ def test_a_damaged_file_is_one_error(text: str) -> None:
 
 
 def test_a_plan_for_other_nodes_is_refused() -> None:
-    plan = draw_campaign(1, {"slaves": (1, 1, 1), "replication": "sync", "faults": ("kill",)}).plan
+    plan = draw_campaign(
+        1, {"followers": (1, 1, 1), "replication": "sync", "faults": ("kill",)}
+    ).plan
     with pytest.raises(CampaignError, match="target"):
         draw_campaign(
-            1, {"slaves": (1,), "replication": "sync", "plan": _aimed_at(plan, "broker-c-0")}
+            1, {"followers": (1,), "replication": "sync", "plan": _aimed_at(plan, "broker-c-0")}
         )
 
 
@@ -186,7 +190,7 @@ def test_named_campaigns_can_be_drawn() -> None:
 
 def test_the_default_campaign_is_two_synchronous_pairs() -> None:
     campaign = draw_campaign(5, load_options("default"))
-    assert (campaign.name_servers, campaign.slaves) == (2, (1, 1))
+    assert (campaign.coordinators, campaign.followers) == (2, (1, 1))
     assert (campaign.flush, campaign.replication, campaign.time_s) == ("sync", "sync", 60.0)
     assert len({planned.kind for planned in campaign.plan}) >= 5
 
@@ -202,19 +206,41 @@ def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
         load_options(str(tmp_path / "binary.toml"))
 
 
+def test_former_names_of_options_are_read_and_their_random_streams_stay() -> None:
+    text = """[campaign]
+slaves = [1]
+name_server_properties = {regionId = "r"}
+[campaign.choices]
+name_servers = [1, 2, 3]
+"""
+    given = read_options(text, "old.toml")
+    assert given["followers"] == (1,)
+    assert given["coordinator_properties"] == (("regionId", "r"),)
+    picked = [draw_campaign(seed, {"coordinators": given["coordinators"]}) for seed in range(5)]
+    streams = [Random(f"staticfire/{seed}/name_servers") for seed in range(5)]
+    assert [one.coordinators for one in picked] == [pick(one, (1, 2, 3)) for one in streams]
+
+
+@pytest.mark.parametrize("table", ["[campaign]", "[campaign.choices]"])
+def test_both_names_of_an_option_are_refused(table: str) -> None:
+    text = f"[campaign]\n{table if 'choices' in table else ''}\nslaves = [1]\nfollowers = [1]\n"
+    with pytest.raises(CampaignError, match=r"old.toml: slaves and followers are one option"):
+        read_options(text, "old.toml")
+
+
 def test_the_seed_picks_from_choices_and_the_command_line_wins() -> None:
     options = load_options("several-slaves")
-    drawn = {draw_campaign(seed, options).slaves for seed in range(20)}
+    drawn = {draw_campaign(seed, options).followers for seed in range(20)}
     assert drawn == {(2,), (3,)}
-    assert draw_campaign(1, {**options, "slaves": (1,)}).slaves == (1,)
+    assert draw_campaign(1, {**options, "followers": (1,)}).followers == (1,)
 
 
 @pytest.mark.parametrize(
     ("text", "refusal"),
     [
         ("choices = 1", "choices is 1; allowed: a table"),
-        ("choices = {slaves = []}", "choices of slaves are []; allowed: a list of values"),
-        ("choices = {slaves = [2]}", "slaves is 2; allowed: a list"),
+        ("choices = {followers = []}", "choices of followers are []; allowed: a list of values"),
+        ("choices = {followers = [2]}", "followers is 2; allowed: a list"),
         ("choices = {speed = [2]}", "unknown option 'speed'"),
     ],
 )

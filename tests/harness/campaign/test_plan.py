@@ -13,7 +13,7 @@ from staticfire.harness.campaign.plan import PLAN_MAX
 from staticfire.harness.draws.campaign import draw_campaign
 
 KILL = {"kind": "kill", "at_s": 1.0, "duration_s": 2.0, "targets": ["broker-a-0"]}
-GIVEN = {"time_s": 10.0, "slaves": (1,), "replication": "sync", "name_servers": 2}
+GIVEN = {"time_s": 10.0, "followers": (1,), "replication": "sync", "coordinators": 2}
 
 
 def planned(*rows: Any) -> Campaign:

@@ -129,13 +129,13 @@ def taken_beside(said: dict[str, Any], **from_file: Any) -> dict[str, Any]:
     return given
 
 
-FILE: dict[str, Any] = {"flush": "sync", "replication": "sync", "slaves": (1, 1)}
+FILE: dict[str, Any] = {"flush": "sync", "replication": "sync", "followers": (1, 1)}
 ADDRESS = {"environment": "address"}
 
 
 def test_a_named_campaign_promises_nothing_for_a_cluster_that_it_does_not_make() -> None:
     given = taken_beside(ADDRESS, **FILE)
-    assert (given["flush"], given["replication"], given["slaves"]) == ("async", "async", (1, 0))
+    assert (given["flush"], given["replication"], given["followers"]) == ("async", "async", (1, 0))
     given = taken_beside({**ADDRESS, "flush": "sync"}, **FILE)
     assert (given["flush"], given["replication"]) == ("sync", "async")
 
@@ -154,7 +154,7 @@ def test_one_broker_is_enough_for_the_default_campaign(monkeypatch: pytest.Monke
     monkeypatch.setattr(external_cluster, "find_cluster", find)
     given = taken_beside(ADDRESS, **FILE)
     campaign = draw_campaign(7, {**given, "faults": ()})
-    assert (campaign.replication, campaign.slaves) == ("none", (0,))
+    assert (campaign.replication, campaign.followers) == ("none", (0,))
     with pytest.raises(BadInput, match="replication is sync, and no broker of the cluster"):
         taken_beside({**ADDRESS, "replication": "sync"})
 
@@ -164,9 +164,12 @@ def test_a_cluster_with_slaves_replicates() -> None:
         taken_beside({**ADDRESS, "replication": "none"})
 
 
-@pytest.mark.parametrize("option", ["masters", "slaves", "name_servers"])
-def test_the_shape_is_the_clusters(option: str) -> None:
-    with pytest.raises(BadInput, match=f"--{option.replace('_', '-')} is of clusters that a run"):
+@pytest.mark.parametrize(
+    ("option", "flag"),
+    [("leaders", "masters"), ("followers", "slaves"), ("coordinators", "name-servers")],
+)
+def test_the_shape_is_the_clusters(option: str, flag: str) -> None:
+    with pytest.raises(BadInput, match=f"--{flag} is of clusters that a run"):
         taken_beside({**ADDRESS, option: 1})
 
 

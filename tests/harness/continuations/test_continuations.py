@@ -20,7 +20,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def campaign() -> Campaign:
-    given = {"name_servers": 1, "slaves": (0,), "time_s": 4.0, "acks_min": 1, "faults": ("kill",)}
+    given = {
+        "coordinators": 1,
+        "followers": (0,),
+        "time_s": 4.0,
+        "acks_min": 1,
+        "faults": ("kill",),
+    }
     return draw_campaign(3, given)
 
 

@@ -28,7 +28,7 @@ LOSS, OTHER = Fingerprint("loss", "lost"), Fingerprint("phantom", "phantom")
 
 @pytest.fixture(scope="module")
 def campaign() -> Campaign:
-    given = {"time_s": 20.0, "slaves": (0,), "replication": "none", "faults": ("kill", "pause")}
+    given = {"time_s": 20.0, "followers": (0,), "replication": "none", "faults": ("kill", "pause")}
     return draw_campaign(1, given)
 
 

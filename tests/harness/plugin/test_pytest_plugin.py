@@ -197,7 +197,7 @@ import pytest
 )
 def test_with_real_processes(campaign_result):
     assert campaign_result.campaign.environment == "processes"
-    assert campaign_result.campaign.slaves == (0,)
+    assert campaign_result.campaign.followers == (0,)
 """
 
 

@@ -24,7 +24,7 @@ from staticfire.harness.rocketmq.facts import run_facts
 from staticfire.harness.rocketmq.timings import timings_of
 from staticfire.harness.workloads.groups import groups_of
 
-CAMPAIGN: Campaign = draw_campaign(1, {"slaves": (1, 1), "replication": "sync", "plan": ()})
+CAMPAIGN: Campaign = draw_campaign(1, {"followers": (1, 1), "replication": "sync", "plan": ()})
 
 
 def record(kind: str, *targets: str) -> FaultRecord:

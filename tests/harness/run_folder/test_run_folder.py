@@ -26,13 +26,13 @@ def test_two_runs_in_one_second_get_two_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["seed", "time_s", "slaves", "faults", "defect", "latency_ms", "flush"]
+    "option", ["seed", "time_s", "followers", "faults", "defect", "latency_ms", "flush"]
 )
 def test_every_option_is_needed(option: str, tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, CAMPAIGN, "now")
     path = folder.path / "campaign.toml"
     kept = [line for line in path.read_text().splitlines() if not line.startswith(f"{option} =")]
-    if option in ("slaves", "faults", "latency_ms"):  # arrays take several lines
+    if option in ("followers", "faults", "latency_ms"):  # arrays take several lines
         text = path.read_text()
         start = text.index(f"{option} = [")
         kept = [text[:start] + text[text.index("]", start) + 1 :]]

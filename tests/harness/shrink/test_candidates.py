@@ -39,7 +39,7 @@ def fault(fault_id: int, kind: str, at_s: float, **params: int) -> PlannedFault:
 def trial() -> Trial:
     """Two masters with a slave each, three faults; p1-0, sent at 10 s, is lost by the cut at 12 s."""
     plan = (fault(0, "kill", 4.0), fault(1, "power-cut", 12.0), fault(2, "pause", 20.0))
-    options = {"time_s": 30.0, "slaves": (1, 1), "plan": plan, "producers": 3, "queues": 4}
+    options = {"time_s": 30.0, "followers": (1, 1), "plan": plan, "producers": 3, "queues": 4}
     campaign = draw_campaign(3, {**options, "batch_share": 0.2, "illegal_share": 0.01})
     ops = [op(f"producer-{1 + n % 3}", n / 2, f"p{n % 3}-{n // 3}") for n in range(60)]
     ops.append(op("producer-2", 10.0, "p1-99"))

@@ -26,7 +26,11 @@ def test_a_run_of_apache_becomes_one_of_our_own_in_faithful_mode(recorded: Campa
     found = simulated(recorded, FAILED.read_faults())
     assert (recorded.target, recorded.environment) == ("apache", "namespaces")
     assert (found.target, found.environment, found.mode) == ("own", "simulation", "faithful")
-    assert (found.seed, found.slaves, found.workload) == (1, recorded.slaves, recorded.workload)
+    assert (found.seed, found.followers, found.workload) == (
+        1,
+        recorded.followers,
+        recorded.workload,
+    )
     assert "target" in lacking(recorded)
 
 
@@ -48,7 +52,7 @@ def test_the_brokers_of_an_external_cluster_become_our_own(recorded: Campaign) -
         recorded, environment="address", target="address", brokers=brokers, plan=(), token="t1"
     )
     found = simulated(replace(external, replication="async"), [])
-    assert (found.slaves, found.brokers, found.token) == ((1, 0), (), "")
+    assert (found.followers, found.brokers, found.token) == ((1, 0), (), "")
 
 
 def test_variants_take_turns_and_seeds_follow(recorded: Campaign) -> None:

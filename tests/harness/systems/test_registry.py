@@ -51,7 +51,7 @@ def declaration(**changes: Any) -> Any:
         "workloads": {"queue": QUEUE},
         "faults": ("kill",),
         "targets": {"own": ("simulation",)},
-        "options": {"name_servers": 0, "slaves": (0,), "flush": "sync", "replication": "none"},
+        "options": {"coordinators": 0, "followers": (0,), "flush": "sync", "replication": "none"},
         "draws": {"log_file_bytes": lambda random, drawn: 65536},
         "stored_logs": None,
         "memory": None,
@@ -89,8 +89,8 @@ def test_a_good_declaration_is_taken() -> None:
         ({"draws": {"acks": None}}, "system 'mine' draws ['acks'], which are no options of"),
         ({"draws": ()}, "system 'mine' has draws (); allowed: a mapping"),
         (
-            {"options": {"slaves": (0,)}},
-            "system 'mine' neither fixes nor draws name_servers, flush",
+            {"options": {"followers": (0,)}},
+            "system 'mine' neither fixes nor draws coordinators, flush",
         ),
         ({"operations": None}, "system 'mine' has no method operations"),
     ],
@@ -145,7 +145,7 @@ def test_an_installed_system_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_its_options_are_fixed_and_its_faults_are_drawn() -> None:
     campaign = draw_campaign(3, {"system": TOY})
-    assert (campaign.name_servers, campaign.slaves, campaign.consumers) == (0, (0,), 1)
+    assert (campaign.coordinators, campaign.followers, campaign.consumers) == (0, (0,), 1)
     assert {planned.kind for planned in campaign.plan} <= set(TOYLOG.faults)
     assert campaign.plan
 

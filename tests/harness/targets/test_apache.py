@@ -20,10 +20,10 @@ from staticfire.harness.targets.own_cluster import Reach, directly
 from staticfire.system_under_test.configuration import java_properties
 
 GIVEN: dict[str, Any] = {
-    "slaves": (1,),
+    "followers": (1,),
     "flush": "sync",
     "replication": "sync",
-    "name_servers": 2,
+    "coordinators": 2,
     "faults": (),
     "log_file_bytes": 65536,
     "environment": "processes",
@@ -86,7 +86,7 @@ def test_a_master_is_what_the_campaign_says() -> None:
     [
         ("broker-a-1", {}, "SLAVE", "SYNC_FLUSH"),
         ("broker-a-0", {"replication": "async", "flush": "async"}, "ASYNC_MASTER", "ASYNC_FLUSH"),
-        ("broker-a-0", {"replication": "none", "slaves": (0,)}, "ASYNC_MASTER", "SYNC_FLUSH"),
+        ("broker-a-0", {"replication": "none", "followers": (0,)}, "ASYNC_MASTER", "SYNC_FLUSH"),
     ],
 )
 def test_roles_follow_replication_and_flush(

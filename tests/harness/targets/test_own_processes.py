@@ -20,7 +20,7 @@ from staticfire.system_under_test.configuration import config as node_config
 from staticfire.system_under_test.name_server.config import NameServerConfig
 
 CAMPAIGN = draw_campaign(
-    1, {"slaves": (1,), "flush": "sync", "replication": "sync", "name_servers": 2, "faults": ()}
+    1, {"followers": (1,), "flush": "sync", "replication": "sync", "coordinators": 2, "faults": ()}
 )
 
 

@@ -193,8 +193,8 @@ class ToyLog:
     targets: Mapping[str, Sequence[str]] = MappingProxyType({"own": ("simulation", "processes")})
     options: Mapping[str, Any] = MappingProxyType(
         {
-            "name_servers": 0,
-            "slaves": (0,),
+            "coordinators": 0,
+            "followers": (0,),
             "flush": "sync",
             "replication": "none",
             "queues": 1,

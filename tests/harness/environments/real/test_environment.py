@@ -20,7 +20,7 @@ from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.targets.target import Target
 
 CAMPAIGN = draw_campaign(
-    1, {"slaves": (0,), "replication": "none", "environment": "processes", "faults": ()}
+    1, {"followers": (0,), "replication": "none", "environment": "processes", "faults": ()}
 )
 BROKER = "broker-a-0"
 

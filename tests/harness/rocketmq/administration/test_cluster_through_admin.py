@@ -17,7 +17,7 @@ from staticfire.harness.rocketmq.administration.side_topics import TRIES
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.protocol.codes import RequestCode
 
-CAMPAIGN = draw_campaign(1, {"slaves": (1, 0), "replication": "sync", "name_servers": 1})
+CAMPAIGN = draw_campaign(1, {"followers": (1, 0), "replication": "sync", "coordinators": 1})
 BROKERS = ["broker-a-0", "broker-a-1", "broker-b-0"]
 NO_ANSWER = Outcome("info", {}, "no answer")
 OPTION = "slaveReadEnable"

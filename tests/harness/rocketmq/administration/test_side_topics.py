@@ -16,7 +16,7 @@ from staticfire.harness.rocketmq.administration.side_topics import MESSAGES, QUE
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.protocol.codes import RequestCode
 
-CAMPAIGN = draw_campaign(1, {"slaves": (0, 0), "replication": "none", "name_servers": 1})
+CAMPAIGN = draw_campaign(1, {"followers": (0, 0), "replication": "none", "coordinators": 1})
 SENT = Outcome("ok", {"status": "SEND_OK", "queue": 0, "queue_offset": 7, "physical_offset": 1})
 MISSING = Outcome("info", {}, "no answer")
 Act = Callable[[SideTopic], Awaitable[dict[str, Any]]]

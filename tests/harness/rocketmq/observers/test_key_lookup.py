@@ -14,7 +14,7 @@ from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.rocketmq.observers import key_lookup as looking_up
 from staticfire.harness.rocketmq.observers.key_lookup import LookUps
 
-CAMPAIGN = draw_campaign(1, {"slaves": (2,), "queues": 1, "replication": "sync"})
+CAMPAIGN = draw_campaign(1, {"followers": (2,), "queues": 1, "replication": "sync"})
 NODES = ("broker-a-0", "broker-a-1", "broker-a-2")
 KEYS = ("a", "b")
 

@@ -17,7 +17,7 @@ class Cluster:
     """Two name servers, one of which never answers."""
 
     def __init__(self) -> None:
-        self.campaign = draw_campaign(1, {"name_servers": 2, "slaves": [1]})
+        self.campaign = draw_campaign(1, {"coordinators": 2, "followers": [1]})
         self.topology: Topology = self.campaign.topology()
         self.recorder = Recorder(lambda: 0)
         self.down: set[str] = set()
