@@ -126,6 +126,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "this_machine",
         "report",
         "check",
+        "analyze",
         "hunt",
         "proxy",
         "table",

@@ -38,7 +38,7 @@ TRACEBACK = "STATICFIRE_TRACEBACK"  # in the environment: print the traceback of
 
 # Where each command is. It is imported when it is used: some need half a second of libraries, others nothing of them.
 COMMANDS = {
-    "analyze": "staticfire.harness.cli.analyze:analyze",
+    "analyze": "staticfire.harness.cli.analyze.command:analyze",
     "synthesize": "staticfire.harness.cli.synthesize:synthesize_command",
     "run": "staticfire.harness.cli.run:run",
     "replay": "staticfire.harness.cli.replay:replay",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 
 from staticfire.harness.report.verdict_lines import WIDTH, WORDS, verdict_lines
 from staticfire.harness.truncated_repr import printable
 from staticfire.spark_analysis.results.analysis import Analysis, Judged
+from staticfire.spark_analysis.results.compare import Comparison
 from staticfire.spark_analysis.results.latency import Slice
 
 LINES_MAX = 24
@@ -25,11 +26,32 @@ def analysis_lines(analysis: Analysis, written: Sequence[Path]) -> list[str]:
         lines = verdict_lines(analysis.judged[0].verdict)
     else:
         lines = _many_lines(analysis)
-    whole = [part for line in lines for part in _wrapped(line)]
+    whole = [part for line in lines for part in wrapped(line)]
     return list(map(printable, [*whole[: LINES_MAX - len(end)], *end]))
 
 
-def _wrapped(line: str) -> list[str]:
+def comparison_lines(comparison: Comparison) -> list[str]:
+    """Versions, regressions, and each anomaly by version and by fault."""
+    lines = [
+        f"  {label}: {runs} runs, {comparison.invalid[label]} invalid"
+        for label, runs in comparison.runs.items()
+    ]
+    lines += [
+        f"regression {of.anomaly}: in {of.runs} runs of {of.after}, in none of {of.before}"
+        for of in comparison.regressions
+    ]
+    for anomaly, faults in comparison.by_fault.items():
+        if len(comparison.runs) > 1:
+            lines.append(f"  {anomaly}: runs by version: {_counted(comparison.by_label[anomaly])}")
+        lines.append(f"  {anomaly}: runs by fault: {_counted(faults)}")
+    return lines
+
+
+def _counted(runs: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {times}" for name, times in runs.items())
+
+
+def wrapped(line: str) -> list[str]:
     """Lines that are no wider than the others; nothing of a witness is cut off."""
     if len(line) <= WIDTH:
         return [line]
@@ -78,15 +100,7 @@ def _many_lines(analysis: Analysis) -> list[str]:
     lines = [f"verdict   {WORDS[analysis.valid]}"]
     caveats = Counter(caveat for judged in analysis.judged for caveat in judged.verdict.caveats)
     lines += [f"  note: {runs} runs: {caveat}" for caveat, runs in caveats.items()]
-    for label, runs in comparison.runs.items():
-        lines.append(f"  {label}: {runs} runs, {comparison.invalid[label]} invalid")
-    lines += [
-        f"regression {of.anomaly}: in {of.runs} runs of {of.after}, in none of {of.before}"
-        for of in comparison.regressions
-    ]
-    for anomaly, faults in comparison.by_fault.items():
-        told = ", ".join(f"{kind} {runs}" for kind, runs in faults.items())
-        lines.append(f"  {anomaly}: runs by fault: {told}")
+    lines += comparison_lines(comparison)
     invalid = [judged for judged in analysis.judged if judged.verdict.valid is not True]
     for judged in invalid[:RUNS_MAX]:
         names = ", ".join(

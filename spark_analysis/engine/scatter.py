@@ -6,10 +6,12 @@ imported. Spark does a call again whose executor is lost. A call that Spark give
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -17,7 +19,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import staticfire
 from staticfire.spark_analysis.engine.engines import TASKS_A_CORE, parallelism
 from staticfire.spark_analysis.engine.java import SparkError
-from staticfire.spark_analysis.engine.session import explain
+from staticfire.spark_analysis.engine.session import Settings, explain, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +29,32 @@ WITHOUT_EXECUTORS_S = 120.0  # how long a cluster may have none
 LOOK_S = 2.0
 THREADS_MAX = 1000
 NOT_SENT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
+
+
+@contextmanager
+def scatter(settings: Settings, function: str, trial: bytes) -> Iterator[Scatter]:
+    """Executors that have this checkout, with the planted bug that it has.
+
+    Args:
+        function: as of Scatter.
+        trial: a call that an executor must carry out first; otherwise each of thousands of calls would fail.
+
+    Raises SparkError.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="staticfire-scatter-"))
+    try:
+        archive = package_archive(folder)
+        with spark_session(settings) as spark:
+            executors = Scatter(spark, archive, function)
+            try:
+                for _, answer in executors.results([trial]):
+                    if isinstance(answer, SparkError):
+                        raise SparkError(f"no executor can do this work: {answer}")
+                yield executors
+            finally:
+                executors.end()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Scatter:
@@ -51,6 +79,11 @@ class Scatter:
         self._context.addArchive(f"{archive}#{TREE}")
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="spark-call")
 
+    @property
+    def width(self) -> int:
+        """How many calls are under way at a time."""
+        return TASKS_A_CORE * max(1, int(self._context.defaultParallelism))
+
     def results(self, calls: Iterable[bytes]) -> Iterator[tuple[int, bytes | SparkError]]:
         """The number of each call and its result, as they come; the error of one that Spark gave up.
 
@@ -71,7 +104,7 @@ class Scatter:
                 yield under_way.pop(future), self._came_to(future)
             if done or self._executors():
                 seen_s = time.monotonic()
-                width = TASKS_A_CORE * max(1, int(self._context.defaultParallelism))
+                width = self.width
             elif time.monotonic() - seen_s > self._patience_s:
                 raise SparkError(
                     f"the cluster {self._context.master} has given no executor for {self._patience_s:g} s; "

@@ -15,7 +15,7 @@ from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import Validity, combine
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.spark_analysis.engine.engines import Engine
-from staticfire.spark_analysis.results.compare import Comparison, compare
+from staticfire.spark_analysis.results.compare import Comparison, compare, compared
 from staticfire.spark_analysis.results.latency import (
     COLUMNS,
     SLICES_MAX,
@@ -105,11 +105,8 @@ def analyse(
         )
         for run, verdict, histogram in zip(runs, verdicts, measured, strict=True)
     )
-    labels = [run.label for run in runs]
-    return Analysis(
-        judged=judged,
-        comparison=compare(labels, verdicts, [run.facts for run in runs]),
-    )
+    comparison = compare([compared(one.run.label, one.verdict, one.run.facts) for one in judged])
+    return Analysis(judged=judged, comparison=comparison)
 
 
 def measure(runs: Sequence[RunInput], engine: Engine) -> list[Histogram]:

@@ -1,6 +1,6 @@
 """Many runs side by side: which anomalies under which faults, and what a later version has that an earlier one had not.
 
-Runs are versions by their label: the path that they were found below, in the order given.
+Runs are versions by their label, such as the path that they were found below, in the order given.
 """
 
 from __future__ import annotations
@@ -11,9 +11,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.verdict import Validity
 from staticfire.checkers.verdicts.compose import RunVerdict
 
 NO_FAULT = "no fault"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What a comparison must know of a run."""
+
+    label: str
+    valid: Validity
+    anomalies: Sequence[str]  # of which it has violations
+    faults: Sequence[str]  # kinds that bit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,20 +60,25 @@ class Comparison:
         }
 
 
-def compare(
-    labels: Sequence[str], verdicts: Sequence[RunVerdict], facts: Sequence[RunFacts]
-) -> Comparison:
-    """Compare runs: three sequences of the same length."""
+def compared(label: str, verdict: RunVerdict, facts: RunFacts) -> Compared:
+    return Compared(
+        label=label,
+        valid=verdict.valid,
+        anomalies=violations(verdict),
+        faults=bitten_kinds(facts),
+    )
+
+
+def compare(runs: Sequence[Compared]) -> Comparison:
+    """Versions follow each other in the order in which their first runs come."""
     by_fault: dict[str, Counter[str]] = {}
     by_label: dict[str, Counter[str]] = {}
-    for label, verdict, known in zip(labels, verdicts, facts, strict=True):
-        kinds = sorted({f.kind for f in known.faults if f.bitten_ns is not None}) or [NO_FAULT]
-        for anomaly in violations(verdict):
-            by_fault.setdefault(anomaly, Counter()).update(kinds)
-            by_label.setdefault(anomaly, Counter())[label] += 1
-    invalid = Counter(
-        label for label, verdict in zip(labels, verdicts, strict=True) if verdict.valid is False
-    )
+    for run in runs:
+        for anomaly in run.anomalies:
+            by_fault.setdefault(anomaly, Counter()).update(run.faults or [NO_FAULT])
+            by_label.setdefault(anomaly, Counter())[run.label] += 1
+    invalid = Counter(run.label for run in runs if run.valid is False)
+    labels = [run.label for run in runs]
     order = list(dict.fromkeys(labels))
     return Comparison(
         runs=dict(Counter(labels)),
@@ -76,6 +92,11 @@ def compare(
             if of_label[after] and not of_label[before]
         ),
     )
+
+
+def bitten_kinds(facts: RunFacts) -> list[str]:
+    """The kinds of fault that bit, sorted."""
+    return sorted({fault.kind for fault in facts.faults if fault.bitten_ns is not None})
 
 
 def violations(verdict: RunVerdict) -> list[str]:

@@ -84,7 +84,9 @@ def test_executors_without_our_packages_are_one_sentence(tmp_path: Path) -> None
         options = ("--master", cluster.master, "--memory", 512, "--packed", packed)
         said = hunt(*options, "--out", tmp_path / "rows.jsonl")
     assert said.returncode == 255, said.stdout
-    assert "no executor can run a seed: the executors do not have the Python package" in said.stderr
+    assert (
+        "no executor can do this work: the executors do not have the Python package" in said.stderr
+    )
     assert said.stderr.count("\n") == 1
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from staticfire.harness.cli.admin.answers import Record, Table
-from staticfire.harness.cli.analyze import _tell
+from staticfire.harness.cli.analyze.command import _tell
 from staticfire.harness.cli.conform.session import _finish, _print_result
 from staticfire.harness.cli.status import one_sentence
 from staticfire.harness.conformance.clause import contract

@@ -145,7 +145,7 @@ def test_a_full_disk_is_the_machine_and_a_wrong_name_is_input(
 @pytest.mark.parametrize(
     ("command", "patched"),
     [
-        ("analyze {run} --out {out}/x", "staticfire.harness.cli.analyze.write_analysis"),
+        ("analyze {run} --out {out}/x", "staticfire.harness.cli.analyze.command.write_analysis"),
         ("synthesize {out}/x", "staticfire.harness.cli.synthesize.synthesize"),
         ("history named {run} {out}/x", "staticfire.harness.cli.history.naming.write_named"),
         (

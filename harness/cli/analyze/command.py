@@ -12,6 +12,7 @@ from time import monotonic
 import click
 
 from staticfire.checkers.model.history import HistoryError
+from staticfire.harness.cli.analyze.rows import analyze_rows
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.outputs import Outputs, output_options, print_json
@@ -57,6 +58,12 @@ MB = 1 << 20
     "--out", metavar="DIR", type=click.Path(path_type=Path), help="Default: PATH/analysis."
 )
 @click.option(
+    "--rows",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Judge each run whole and write a row a run as Parquet, and nothing else: for thousands of runs.",
+)
+@click.option(
     "--memory", "memory_mb", default=1024, metavar="MB", help="Of the JVM. Default: 1024."
 )
 @click.option("--spill", metavar="DIR", type=click.Path(path_type=Path), help="Where Spark spills.")
@@ -68,6 +75,7 @@ def analyze(
     engine: str | None,
     master: str | None,
     out: Path | None,
+    rows: Path | None,
     memory_mb: int,
     spill: Path | None,
     packed: str | None,
@@ -82,10 +90,15 @@ def analyze(
     has not is a regression, and versions.svg shows them side by side. Writes verdict.json, witnesses.jsonl,
     latency.json and latency plots.
 
+    With --rows each run is judged whole, as by `staticfire check`, and becomes a row: seed, commit, verdict, anomalies,
+    faults, acknowledged messages, CPU time. Runs of one PATH are compared by commit. A folder that cannot be judged
+    has a row with the reason, and counts as unknown.
+
     \b
     Example:
       staticfire analyze runs/20261120-101500-queue-1
       staticfire analyze --master local[2] --out /tmp/analysis runs-4.9 runs-5.0
+      staticfire analyze --master local[2] --rows runs.parquet runs
 
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
     """
@@ -93,12 +106,15 @@ def analyze(
     outputs.check()
     if engine == "in-process" and master is not None:
         raise BadInput("--master is for --engine spark; leave one of them out")
+    if rows is not None:
+        _check_rows(out, follow, master)
     settings = Settings(
         master=master or f"local[{os.cpu_count() or 1}]",
         driver_memory_mb=memory_mb,
         executor_memory_mb=memory_mb,
         spill=spill,
         environment=packed,
+        excludes=rows is not None,
     )
     on_spark = engine == "spark" or master is not None or follow
     if on_spark:
@@ -106,6 +122,8 @@ def analyze(
     try:
         if follow:
             return _follow(paths, settings)
+        if rows is not None:
+            return analyze_rows(paths, rows, settings if on_spark else None, outputs)
         runs = find_runs(paths, facts_of_run)
         target = out or _default_out(paths[0])
         return _analyze(runs, target, settings if on_spark else None, outputs)
@@ -117,6 +135,17 @@ def analyze(
         raise
     except OSError as error:
         raise of_a_file(error, out or _default_out(paths[0])) from error
+
+
+def _check_rows(out: Path | None, follow: bool, master: str | None) -> None:
+    """Raises BadInput for what does not go with --rows."""
+    for option, is_given in (("--out", out is not None), ("--follow", follow)):
+        if is_given:
+            raise BadInput(f"{option} and --rows do not go together; leave one of them out")
+    if master is not None and master.startswith("sc://"):
+        raise BadInput(
+            f"--master is {master!r}; allowed with --rows: local[N], spark://HOST:PORT, yarn or k8s://..."
+        )
 
 
 def _default_out(path: Path) -> Path:

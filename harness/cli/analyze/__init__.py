@@ -1,0 +1,1 @@
+"""`staticfire analyze`."""
