@@ -8,7 +8,14 @@ from pathlib import Path
 
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.conformance.outputs.contract_page import contract_page
-from staticfire.harness.pages import client_protocol, museum, mutants, track_record
+from staticfire.harness.pages import (
+    client_protocol,
+    inevitable,
+    museum,
+    mutants,
+    shrinking,
+    track_record,
+)
 from staticfire.harness.pages.anomalies import anomalies_tables, excuses_table
 from staticfire.harness.pages.campaigns import options_table
 from staticfire.harness.pages.cli import admin_page, cli_page
@@ -27,6 +34,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/how-to/python-clients.md": {
         "example": partial(source, "docs/examples/clients/produce_and_consume.py")
     },
+    "docs/explain.md": {"score": inevitable.jumps_text, "jumps": inevitable.jumps_table},
     "docs/faults.md": {
         "kinds": lambda: kinds_table(FAULTS.values()),
         "plans": lambda: plans_table(FAULTS.values()),
@@ -47,6 +55,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "not found": museum.not_found_table,
         "changes": museum.changes_table,
     },
+    "docs/shrink.md": {"score": shrinking.shrunk_text, "shrunk": shrinking.shrunk_table},
     "docs/track-record.md": {
         "counts": track_record.counts_text,
         "own": partial(track_record.bugs_table, "own"),

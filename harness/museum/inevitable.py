@@ -1,0 +1,132 @@
+"""When the failures of the pieces became inevitable, against the causes that their files name.
+
+    python -m staticfire.harness.museum.inevitable
+
+Each run is that of the recipe, unshrunk. Figures are kept in docs/data/no-return.json, and a later call measures what
+is not there yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from staticfire.faults.defects import DEFECTS
+from staticfire.harness.cli.progress import working
+from staticfire.harness.defect_loader import VARIABLE, planted
+from staticfire.harness.museum.figures import read_figures, write_figures
+from staticfire.harness.museum.measured import read_measured
+from staticfire.harness.museum.processes import rows_of
+
+DATA = Path("docs/data/no-return.json")
+WORKER = "staticfire.harness.museum.inevitable_worker"
+BUDGET_S = 120.0
+JOBS = 2
+NEAR = 0.01  # of the run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jump:
+    """One piece: where the jump was found, and where the cause is.
+
+    Attributes:
+        end_ns: of the run.
+        before_ns, after_ns: the sides of the jump; None: the failure was inevitable from the start.
+        is_complete: whether the sides are as near to each other as they are to come.
+        cpu_s: that the continuations took until then.
+        kind: of the fault that is the cause; "" for none.
+        cause_ns: when it struck; 0 if the bug needs no fault; None: no fault of these kinds makes the run fail.
+    """
+
+    seed: int
+    end_ns: int
+    before_ns: int | None
+    after_ns: int
+    is_complete: bool
+    continuations: int
+    cpu_s: float
+    kind: str
+    cause_ns: int | None
+
+    @property
+    def off(self) -> float | None:
+        """How far the cause lies beside the jump, as a share of the run; None without a cause."""
+        if self.cause_ns is None:
+            return None
+        first_ns, last_ns = self.before_ns or 0, self.after_ns
+        return max(first_ns - self.cause_ns, self.cause_ns - last_ns, 0) / self.end_ns
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the jump was found, and within 1 % of the run of the cause."""
+        return self.is_complete and self.off is not None and self.off <= NEAR
+
+
+def pieces_with_cause() -> list[str]:
+    """Names of the pieces whose files name a cause."""
+    return [name for name, defect in DEFECTS.items() if defect.cause is not None]
+
+
+def measure(name: str, seed: int, jobs: int, budget_s: float) -> Jump | str:
+    """The figures, or why there are none."""
+    job = {
+        "name": name,
+        "seed": seed,
+        "kinds": DEFECTS[name].cause,
+        "jobs": jobs,
+        "budget_s": budget_s,
+        "cpu_s": 0,
+    }
+    with planted(name) as folders:
+        [row] = rows_of(WORKER, job, folders, {VARIABLE: name})
+    return str(row["failed"]) if "failed" in row else Jump(**row)
+
+
+def line_of(name: str, jump: Jump) -> str:
+    """What a measurement came to, for the terminal."""
+    cause = "no fault" if jump.cause_ns is None else f"{jump.kind or 'start'} at {jump.cause_ns}"
+    sides = f"{jump.before_ns} - {jump.after_ns}" + ("" if jump.is_complete else ", not complete")
+    off = "" if jump.off is None else f"; off by {jump.off:.2%}"
+    return f"{name}: {cause}; jump {sides} ns{off}; {jump.cpu_s:.0f} CPU s"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 each jump is near its cause, 1 not all, 254 bad arguments."""
+    parser = argparse.ArgumentParser(
+        prog="python -m staticfire.harness.museum.inevitable", description=__doc__
+    )
+    parser.add_argument("only", nargs="*", metavar="NAME", help="only these pieces, again")
+    parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds of each piece")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="processes")
+    options = parser.parse_args(arguments)
+    for name in options.only:
+        if name not in pieces_with_cause():
+            print(
+                f"NAME is {name}; allowed: pieces whose files have `cause`: {', '.join(pieces_with_cause())}",
+                file=sys.stderr,
+            )
+            return 254
+    found, jumps = read_measured(), read_figures(DATA, Jump)
+    names = options.only or [name for name in pieces_with_cause() if name not in jumps]
+    for name in names:
+        seed = found[name].recipe.seed if name in found else None
+        if seed is None:
+            print(f"{name}: its recipe has found nothing; `make museum` measures it", flush=True)
+            continue
+        with working("rewinding") as progress:
+            progress.update(details=name)
+            jump = measure(name, seed, options.jobs, options.budget)
+        if isinstance(jump, str):
+            print(f"{name}: {jump}", flush=True)
+            continue
+        jumps[name] = jump
+        write_figures(DATA, jumps)
+        print(line_of(name, jump), flush=True)
+    return 0 if all(name in jumps and jumps[name].is_near for name in names) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Shrinks the run of one piece in a process that has the bug.
+
+python -m staticfire.harness.museum.shrink_worker < job.json
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from staticfire.harness.cli.hunt.seeds import Judging, campaign_of
+from staticfire.harness.machines.options import MachineOptions
+from staticfire.harness.museum.worker import recipe_of
+from staticfire.harness.shrink.search import Search
+from staticfire.harness.shrink.trials import Trial, run_trial
+
+FAULTS_MAX, OPS_MAX = 3, 10  # of a run that counts as small
+
+
+def is_small(trial: Trial) -> bool:
+    """Whether at most 3 faults and 10 ops are left."""
+    return len(trial.campaign.plan) <= FAULTS_MAX and len(trial.ops) <= OPS_MAX
+
+
+def shrunk(job: Mapping[str, Any]) -> dict[str, object]:
+    """Run the seed of the recipe and make it small; what it came to, and when.
+
+    Args:
+        job: `name` of the piece, `seed`, `jobs` and `budget_s` of the shrink.
+    """
+    judging = Judging(client_only=False, provider=MachineOptions())
+    first = best = run_trial(campaign_of(job["seed"], recipe_of(job["name"]), judging))
+    assert first.fingerprint is not None
+    started = time.monotonic()
+    reached: tuple[float, float] | None = None
+    last = (0.0, 0.0)
+
+    def now() -> tuple[float, float]:
+        return round(search.cpu_s, 1), round(time.monotonic() - started, 1)
+
+    def improved(_name: str, trial: Trial) -> None:
+        nonlocal best, reached, last
+        best, last = trial, now()
+        if reached is None and is_small(trial):
+            reached = last
+
+    search = Search(first.fingerprint, job["jobs"], started + job["budget_s"], improved)
+    improved("the run", first)
+    is_complete = search.run(first)
+    return {
+        "seed": job["seed"],
+        "failure": str(first.fingerprint),
+        "faults": (len(first.campaign.plan), len(best.campaign.plan)),
+        "ops": (len(first.ops), len(best.ops)),
+        "reached": reached,
+        "last": last,
+        "whole": now(),
+        "is_complete": is_complete,
+        "is_repeated": run_trial(best.campaign).digest == best.digest,
+    }
+
+
+def main() -> None:
+    """Carry out the job of the standard input."""
+    row = shrunk(orjson.loads(sys.stdin.buffer.read()))
+    sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

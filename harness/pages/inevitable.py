@@ -1,0 +1,52 @@
+"""The table of docs/explain.md: when failures became inevitable, against the causes that the pieces name."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.faults.defects import DEFECTS
+from staticfire.harness.museum.figures import read_figures
+from staticfire.harness.museum.inevitable import DATA, Jump, pieces_with_cause
+from staticfire.harness.pages.generated import table
+
+NOTHING = "Nothing has been measured yet."
+
+
+def jumps_text() -> str:
+    """The score in sentences."""
+    jumps = _measured()
+    if not jumps:
+        return NOTHING
+    near = [jump for jump in jumps.values() if jump.is_near]
+    cpu_s = [jump.cpu_s for jump in jumps.values() if jump.is_complete]
+    text = (
+        f"Of {len(pieces_with_cause())} pieces {len(jumps)} were measured. "
+        f"The jump is within 1 % of the run of the cause in {len(near)}."
+    )
+    return f"{text}\nMedian {median(cpu_s):.0f}, at most {max(cpu_s):.0f} CPU s." if cpu_s else text
+
+
+def jumps_table() -> str:
+    """Every piece that was measured."""
+    head = ("piece", "cause", "at", "jump between", "off by, of the run", "CPU s")
+    return table(head, [_row(name, jump) for name, jump in _measured().items()])
+
+
+def _row(name: str, jump: Jump) -> tuple[str, ...]:
+    cause = ", then ".join(f"`{kind.replace('|', '` or `')}`" for kind in DEFECTS[name].cause or ())
+    before = "the start" if jump.before_ns is None else seconds(jump.before_ns)
+    sides = before if jump.before_ns is None else f"{before} - {seconds(jump.after_ns)}"
+    return (
+        f"`{name}`",
+        cause or "none is needed",
+        "none found" if jump.cause_ns is None else seconds(jump.cause_ns),
+        sides if jump.is_complete else f"{sides}, not complete",
+        "" if jump.off is None else f"{jump.off:.1%}".replace("%", " %"),
+        f"{jump.cpu_s:.0f}",
+    )
+
+
+def _measured() -> dict[str, Jump]:
+    jumps = read_figures(DATA, Jump)
+    return {name: jumps[name] for name in pieces_with_cause() if name in jumps}
