@@ -1,4 +1,4 @@
-"""When the failures of the pieces became inevitable, against the causes that their files name.
+"""The points of no return of pieces, against the causes that their files name.
 
     python -m staticfire.harness.museum.inevitable
 

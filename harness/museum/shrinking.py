@@ -1,4 +1,4 @@
-"""What `shrink` comes to, of the run of each recipe.
+"""The results of `shrink`, of the run of each recipe.
 
     python -m staticfire.harness.museum.shrinking
 

@@ -55,7 +55,7 @@ def test_a_machine_that_cannot(tmp_path: Path) -> None:
     machine.inventory.close()
 
 
-def answers(machine: LinuxMachine) -> dict[str, str]:
+def answers(machine: LinuxMachine) -> dict[str, str | CommandFailed]:
     """Of a machine with cgroups of version 2."""
     return {
         "losetup": "/dev/loop3\n",
