@@ -217,7 +217,7 @@ def is_sound(record: bytes | bytearray, physical_offset: int) -> bool:
     if size != len(record) or magic != MAGIC_MESSAGE or own_offset != physical_offset:
         return False
     body = _body_of(record, sys_flag)
-    return body is not None and crc32(memoryview(record)[body]) & 0x7FFFFFFF == crc
+    return body is not None and crc32(record[body]) & 0x7FFFFFFF == crc
 
 
 def with_body_of(record: bytes, other: bytes) -> bytes:

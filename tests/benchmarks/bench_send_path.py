@@ -49,6 +49,12 @@ class Sink(asyncio.Transport):
     def abort(self) -> None:
         pass
 
+    def pause_reading(self) -> None:
+        """The requests of a slice come whether they are wanted or not."""
+
+    def resume_reading(self) -> None:
+        pass
+
 
 class Requests:
     """Bytes of sends, each with its own unique key and opaque."""
