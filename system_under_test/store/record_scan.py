@@ -50,6 +50,8 @@ _IPV6_STORE = 0x20
 _IPV6 = _IPV6_BORN | _IPV6_STORE
 _SYS_FLAG_AT = 36
 _LENGTH_AT = 84  # of the body's length, with IPv4 hosts
+_BODY_AT = _LENGTH_AT + _LENGTH.size
+_unpack_length = _LENGTH.unpack_from
 _TRANSACTION_MASK = 0x0C
 _HAS_ENTRY = (0x00, 0x08)  # no transaction, or a committed one; not prepared, not rolled back
 _TAGS = b"\x02TAGS\x01"
@@ -213,11 +215,18 @@ def is_sound(record: bytes | bytearray, physical_offset: int) -> bool:
     """Whether bytes from `physical_offset` are still the record of that place, with the body that was checksummed."""
     if len(record) < RECORD_SIZE_MIN:
         return False
-    size, magic, crc, _, _, _, own_offset, sys_flag, _ = _FIXED.unpack_from(record)
+    fixed: tuple[int, ...] = _FIXED.unpack_from(record)
+    size, magic, crc, _, _, _, own_offset, sys_flag, _ = fixed
     if size != len(record) or magic != MAGIC_MESSAGE or own_offset != physical_offset:
         return False
-    body = _body_of(record, sys_flag)
-    return body is not None and crc32(record[body]) & 0x7FFFFFFF == crc
+    if sys_flag & _IPV6:
+        body = _body_of(record, sys_flag)
+        return body is not None and crc32(record[body]) & 0x7FFFFFFF == crc
+    # As _body_of has it, for every message that is read.
+    body_size: int = _unpack_length(record, _LENGTH_AT)[0]
+    if not 0 <= body_size <= size - _BODY_AT:
+        return False
+    return crc32(record[_BODY_AT : _BODY_AT + body_size]) & 0x7FFFFFFF == crc
 
 
 def with_body_of(record: bytes, other: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from enum import Enum
 from typing import NamedTuple
 
@@ -187,26 +187,21 @@ class QueueReader:
         Neighbours are read in one go.
         """
         records: list[bytes] = []
-        number = 0
-        while number < len(entries):
-            start = entries[number].physical_offset
-            end = start + entries[number].size
-            last = number + 1
-            while last < len(entries) and 0 <= entries[last].physical_offset - end <= _GAP_SIZE_MAX:
-                end = entries[last].physical_offset + entries[last].size
-                last += 1
-            data = self._log.read(start, end - start)
-            for entry in entries[number:last]:
-                position = entry.physical_offset - start
-                record = data[position : position + entry.size]
+        read, lost = self._log.read, self._lost
+        for run in _runs(entries):
+            first, last = run[0], run[-1]
+            start = first.physical_offset
+            data = read(start, last.physical_offset + last.size - start)
+            for entry in run:
+                offset, size, _ = entry
+                record = data[offset - start : offset - start + size]
                 # Files do not join: a record of the next file is not in `data`, but it begins a run of its own.
-                if len(record) < entry.size:
-                    record = self._log.read(entry.physical_offset, entry.size)
-                if len(record) == entry.size and entry.physical_offset not in self._lost:
-                    if not is_sound(record, entry.physical_offset):
+                if len(record) < size:
+                    record = read(offset, size)
+                if len(record) == size and offset not in lost:
+                    if not is_sound(record, offset):
                         return records, entry
                     records.append(record)
-            number = last
         return records, None
 
     # --- by time ---------------------------------------------------------------------------------------------------
@@ -280,6 +275,21 @@ class _Selection:
         if self._wanted.matches(properties):
             self.records.append(record)
             self.size += entry.size
+
+
+def _runs(entries: list[Entry]) -> Iterator[list[Entry]]:
+    """Neighbours in the log, in their order, to be read in one go."""
+    run: list[Entry] = []
+    end = 0
+    for entry in entries:
+        offset, size, _ = entry
+        if run and not 0 <= offset - end <= _GAP_SIZE_MAX:
+            yield run
+            run = []
+        run.append(entry)
+        end = offset + size
+    if run:
+        yield run
 
 
 def _ignore(_physical_offset: int) -> None:
