@@ -6,6 +6,7 @@ entry goes when the connection it registered on ends, or when the broker has bee
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from staticfire.system_under_test.name_server.rules import (
@@ -29,7 +30,7 @@ from staticfire.system_under_test.protocol.bodies import (
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 # RocketMQ has no limits.
 BROKERS_MAX = 1_000  # addresses, places of broker ids, and broker names of clusters
-QUEUES_MAX = 400_000  # topics of all brokers: one for each broker that has it
+QUEUES_MAX = 200_000  # topics of all brokers: one for each broker that has it
 NAME_LENGTH_MAX = 512  # characters of a cluster, a broker, an address, a topic or a filter server
 # How long a connection counts as abandoned once its broker has registered on a newer one: a registration period.
 # A frozen name server reads what it finds unread within seconds; what TCP sends again after a cut may come 10 s later.
@@ -235,7 +236,7 @@ class RouteTable:
             return
         if self._leaves(broker.broker_addrs.get(identity.broker_id), identity.address):
             broker.broker_addrs.pop(identity.broker_id, None)
-        self._drop_if_empty(broker)
+        self._drop_if_empty([broker])
 
     def expire(self, *, now_ns: int) -> list[int]:
         """Forget brokers not heard for EXPIRY_NS; return the keys of their connections, to be closed."""
@@ -265,43 +266,49 @@ class RouteTable:
         return [address for address, live in self._live.items() if live.connection_key == key]
 
     def _destroy_all(self, addresses: list[str]) -> list[int]:
+        """RocketMQ, RouteInfoManager.onChannelDestroy"""
         keys = [self._live[address].connection_key for address in addresses]
         for address in addresses:
-            self._destroy(address)
-        return [key for key in keys if key is not None]
-
-    def _destroy(self, address: str) -> None:
-        """RocketMQ, RouteInfoManager.onChannelDestroy"""
-        self._forget_live(address)
-        for broker in list(self._brokers.values()):
-            addresses = broker.broker_addrs
-            numbers = [number for number in addresses if addresses[number] == address]
+            self._forget_live(address)
+        gone = dict.fromkeys(addresses)
+        touched = []
+        for broker in self._brokers.values() if gone else ():
+            places = broker.broker_addrs
+            numbers = [number for number in places if places[number] in gone]
             for broker_id in numbers:
-                del addresses[broker_id]
+                del places[broker_id]
             if numbers:
-                self._drop_if_empty(broker)
+                touched.append(broker)
+        self._drop_if_empty(touched)
+        return [key for key in keys if key is not None]
 
     def _forget_live(self, address: str) -> None:
         self._live.pop(address, None)
         self._filter_servers.pop(address, None)
 
-    def _drop_if_empty(self, broker: BrokerData) -> None:
-        if broker.broker_addrs:
-            return  # a slave is left: topics stay, and clients see a broker without id 0
-        name = broker.broker_name
-        del self._brokers[name]
-        for cluster in [cluster for cluster, names in self._clusters.items() if name in names]:
-            del self._clusters[cluster][name]
-            if not self._clusters[cluster]:
-                del self._clusters[cluster]
-        self._drop_queues(list(self._queues), (name,))
+    def _drop_if_empty(self, brokers: list[BrokerData]) -> None:
+        """Those without an address. Of one with a slave left the topics stay, and clients see it without id 0."""
+        empty = {broker.broker_name: None for broker in brokers if not broker.broker_addrs}
+        for name in empty:
+            del self._brokers[name]
+            for cluster in [cluster for cluster, names in self._clusters.items() if name in names]:
+                del self._clusters[cluster][name]
+                if not self._clusters[cluster]:
+                    del self._clusters[cluster]
+        if empty:
+            self._drop_queues(list(self._queues), empty)
 
-    def _drop_queues(self, topics: list[str], broker_names: tuple[str, ...]) -> None:
+    def _drop_queues(self, topics: list[str], broker_names: Collection[str]) -> None:
         for topic in topics:
             queues = self._queues[topic]
-            for name in broker_names:
-                if queues.pop(name, None) is not None:
-                    self._queue_count -= 1
+            # Many brokers may each have many topics that no other one has: the shorter of the two is looked through.
+            if len(queues) < len(broker_names):
+                gone = [name for name in queues if name in broker_names]
+            else:
+                gone = [name for name in broker_names if name in queues]
+            for name in gone:
+                del queues[name]
+                self._queue_count -= 1
             if not queues:
                 del self._queues[topic]
 
@@ -379,8 +386,10 @@ class RouteTable:
         """Forget a topic, on all brokers or on those of one cluster."""
         if topic not in self._queues:
             return
-        names = self._queues[topic] if cluster is None else self._clusters.get(cluster, {})
-        self._drop_queues([topic], tuple(names))
+        names: Collection[str] = self._queues[topic]
+        if cluster is not None:
+            names = self._clusters.get(cluster, {})
+        self._drop_queues([topic], names)
 
 
 def check_count(what: str, count: int, count_max: int) -> None:

@@ -98,13 +98,13 @@ def _sized(data: bytes) -> bytes:
 def registration(topics: bytes, count: int, *, compressed: bool = True, broker: str = "x") -> bytes:
     plain = _sized(b"{}") + length(count) + topics + _sized(b"[]")
     body = zlib.compress(plain, 6) if compressed else plain
-    names = {"brokerName": broker, "brokerAddr": "127.0.0.9:1", "clusterName": "c", "brokerId": "0"}
+    names = {"brokerName": broker, "brokerAddr": f"{broker}:1", "clusterName": "c", "brokerId": "0"}
     ext = {"haServerAddr": "127.0.0.9:2", "compressed": str(compressed).lower(), "bodyCrc32": "0"}
     return asked(RequestCode.REGISTER_BROKER, body, **names | ext)
 
 
-def topic_lines(count: int) -> bytes:
-    return b"".join(_sized(b"t%d 8 8 6 SINGLE_TAG" % number) for number in range(count))
+def topic_lines(count: int, start: str = "t") -> bytes:
+    return b"".join(_sized(f"{start}{number} 8 8 6 SINGLE_TAG".encode()) for number in range(count))
 
 
 def made_topic(topic: str, queues: int = 1) -> bytes:
@@ -165,9 +165,15 @@ OTHERS: dict[str, Costly] = {
         NAME_SERVER,
         lambda: [registration(topic_lines(600_000), 600_000, compressed=False)],
     ),
-    "100 brokers with 4,000 topics each": Costly(
+    "60 brokers with the same 4,000 topics, which leave": Costly(
         NAME_SERVER,
-        lambda: [registration(topic_lines(4_000), 4_000, broker=f"b{n}") for n in range(100)],
+        lambda: [registration(topic_lines(4_000), 4_000, broker=f"b{n}") for n in range(60)],
+    ),
+    "1,000 brokers with 200 topics each, which leave": Costly(
+        NAME_SERVER,
+        lambda: [
+            registration(topic_lines(200, f"b{n}-"), 200, broker=f"b{n}") for n in range(1_000)
+        ],
     ),
     "20,000 key-value pairs of 100 bytes": Costly(
         NAME_SERVER,

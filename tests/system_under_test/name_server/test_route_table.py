@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from staticfire.system_under_test.configuration.mode import Mode
@@ -486,6 +488,30 @@ def test_brokers_are_bounded(
     registry.table.connection_closed(1)
     registry.register(form.format(3, 3), "T")
     assert registry.table.topics() == ["T"]
+
+
+def test_brokers_of_one_connection_go_together(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand brokers with 200 topics each are one look through the topics, not a thousand."""
+    for number in range(5):
+        registry.register(f"c/b{number}/0@B{number}", "T", f"of {number}")
+    registry.register("c/b4/1@slave", key=2)
+    registry.register("c/other/0@O", "T", key=2)
+    calls: list[int] = []
+    drop = registry.table._drop_queues
+
+    def counted(topics: list[str], names: Collection[str]) -> None:
+        calls.append(len(names))
+        drop(topics, names)
+
+    monkeypatch.setattr(registry.table, "_drop_queues", counted)
+    assert registry.table.connection_closed(1) == [f"B{number}" for number in range(5)]
+    assert calls == [4]
+    assert sorted(registry.table.topics()) == ["T", "of 4"]
+    route = registry.table.route("T")
+    assert route is not None
+    assert sorted(broker.broker_name for broker in route.broker_datas) == ["b4", "other"]
 
 
 def test_topics_of_all_brokers_are_bounded(
