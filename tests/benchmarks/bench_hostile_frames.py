@@ -28,7 +28,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from staticfire.system_under_test.protocol.codes import RequestCode
-from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.command import (
+    RESPONSE_FLAG,
+    RemotingCommand,
+    decode_command,
+)
 from tests.support.costly_frames import (
     BROKER,
     FRAMES,
@@ -127,7 +131,8 @@ def attack(port: int, kind: str, data: list[bytes], limit_s: float) -> str:
             answer = conversation.read()
             if answer.opaque == last.opaque:
                 return f"code {', '.join(map(str, sorted(codes)))}"
-            codes.add(answer.code)
+            if answer.flag & RESPONSE_FLAG:  # a broker also notifies its clients
+                codes.add(answer.code)
     except (EOFError, ConnectionError):
         return "connection ended"
     except (TimeoutError, OSError):

@@ -52,9 +52,9 @@ mappedFileSizeCommitLog={4 * MIB}
 mappedFileSizeConsumeQueue=40000
 maxHashSlotNum=5000
 maxIndexNum=20000
-fileReservedTime=0
 deleteWhen={";".join(map(str, range(24)))}
-"""
+rocketmq.broker.diskSpaceCleanForciblyRatio=0
+"""  # a full file of the log goes as soon as every group has consumed it
 
 
 @dataclass(slots=True)

@@ -233,6 +233,10 @@ OTHERS: dict[str, Costly] = {
         BROKER,
         lambda: [made_topic("T", 2**31 - 1)],
     ),
+    "statistics of a topic of 8,192 queues, three times": Costly(
+        BROKER,
+        lambda: [made_topic("T", 8_192), *[asked(RequestCode.GET_TOPIC_STATS_INFO, topic="T")] * 3],
+    ),
     "8,500 sends, each to a new topic": Costly(
         BROKER, lambda: many(lambda number: sent(topic=f"new{number}"), 8_500)
     ),
