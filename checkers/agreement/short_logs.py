@@ -85,7 +85,7 @@ def _last_comparisons(context: Context) -> list[tuple[tuple[str, str], Seen]]:
 
 
 def _followers_below(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
-    """Slaves that end below what had been on their disk; a fault in their way takes nothing of it."""
+    """Followers that end below what had been on their disk; a fault in their way takes nothing of it."""
     for (broker, follower), seen in _last_comparisons(context):
         taken_ns = _taken_until(context, seen["master"], follower)
         held = max(

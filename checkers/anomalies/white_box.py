@@ -7,9 +7,9 @@ from typing import Final
 from staticfire.checkers.anomalies.anomaly import Anomaly
 
 STATUS = "The status of a send says how safely the message is held."
-REPLICATED = "The log of a slave is a part of the log of its master."
+REPLICATED = "The log of a follower is a part of the log of its leader."
 ENTRIES = "The entries of queues lead to every message of the log."
-ROUTED = "Name servers name the brokers that live, where and as they are."
+ROUTED = "Coordinators name the brokers that live, where and as they are."
 NO_LEAK = "A server holds no more after the load than before it."
 
 
@@ -30,24 +30,24 @@ WHITE_BOX: Final = (
             "broker give this status"
         ),
         promise=STATUS,
-        example="FLUSH_SLAVE_TIMEOUT, and the slave has it on disk",
+        example="FLUSH_SLAVE_TIMEOUT, and the follower has it on disk",
         excuse="a fault of its broker was near, or the broker was coming up",
         excused="informational",
     ),
     Anomaly(
         name="replica_diverged",
         title="diverged replica",
-        meaning="a slave's log differs from its master's within what both have",
+        meaning="a follower's log differs from its leader's within what both have",
         promise=REPLICATED,
         example="other bytes from 4096 on",
         faithful="informational",
     ),
     Anomaly(
         name="replica_ahead",
-        title="replica ahead of its master",
-        meaning="a slave has more than its master",
+        title="replica ahead of its leader",
+        meaning="a follower has more than its leader",
         promise=REPLICATED,
-        example="the slave ends at 9000, the master at 8000",
+        example="the follower ends at 9000, the leader at 8000",
         faithful="informational",
     ),
     Anomaly(
@@ -77,14 +77,14 @@ WHITE_BOX: Final = (
     Anomaly(
         name="wrong_route",
         title="wrong route",
-        meaning="a name server names an address that is not what it calls it",
+        meaning="a coordinator names an address that is not what it calls it",
         promise=ROUTED,
-        example="number 0 of broker b, the master, is the address of its slave",
+        example="number 0 of broker b, the leader, is the address of its follower",
     ),
     Anomaly(
         name="stale_route",
         title="stale route",
-        meaning="a name server names a broker that has been dead for too long",
+        meaning="a coordinator names a broker that has been dead for too long",
         promise=ROUTED,
         example="dead for 160 s, and still in the route",
         faithful="informational",
@@ -92,17 +92,17 @@ WHITE_BOX: Final = (
     Anomaly(
         name="missing_route",
         title="missing route",
-        meaning="a name server does not name a broker that lives, for too long",
+        meaning="a coordinator does not name a broker that lives, for too long",
         promise=ROUTED,
         example="up for a minute, and not in the route",
         faithful="informational",
     ),
     Anomaly(
         name="route_mismatch",
-        title="route unlike the master",
+        title="route unlike the leader",
         meaning=(
-            "after the drain a name server names other numbers of queues, or another permission, "
-            "than the table of the master"
+            "after the drain a coordinator names other numbers of queues, or another permission, "
+            "than the table of the leader"
         ),
         promise=ROUTED,
         example="the topic has 8 queues, the route says 4",
@@ -110,9 +110,9 @@ WHITE_BOX: Final = (
     ),
     Anomaly(
         name="slow_failover",
-        title="slow fail-over to another name server",
+        title="slow fail-over to another coordinator",
         meaning=(
-            "a client that started while a name server was broken needed too long, although "
+            "a client that started while a coordinator was broken needed too long, although "
             "another one was well"
         ),
         promise=ROUTED,

@@ -197,7 +197,7 @@ def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> It
             anomaly="unresolved_transaction",
             judgement=Judgement.ALLOWED if gone else rule.judgement,
             detail="half of it is stored, its producer would commit it, and no group has seen it; "
-            + ("its master is gone for good" if gone else context.promises.text(rule)),
+            + ("its leader is gone for good" if gone else context.promises.text(rule)),
         )
 
 

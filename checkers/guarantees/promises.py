@@ -166,7 +166,7 @@ class LossPromises:
     """Answers what a message may suffer, from its replica set and the time of its send.
 
     Hits on replicas of one replica set count together only while the cluster could not have repaired
-    itself in between (an *episode*): losing the master's tail today and the slave's tomorrow is no
+    itself in between (an *episode*): losing the leader's tail today and the follower's tomorrow is no
     excuse.
     """
 

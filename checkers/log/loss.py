@@ -188,7 +188,7 @@ def _finding(
     kept_back = acked.due_ns[row] != UNKNOWN or acked.transaction[row] != Transaction.NONE
     if kept_back and queue.stream not in context.facts.living_sets:
         # Only a leader delivers it, and no follower becomes one; it is still in the log of the follower.
-        judgement, why = Judgement.ALLOWED, "kept back by a master that is gone for good"
+        judgement, why = Judgement.ALLOWED, "kept back by a leader that is gone for good"
     elif group is not None and judgement is Judgement.VIOLATION:
         copy = _copy_rule(columns, context, int(acked.message[row]), group)
         if copy is not None and copy.judgement is not Judgement.VIOLATION:

@@ -3,7 +3,7 @@
 **commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by then: the
 messages in between are skipped. **commit_rewound**: a commit sets the group's offset back, and no member rightly
 took the queue over at such an offset (rewinds.py). **commit_beyond_end**: at the drain the group's offset is higher
-than the queue is long, so the next messages will be skipped (allowed where the master's disk, which held the rest, is
+than the queue is long, so the next messages will be skipped (allowed where the leader's disk, which held the rest, is
 lost for good and a member had come as far). **commit_behind**: the drain says that the lag is 0, and the offset is
 below the end of the queue.
 
@@ -320,7 +320,7 @@ def rows_beyond_ends(columns: Columns, context: Context) -> Columns:
 
 
 def _lost_for_good(facts: RunFacts, broker: str, until_ns: int) -> bool:
-    """Whether the master's disk is; one that was only wiped is filled from what the others have."""
+    """Whether the leader's disk is; one that was only wiped is filled from what the others have."""
     return any(
         fault.permanent and fault.fired_ns is not None and fault.fired_ns <= until_ns
         for fault in facts.faults

@@ -37,7 +37,7 @@ def _finding(context: Context, seen: Mapping[str, Any]) -> Finding:
         judgement=judge(context.facts.mode, "route_mismatch"),
         op_index=-1,
         time_ns=seen["time_ns"],
-        detail=f"{seen['node']} says {_words(seen.get('route'))}, the master says {_words(seen.get('master'))}",
+        detail=f"{seen['node']} says {_words(seen.get('route'))}, the leader says {_words(seen.get('master'))}",
         topic=seen["topic"],
         broker=seen["broker_name"],
     )

@@ -112,7 +112,7 @@ class _Copies:
             if len(found | hidden) < min(promised, max(len(replicas), 1)):
                 return f"{what} {_nodes(found)}, promised on {min(promised, len(replicas))}"
             if promised and not leader <= found | hidden:
-                return f"{what} {_nodes(found)}, which leaves out its master {_nodes(leader)}"
+                return f"{what} {_nodes(found)}, which leaves out its leader {_nodes(leader)}"
         return None
 
 
@@ -322,9 +322,9 @@ def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behin
     quiet = judge(context.facts.mode, "spurious_weak_status")
     excuse = "" if near is None else f"; {near.words}"
     if near is None and _is_first_of_broker(columns, row):
-        excuse = "; the broker had acknowledged nothing as safe by then: its slaves were coming up"
+        excuse = "; the broker had acknowledged nothing as safe by then: its followers were coming up"
     elif near is None and is_behind:
-        excuse = "; its slaves may have been haSlaveFallbehindMax behind when it was stored"
+        excuse = "; its followers may have been too far behind when it was stored"
     return finding_at(
         columns,
         columns.sends,

@@ -171,9 +171,9 @@ def contents(route: Any, master: Any = (4, 4, 6), broker: str = "b") -> dict[str
     [
         (contents((4, 4, 6)), ""),
         (contents(None, None), ""),
-        (contents((4, 4, 2)), "ns-1 says 4 read queues, 4 write queues, permission 2, the master"),
-        (contents((8, 4, 6)), "ns-1 says 8 read queues, 4 write queues, permission 6, the master"),
-        (contents(None), "ns-1 says that there is no such topic, the master says 4 read queues"),
+        (contents((4, 4, 2)), "ns-1 says 4 read queues, 4 write queues, permission 2, the leader"),
+        (contents((8, 4, 6)), "ns-1 says 8 read queues, 4 write queues, permission 6, the leader"),
+        (contents(None), "ns-1 says that there is no such topic, the leader says 4 read queues"),
     ],
 )
 def test_queues_in_a_route_are_those_of_the_master(seen: dict[str, Any], words: str) -> None:
