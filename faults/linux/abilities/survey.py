@@ -19,7 +19,7 @@ from staticfire.faults.linux.disks.loop_disk import SIZE_MIN, FileSystem, LoopDi
 from staticfire.faults.linux.disks.power_loss import cut_power
 from staticfire.faults.linux.executor import NOT_FOUND, CommandFailed
 from staticfire.faults.linux.machine import LinuxMachine
-from staticfire.faults.linux.network.firewall import Drop, ruleset
+from staticfire.faults.linux.network.firewall import ruleset
 
 STEP_MS = 3_600_000
 JAVA_MIN = 8
@@ -74,7 +74,7 @@ async def _namespaces(machine: LinuxMachine) -> None:
 
 
 async def _nftables(machine: LinuxMachine) -> None:
-    rules = ruleset([Drop(source="198.18.0.2")], [Drop(target="198.18.0.2")], black_hole=True)
+    rules = ruleset(["198.18.0.2"], black_hole=True)
     await machine.run([*_IN_NAMESPACE, "nft", "-f", "-"], input=rules.encode())
 
 

@@ -35,49 +35,39 @@ class Spared:
         return incoming, f"{_match(self.address, 'daddr')}tcp sport {self.port} accept"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
-    """What is dropped: packets from `source` to `target`; None is any address."""
-
-    source: str | None = None
-    target: str | None = None
-
-    @property
-    def counter(self) -> str:
-        return f"from_{_as_name(self.source)}_to_{_as_name(self.target)}"
+def counter_of(source: str) -> str:
+    """The name of the counter of packets from an address."""
+    return f"from_{source.replace('.', '_').replace(':', '_')}"
 
 
-def _as_name(address: str | None) -> str:
-    return "any" if address is None else address.replace(".", "_").replace(":", "_")
-
-
-def _match(address: str | None, field: str) -> str:
-    if address is None:
-        return ""
+def _match(address: str, field: str) -> str:
     family = "ip" if ip_address(address).version == 4 else "ip6"
     return f"{family} {field} {address} "
 
 
 def ruleset(
-    incoming: list[Drop],
-    outgoing: list[Drop],
+    sources: list[str],
     *,
     black_hole: bool,
     anew: bool = False,
     spared: Spared | None = None,
 ) -> str:
-    """The whole table as `nft -f` reads it; to load it twice changes nothing, and no counter unless `anew`."""
-    counters = [drop.counter for drop in (*incoming, *outgoing)]
+    """The whole table as `nft -f` reads it; to load it twice changes nothing, and no counter unless `anew`.
+
+    Args:
+        sources: addresses; what comes from them is dropped.
+    """
+    counters = [counter_of(source) for source in sources]
     if black_hole:
         counters += [BLACK_HOLE_IN, BLACK_HOLE_OUT]
     lines = [f"add table {TABLE}"]
     if anew:
         lines += [f"delete table {TABLE}", f"add table {TABLE}"]
     lines += [f"add counter {TABLE} {name}" for name in dict.fromkeys(counters)]
-    for chain, drops in (("input", incoming), ("output", outgoing)):
+    for chain in ("input", "output"):
         hook = f"type filter hook {chain} priority {PRIORITY}; policy accept;"
         lines += [f"add chain {TABLE} {chain} {{ {hook} }}", f"flush chain {TABLE} {chain}"]
-        lines += [_rule(chain, drop) for drop in drops]
+    lines += [_rule(source) for source in sources]
     if black_hole and spared is not None:
         let_in, let_out = spared.accepted
         lines += [f"add rule {TABLE} input {let_in}", f"add rule {TABLE} output {let_out}"]
@@ -89,9 +79,8 @@ def ruleset(
     return "\n".join(lines) + "\n"
 
 
-def _rule(chain: str, drop: Drop) -> str:
-    match = _match(drop.source, "saddr") + _match(drop.target, "daddr")
-    return f"add rule {TABLE} {chain} {match}counter name {drop.counter} drop"
+def _rule(source: str) -> str:
+    return f"add rule {TABLE} input {_match(source, 'saddr')}counter name {counter_of(source)} drop"
 
 
 def counted(listing: str) -> dict[str, int]:
@@ -110,25 +99,23 @@ class Firewall:
     def __init__(self, machine: LinuxMachine, *, spared: Spared | None = None) -> None:
         self.machine = machine
         self.spared = spared
-        self._incoming: dict[Drop, int] = {}
-        self._outgoing: dict[Drop, int] = {}
+        self._sources: dict[str, int] = {}  # how many faults drop what comes from an address
         self._black_holes = 0
         self._table: Resource | None = None
         self._loading = asyncio.Lock()
 
     async def drop_from(self, address: str) -> None:
         """Drop what comes from this address."""
-        await self._more(self._incoming, Drop(source=address))
+        self._sources[address] = self._sources.get(address, 0) + 1
+        await self._load()
 
     async def restore_from(self, address: str) -> None:
-        await self._less(self._incoming, Drop(source=address))
-
-    async def drop_to(self, address: str) -> None:
-        """Drop what goes to this address."""
-        await self._more(self._outgoing, Drop(target=address))
-
-    async def restore_to(self, address: str) -> None:
-        await self._less(self._outgoing, Drop(target=address))
+        if address not in self._sources:
+            return
+        self._sources[address] -= 1
+        if self._sources[address] == 0:
+            del self._sources[address]
+        await self._load()
 
     async def black_hole(self) -> None:
         """Drop everything in and out, without a word: no RST, no FIN. Loopback is kept. ARP still answers.
@@ -145,8 +132,7 @@ class Firewall:
 
     async def heal(self) -> None:
         """Restore everything: delete the table, and its counters with it."""
-        self._incoming.clear()
-        self._outgoing.clear()
+        self._sources.clear()
         self._black_holes = 0
         async with self._loading:
             if self._table is not None:
@@ -155,18 +141,12 @@ class Firewall:
 
     async def dropped_from(self, address: str) -> int:
         """Packets dropped since the last heal()."""
-        return await self._count(Drop(source=address).counter)
-
-    async def dropped_to(self, address: str) -> int:
-        return await self._count(Drop(target=address).counter)
+        return (await self._counters()).get(counter_of(address), 0)
 
     async def dropped_in_black_hole(self) -> int:
         """Packets in and out."""
         counters = await self._counters()
         return counters.get(BLACK_HOLE_IN, 0) + counters.get(BLACK_HOLE_OUT, 0)
-
-    async def _count(self, counter: str) -> int:
-        return (await self._counters()).get(counter, 0)
 
     async def _counters(self) -> dict[str, int]:
         if self._table is None:
@@ -179,18 +159,6 @@ class Firewall:
                 return {}
             raise
 
-    async def _more(self, drops: dict[Drop, int], drop: Drop) -> None:
-        drops[drop] = drops.get(drop, 0) + 1
-        await self._load()
-
-    async def _less(self, drops: dict[Drop, int], drop: Drop) -> None:
-        if drop not in drops:
-            return
-        drops[drop] -= 1
-        if drops[drop] == 0:
-            del drops[drop]
-        await self._load()
-
     async def _load(self) -> None:
         """A table that was left under our name goes with the first load."""
         async with self._loading:
@@ -198,8 +166,7 @@ class Firewall:
             if self._table is None:
                 self._table = self.machine.will_make("nft table", TABLE)
             rules = ruleset(
-                list(self._incoming),
-                list(self._outgoing),
+                list(self._sources),
                 black_hole=self._black_holes > 0,
                 anew=is_first,
                 spared=self.spared,
