@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,14 @@ import docker.types
 
 from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.linux.resources import Resource
-from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.environments.real.broken_machines import (
     BreakableMachines,
     lacks_here,
     netem_is_here,
 )
-from staticfire.harness.environments.real.environment import RealEnvironment
-from staticfire.harness.environments.real.machine_provider import MachineControls
 from staticfire.harness.environments.real.namespaces import check_root, tools_for
-from staticfire.harness.environments.real.proxied import DELAY_NEED, NodeProxy
+from staticfire.harness.environments.real.proxied import DELAY_NEED, ProxiedMachines
 from staticfire.harness.machines import cpp_library
 from staticfire.harness.machines.docker.engine import check_image, connect
 from staticfire.harness.machines.docker.machine import FOLDER, DockerMachine, Engine
@@ -49,18 +45,17 @@ MEMORY = "1g"  # of a node: the JVM of a broker has 256 MiB of heap, and as much
 PIDS = 1024  # threads count; those of a JVM grow with the cores
 
 
-class DockerProvider:
+class DockerProvider(ProxiedMachines):
     """Implements `staticfire.harness.environments.real.machine_provider.MachineProvider`."""
 
     def __init__(self, options: MachineOptions) -> None:
+        super().__init__()
         self.lacks: Mapping[str, str] = lacks_here(options.file_system)
         self._file_system = options.file_system
-        self._machines: BreakableMachines | None = None
         self._engine: Engine | None = None
         self._image = options.image
         self._ours: list[Resource] = []
         self._pods: dict[str, asyncio.Task[None]] = {}
-        self._proxy = NodeProxy()
         self._disks: asyncio.Task[None] | None = None
 
     @property
@@ -212,15 +207,6 @@ class DockerProvider:
             endpoint: Any = engine.client.api.create_endpoint_config(ipv4_address=address)
             return {"network": network.name, "networking_config": {network.name: endpoint}}
         return {"network_mode": f"container:{pod_name(machines.inventory.identity, node)}"}
-
-    def controls(self, environment: RealEnvironment) -> MachineControls:
-        assert self._machines is not None, "the machines are up"
-        controls = self._machines.controls(environment)
-        return replace(controls, network=self._proxy.over(controls.network))
-
-    def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `staticfire.harness.environments.real.machine_provider.Rerouting`."""
-        return self._proxy.reach(node, address, kind)
 
     async def down(self) -> None:
         """Everything that was made, also half of it; the processes have ended."""

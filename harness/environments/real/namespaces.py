@@ -6,22 +6,18 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 from pathlib import Path
 
 from staticfire.faults.linux.disks.loop_disk import FileSystem
 from staticfire.faults.linux.executor import SYSTEM_PATHS
 from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.linux.network.network import Network
-from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.real.broken_machines import (
     BreakableMachines,
     lacks_here,
     netem_is_here,
 )
-from staticfire.harness.environments.real.environment import RealEnvironment
-from staticfire.harness.environments.real.machine_provider import MachineControls
-from staticfire.harness.environments.real.proxied import DELAY_NEED, NodeProxy
+from staticfire.harness.environments.real.proxied import DELAY_NEED, ProxiedMachines
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.local import LocalMachine
 from staticfire.harness.machines.machine import Machine
@@ -40,15 +36,14 @@ MKFS_TOOLS: Mapping[FileSystem, dict[str, str]] = {
 }
 
 
-class NamespaceProvider(OurInterpreter):
+class NamespaceProvider(ProxiedMachines, OurInterpreter):
     """Implements `staticfire.harness.environments.real.machine_provider.MachineProvider`."""
 
     def __init__(self, options: MachineOptions) -> None:
+        super().__init__()
         self.lacks: Mapping[str, str] = lacks_here(options.file_system)
         self._file_system = options.file_system
-        self._machines: BreakableMachines | None = None
         self._network: Network | None = None
-        self._proxy = NodeProxy()
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
@@ -79,15 +74,6 @@ class NamespaceProvider(OurInterpreter):
             prefix=network.nodes[node].prefix,
             variables=machines.variables(node),
         )
-
-    def controls(self, environment: RealEnvironment) -> MachineControls:
-        assert self._machines is not None, "the machines are up"
-        controls = self._machines.controls(environment)
-        return replace(controls, network=self._proxy.over(controls.network))
-
-    def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `staticfire.harness.environments.real.machine_provider.Rerouting`."""
-        return self._proxy.reach(node, address, kind)
 
     async def down(self) -> None:
         """Everything that was made, also half of it; the processes have ended."""

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
 from staticfire.faults.model.capabilities import NetworkControl
 from staticfire.faults.proxy import Proxy, ProxyNetwork
 from staticfire.faults.proxy.core.servers import ServerKind
+from staticfire.harness.environments.real.broken_machines import BreakableMachines
+from staticfire.harness.environments.real.environment import RealEnvironment
+from staticfire.harness.environments.real.machine_provider import MachineControls
 
 DELAY_NEED = "network.delay"
 
@@ -51,6 +55,23 @@ class NodeProxy:
         if self._network is None or kernel is None:
             return kernel
         return ProxiedNetwork(self._network, kernel)
+
+
+class ProxiedMachines:
+    """The part of a provider of breakable machines that knows their proxy. `up` makes the machines."""
+
+    def __init__(self) -> None:
+        self._machines: BreakableMachines | None = None
+        self._proxy = NodeProxy()
+
+    def controls(self, environment: RealEnvironment) -> MachineControls:
+        assert self._machines is not None, "the machines are up"
+        controls = self._machines.controls(environment)
+        return replace(controls, network=self._proxy.over(controls.network))
+
+    def reach(self, node: str, address: str, kind: ServerKind) -> str:
+        """Implements `staticfire.harness.environments.real.machine_provider.Rerouting`."""
+        return self._proxy.reach(node, address, kind)
 
 
 class ProxiedNetwork:

@@ -8,12 +8,10 @@ import socket
 import sys
 import tarfile
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 from pathlib import Path
 
 from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall
-from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.environments.real.broken_machines import (
     LOSS_NEED,
     NETEM_NEEDS,
@@ -21,9 +19,7 @@ from staticfire.harness.environments.real.broken_machines import (
     BreakableMachines,
     lacks_on_disks,
 )
-from staticfire.harness.environments.real.environment import RealEnvironment
-from staticfire.harness.environments.real.machine_provider import MachineControls
-from staticfire.harness.environments.real.proxied import NodeProxy
+from staticfire.harness.environments.real.proxied import ProxiedMachines
 from staticfire.harness.environments.real.ssh.checks import (
     check_cpp,
     check_host,
@@ -57,16 +53,15 @@ rm -rf "$new"
 """
 
 
-class SshProvider:
+class SshProvider(ProxiedMachines):
     """Implements `staticfire.harness.environments.real.machine_provider.MachineProvider`."""
 
     def __init__(self, options: MachineOptions) -> None:
+        super().__init__()
         self.lacks: Mapping[str, str] = lacks_on_disks(options.file_system)
         self._options = options
-        self._machines: BreakableMachines | None = None
         self._executors: dict[SshHost, SshExecutor] = {}
         self._root = ""
-        self._proxy = NodeProxy()
 
     @property
     def python(self) -> str:
@@ -165,15 +160,6 @@ class SshProvider:
             executor=self._executors[host],
             variables=machines.variables(node),
         )
-
-    def controls(self, environment: RealEnvironment) -> MachineControls:
-        assert self._machines is not None, "the machines are up"
-        controls = self._machines.controls(environment)
-        return replace(controls, network=self._proxy.over(controls.network))
-
-    def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `staticfire.harness.environments.real.machine_provider.Rerouting`."""
-        return self._proxy.reach(node, address, kind)
 
     async def down(self) -> None:
         """Everything that was made, also half of it; the processes have ended."""
