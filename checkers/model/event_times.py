@@ -37,11 +37,6 @@ def ended_earliest(touches: MessageEvents, rows: Rows = ALL) -> Ints:
     return _earliest(touches.time_ns[rows], touches.at_ns[rows], touches.within_ns[rows])
 
 
-def ended_latest(touches: MessageEvents, rows: Rows = ALL) -> Ints:
-    """The latest time at which each completion can have happened, shape (rows,)."""
-    return _latest(touches.time_ns[rows], touches.at_ns[rows], touches.within_ns[rows])
-
-
 def _earliest(written_ns: Ints, at_ns: Ints, within_ns: Ints) -> Ints:
     found: Ints = np.where(at_ns == UNKNOWN, written_ns, np.minimum(at_ns - within_ns, written_ns))
     return found

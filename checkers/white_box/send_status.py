@@ -322,7 +322,9 @@ def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behin
     quiet = judge(context.facts.mode, "spurious_weak_status")
     excuse = "" if near is None else f"; {near.words}"
     if near is None and _is_first_of_broker(columns, row):
-        excuse = "; the broker had acknowledged nothing as safe by then: its followers were coming up"
+        excuse = (
+            "; the broker had acknowledged nothing as safe by then: its followers were coming up"
+        )
     elif near is None and is_behind:
         excuse = "; its followers may have been too far behind when it was stored"
     return finding_at(

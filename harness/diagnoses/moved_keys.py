@@ -13,6 +13,7 @@ from itertools import pairwise
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.op_kinds.values import SendValue
+from staticfire.harness.diagnoses.new_deliveries import first_deliveries
 from staticfire.harness.results.run_result import RunResult
 
 Queue = tuple[str, int]
@@ -45,7 +46,7 @@ def moved_keys(result: RunResult) -> list[str]:
     if not moved:
         return []
     first_key, (before, after) = min(moved.items(), key=lambda item: item[1][1].acked_ns)
-    overtakings = _overtakings(by_key, moved, _first_deliveries(result.ops))
+    overtakings = _overtakings(by_key, moved, first_deliveries(result.ops))
     text = (
         f"{len(moved)} of {len(by_key)} sharding keys changed their queue, the first at t={seconds(after.acked_ns)} "
         f"({first_key}: {_place(before)} to {_place(after)}){_cause(result)}. "
@@ -98,16 +99,6 @@ def _move(sent: Sequence[Sent]) -> tuple[Sent, Sent] | None:
         if after.queue != before.queue:
             return before, after
     return None
-
-
-def _first_deliveries(ops: Sequence[Op]) -> dict[str, int]:
-    """When each message was first consumed."""
-    found: dict[str, int] = {}
-    for op in ops:
-        if op.f == "consume" and op.type == "ok":
-            for message in op.value["messages"]:
-                found.setdefault(message[0], op.time_ns)
-    return found
 
 
 def _overtakings(

@@ -1,6 +1,8 @@
-"""Finds the messages of a delivery that no member had before, by queue offset, in little memory."""
+"""Finds the first deliveries of messages."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ranges import of_delivery
@@ -9,8 +11,18 @@ from staticfire.checkers.op_kinds.values import ConsumeManyReport
 Machine = tuple[str, str, int]  # topic, broker, queue
 
 
+def first_deliveries(ops: Sequence[Op]) -> dict[str, int]:
+    """When each message was first consumed, by key, in nanoseconds."""
+    found: dict[str, int] = {}
+    for op in ops:
+        if op.f == "consume" and op.type == "ok":
+            for message in op.value["messages"]:
+                found.setdefault(message[0], op.time_ns)
+    return found
+
+
 class NewDeliveries:
-    """Counts each message once, however often it is delivered."""
+    """Counts each message once, by queue offset and in little memory, however often it is delivered."""
 
     def __init__(self) -> None:
         self._taken: dict[Machine, bytearray] = {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.checkers.model.history import Op
+from staticfire.harness.diagnoses.new_deliveries import first_deliveries
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.results.run_result import RunResult
 
@@ -30,7 +31,7 @@ def slave_takeover(result: RunResult) -> list[str]:
     """One paragraph for each time that a master with a slave was away and messages were missing meanwhile."""
     if result.campaign.replication != "async":
         return []
-    consumed_ns = _first_deliveries(result.ops)
+    consumed_ns = first_deliveries(result.ops)
     found = []
     for broker, record in _absences(result):
         assert record.fired_ns is not None
@@ -56,15 +57,6 @@ def _absences(result: RunResult) -> Iterable[tuple[str, FaultRecord]]:
             name = masters.get(node)
             if name is not None and not set(result.facts.replica_sets[name][1:]) & set(targets):
                 yield name, record
-
-
-def _first_deliveries(ops: Sequence[Op]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for op in ops:
-        if op.f == "consume" and op.type == "ok":
-            for message in op.value["messages"]:
-                found.setdefault(message[0], op.time_ns)
-    return found
 
 
 def _acked_before(ops: Sequence[Op], broker: str, end_ns: int) -> list[Message]:

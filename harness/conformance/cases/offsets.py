@@ -15,7 +15,6 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 
 PERSIST_S = 5.0
 TO_THE_END = -1  # the timestamp that means the end of each queue
-SERVE_S = 30.0
 
 
 async def commit(broker: Wire, topic: str, group: str, offset: int, *, queue: int = 0) -> None:

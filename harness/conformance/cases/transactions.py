@@ -18,7 +18,6 @@ from staticfire.system_under_test.protocol.message import parse_offset_message_i
 PREPARED = 4  # sysFlag
 COMMIT, ROLLBACK = 8, 12
 SOON_S = 2.0
-IMMUNITY_S = 6.0
 CHECK_PERIOD_S = 60.0
 GIVE_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 
