@@ -1,14 +1,14 @@
 """The kernels over a history in partitions of whole queues, however large: one rule for every engine.
 
 1. `first_look` at each partition: kernels by queue judge it; the screening clears nearly all messages, and names the
-   suspects among them.
-2. `second_look` at each partition: fetch what is there of the suspects of all partitions; what the first look had
+   candidates among them.
+2. `second_look` at each partition: fetch what is there of the candidates of all partitions; what the first look had
    counted of them is taken back.
-3. `conclude`: the other kernels judge the suspects, tallies merge, each kernel finishes.
+3. `conclude`: the other kernels judge the candidates, tallies merge, each kernel finishes.
 
 Everything that goes from one step to the next is small, mergeable and can be pickled. In one process this is
 `judge_partitions`; on Spark the first two are jobs over the same functions. Partitions must come in the order of their
-queues. Memory: one partition, and all rows of all suspects.
+queues. Memory: one partition, and all rows of all candidates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from staticfire.checkers.engine.kernel import Context, Kernel, ScreenedCounts
-from staticfire.checkers.engine.screening import innocent_of, is_among, suspects_of, widened
+from staticfire.checkers.engine.screening import candidates_of, is_among, screened_out, widened
 from staticfire.checkers.guarantees.verdict import Tally, Validity, Verdict
 from staticfire.checkers.model.building.column_arrays import touch_order
 from staticfire.checkers.model.columns import (
@@ -35,7 +35,7 @@ from staticfire.checkers.model.columns import (
     joined,
 )
 
-NO_SUSPECTS: Ints = np.zeros(0, np.int64)
+NO_CANDIDATES: Ints = np.zeros(0, np.int64)
 Rows = tuple[MessageEvents, MessageEvents, Commits]
 R = TypeVar("R", MessageEvents, Commits)
 
@@ -46,7 +46,7 @@ class ScreeningPass:
 
     tallies: Mapping[str, Tally] = field(default_factory=dict)  # by name of the kernel
     candidates: Ints = field(
-        default_factory=lambda: NO_SUSPECTS
+        default_factory=lambda: NO_CANDIDATES
     )  # ids of messages, sorted, each once
     totals: Mapping[str, int] = field(default_factory=dict)  # sends by outcome, deliveries
     failed: Mapping[str, str] = field(default_factory=dict)  # kernel -> why it could not judge
@@ -66,11 +66,11 @@ class ScreeningPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactPass:
-    """What one partition holds of all suspects."""
+    """What one partition holds of all candidates."""
 
     sends: MessageEvents
     deliveries: MessageEvents
-    commits: Commits  # of queues in which a suspect was delivered
+    commits: Commits  # of queues in which a candidate was delivered
     correction: Mapping[str, Tally]  # what the first look had counted of them
     failed: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,11 +89,11 @@ def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) ->
         elif kernel.partition_by == "log":
             results.keep(kernel, lambda of: of.partial(columns, context))
     others = [kernel for kernel in kernels if _is_screened(kernel)]
-    candidates = NO_SUSPECTS
+    candidates = NO_CANDIDATES
     if others:
-        innocent, candidates = _screened(columns, context, others, results.failed)
+        counts, candidates = _screened(columns, context, others, results.failed)
         for kernel in others:
-            results.keep(kernel, lambda of: Tally(counts=dict(of.counts_of_innocent(innocent))))
+            results.keep(kernel, lambda of: Tally(counts=dict(of.counts_of_screened_out(counts))))
     return ScreeningPass(
         tallies=results.tallies,
         candidates=candidates,
@@ -135,7 +135,7 @@ def conclude(
     context: Context,
     kernels: Sequence[Kernel],
 ) -> dict[str, Verdict]:
-    """Judge the suspects and finish: the verdict of each kernel by its name."""
+    """Judge the candidates and finish: the verdict of each kernel by its name."""
     columns = columns_of_rows(
         names, [(look.sends, look.deliveries, look.commits) for look in second]
     )
@@ -187,11 +187,11 @@ def _of_pieces(
 
 
 def gathered(looks: Iterable[ScreeningPass]) -> tuple[ScreeningPass, list[Ints]]:
-    """All looks as one, and the suspects of each; of looks that are made one by one only the sum is held."""
-    total, own = ScreeningPass(), [NO_SUSPECTS]
+    """All looks as one, and the candidates of each; of looks that are made one by one only the sum is held."""
+    total, own = ScreeningPass(), [NO_CANDIDATES]
     for look in looks:
         own.append(look.candidates)
-        total = total.merge(replace(look, candidates=NO_SUSPECTS))
+        total = total.merge(replace(look, candidates=NO_CANDIDATES))
     return replace(total, candidates=np.unique(np.concatenate(own))), own[1:]
 
 
@@ -201,7 +201,7 @@ def judge_partitions(
     context: Context,
     kernels: Sequence[Kernel],
 ) -> tuple[dict[str, Verdict], ScreeningPass]:
-    """Judge a history that is read partition by partition, in the order of queues; once more where suspects are."""
+    """Judge a history that is read partition by partition, in the order of queues; once more where candidates are."""
     first, own = gathered(first_look(read(), context, kernels) for read in partitions)
     second: list[ExactPass] = []
     if len(first.candidates) or reads_every_row(kernels):
@@ -283,13 +283,13 @@ def _screened(
 ) -> tuple[ScreenedCounts, Ints]:
     """Split rows into those screened out and the candidates. If the screening fails, every row is a candidate."""
     try:
-        suspicion = suspects_of(columns, context)
-        suspicion = widened(columns, suspicion, NO_SUSPECTS)
-        cleared = ~suspicion.of_sends(columns)
-        more = list(_more_suspects(columns, context, kernels, cleared, failed))
+        candidates = candidates_of(columns, context)
+        candidates = widened(columns, candidates, NO_CANDIDATES)
+        cleared = ~candidates.of_sends(columns)
+        more = list(_more_candidates(columns, context, kernels, cleared, failed))
         if more:
-            suspicion = widened(columns, suspicion, np.unique(np.concatenate(more)))
-        return innocent_of(columns, suspicion), suspicion.messages
+            candidates = widened(columns, candidates, np.unique(np.concatenate(more)))
+        return screened_out(columns, candidates), candidates.messages
     except Exception:  # a hostile history may hold what no one thought of: then nothing is cleared
         none_cleared = ScreenedCounts(
             sends=np.zeros(len(Outcome), np.int64),
@@ -302,7 +302,7 @@ def _screened(
         return none_cleared, np.unique(touched)
 
 
-def _more_suspects(
+def _more_candidates(
     columns: Columns,
     context: Context,
     kernels: Sequence[Kernel],
@@ -311,7 +311,7 @@ def _more_suspects(
 ) -> Iterator[Ints]:
     for kernel in kernels:
         try:
-            found = kernel.more_suspects(columns, context, cleared)
+            found = kernel.more_candidates(columns, context, cleared)
         except Exception as error:
             failed[kernel.name] = failure(error)
         else:

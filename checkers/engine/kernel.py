@@ -203,12 +203,12 @@ def sends_only(columns: Columns, rows: Ints) -> Columns:
     )
 
 
-def not_counted(_innocent: ScreenedCounts) -> Mapping[str, int]:
+def not_counted(_counts: ScreenedCounts) -> Mapping[str, int]:
     """For kernels that count only what they find."""
     return {}
 
 
-def no_more_suspects(_columns: Columns, _context: Context, _cleared: Mask) -> Ints:
+def no_more_candidates(_columns: Columns, _context: Context, _cleared: Mask) -> Ints:
     """For kernels that have nothing to say about a message that was cleared."""
     return np.zeros(0, np.int64)
 
@@ -235,8 +235,8 @@ class Kernel:
     A kernel by queue sees all rows of its queues. Any other sees all rows of the history, unless it opts in to
     screening with `screened`. A screened kernel sees only the rows of messages that the screening pass did not clear
     (`checkers/engine/screening.py`), in all queues; so it must say the same of them whichever others are there. It
-    counts the cleared ones with `counts_of_innocent`, and `more_suspects` names cleared messages that it wants to see
-    (it is given which sends were cleared). Both see whole queues.
+    counts the cleared ones with `counts_of_screened_out`, and `more_candidates` names cleared messages that it wants to
+    see (it is given which sends were cleared). Both see whole queues.
     """
 
     name: str
@@ -245,8 +245,8 @@ class Kernel:
     partial: Callable[[Columns, Context], Tally]
     unknown_reason: Callable[[Tally, Context], str | None]
     screened: bool = False
-    counts_of_innocent: Callable[[ScreenedCounts], Mapping[str, int]] = not_counted
-    more_suspects: Callable[[Columns, Context, Mask], Ints] = no_more_suspects
+    counts_of_screened_out: Callable[[ScreenedCounts], Mapping[str, int]] = not_counted
+    more_candidates: Callable[[Columns, Context, Mask], Ints] = no_more_candidates
     finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
     split: Split | None = (
         None  # of a kernel by queue; None: `partial` tells of a piece all there is to tell

@@ -1,13 +1,13 @@
-"""The first look at whole queues: which messages are provably innocent, and which are suspects.
+"""The screening pass over whole queues: which messages are cleared, and which are candidates.
 
 A message is *cleared* when its one acknowledged send is alone at its place, everything that was delivered there is
 this message with a good body, no group got it twice, its topic is that of its queue, every group that wants it has
 consumed it or has not come to it yet, and the broker did not keep it back (no delay, no transaction). Of such a message
 no kernel that judges message by message has anything to say but to count it; nor of a send that no broker answered, or
-that failed, and that no member got. Every other message is a suspect: all that was ever seen of suspects, in all
+that failed, and that no member got. Every other message is a candidate: all that was ever seen of candidates, in all
 queues, goes to the exact kernels.
 
-A cleared message may turn up in another queue, where it is a suspect. Then what was counted here is taken back
+A cleared message may turn up in another queue, where it is a candidate. Then what was counted here is taken back
 (`checkers/engine/engine.py`). Rests on one rule that every writer of histories keeps: a key is sent once.
 """
 
@@ -31,23 +31,23 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.message_ids import PROCESS_SHIFT
 
-SIEVE = 1 << 20  # a power of two: nearly all messages pass it without a search among suspects
+SIEVE = 1 << 20  # a power of two: nearly all messages pass it without a search among candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspicion:
-    """Who is suspect in some whole queues."""
+class Candidates:
+    """Messages of some whole queues of which a kernel may report something."""
 
     bad_place: Mask  # shape (places,)
     messages: Ints  # sorted, each once; UNKNOWN when a body held no readable key
-    pending: Ints  # rows of sends that are pending, suspects among them
+    pending: Ints  # rows of sends that are pending, candidates among them
 
     def of_sends(self, columns: Columns) -> Mask:
-        """Which sends are of suspects, shape (sends,)."""
+        """Which sends are of candidates, shape (sends,)."""
         return is_among(columns.sends.message, self.messages)
 
 
-def suspects_of(columns: Columns, context: Context) -> Suspicion:
+def candidates_of(columns: Columns, context: Context) -> Candidates:
     """Look at whole queues for whatever may keep a message from being cleared."""
     index = index_of(columns)
     bad = np.zeros(index.size, np.bool_)
@@ -58,32 +58,32 @@ def suspects_of(columns: Columns, context: Context) -> Suspicion:
     missed, pending = _not_consumed(columns, context, index, bad)
     bad[index.send_place[missed]] = True
     messages = _messages_at(columns, index, bad)
-    return Suspicion(bad_place=bad, messages=messages, pending=pending)
+    return Candidates(bad_place=bad, messages=messages, pending=pending)
 
 
-def widened(columns: Columns, suspicion: Suspicion, more: Ints) -> Suspicion:
-    """Add messages, and everything that lies where suspects were sent to."""
+def widened(columns: Columns, candidates: Candidates, more: Ints) -> Candidates:
+    """Add messages, and everything that lies where candidates were sent to."""
     index = index_of(columns)
-    messages = np.union1d(suspicion.messages, more)
-    bad = suspicion.bad_place.copy()
+    messages = np.union1d(candidates.messages, more)
+    bad = candidates.bad_place.copy()
     bad[index.send_place[is_among(columns.sends.message, messages) & index.placed]] = True
-    return Suspicion(bad_place=bad, messages=messages, pending=suspicion.pending)
+    return Candidates(bad_place=bad, messages=messages, pending=candidates.pending)
 
 
-def innocent_of(columns: Columns, suspicion: Suspicion) -> ScreenedCounts:
-    """Count those that are no suspects; `suspicion` must have been widened."""
+def screened_out(columns: Columns, candidates: Candidates) -> ScreenedCounts:
+    """Count those that are no candidates; `candidates` must have been widened."""
     index = index_of(columns)
     sends = columns.sends
-    suspect = suspicion.of_sends(columns)
-    cleared = np.flatnonzero(~suspect & (sends.outcome == Outcome.OK))
-    clean = ~suspicion.bad_place[index.delivery_place]
+    is_candidate = candidates.of_sends(columns)
+    cleared = np.flatnonzero(~is_candidate & (sends.outcome == Outcome.OK))
+    clean = ~candidates.bad_place[index.delivery_place]
     identified = columns.deliveries.message_id != UNKNOWN
     return ScreenedCounts(
-        sends=np.bincount(sends.outcome[~suspect], minlength=len(Outcome)),
+        sends=np.bincount(sends.outcome[~is_candidate], minlength=len(Outcome)),
         deliveries=int(np.count_nonzero(clean)),
         identified=int(np.count_nonzero(clean & identified)),
         delivered=int(np.count_nonzero(index.delivered_at[index.send_place[cleared]])),
-        pending=int(np.count_nonzero(~suspect[suspicion.pending])),
+        pending=int(np.count_nonzero(~is_candidate[candidates.pending])),
     )
 
 
@@ -197,13 +197,13 @@ def _missed(
     sends = columns.sends.where(rows)
     place = index.send_place[rows]
     seen = index.delivered_at[place]
-    suspect, pending = np.zeros((2, len(rows)), np.bool_)
+    is_candidate, pending = np.zeros((2, len(rows)), np.bool_)
     for group, consumed in _consumed_by(columns, context, index, place):
         wanted = context.wants(columns, sends, group)
         passed = context.resolved(columns, sends, group)
-        suspect |= passed & ((wanted & ~consumed[place]) | ~seen)
+        is_candidate |= passed & ((wanted & ~consumed[place]) | ~seen)
         pending |= wanted & ~consumed[place] & ~passed
-    return rows[suspect], rows[pending]
+    return rows[is_candidate], rows[pending]
 
 
 def _consumed_by(

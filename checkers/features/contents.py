@@ -320,6 +320,6 @@ CONTENTS_KEPT = Kernel(
     ),
     partial=tally_contents,
     unknown_reason=nothing_missing,
-    counts_of_innocent=lambda innocent: _counted(innocent.identified),
-    more_suspects=changed_among,
+    counts_of_screened_out=lambda screened_out: _counted(screened_out.identified),
+    more_candidates=changed_among,
 )

@@ -75,7 +75,7 @@ def _tag_of(columns: Columns, row: int) -> str:
     return "no tag" if tag == UNKNOWN else f"the tag {columns.names.tags[tag]}"
 
 
-def _suspects(columns: Columns, context: Context, _cleared: Mask) -> Ints:
+def _candidates(columns: Columns, context: Context, _cleared: Mask) -> Ints:
     """Messages that a group was given without asking for them."""
     rows = [rows for _, rows in _unwanted_rows(columns, context)]
     return np.unique(columns.deliveries.message[np.concatenate(rows)]) if rows else _NO_MESSAGES
@@ -90,5 +90,5 @@ FILTERS = Kernel(
     anomalies=("unwanted_delivery",),
     partial=tally_filters,
     unknown_reason=nothing_missing,
-    more_suspects=_suspects,
+    more_candidates=_candidates,
 )

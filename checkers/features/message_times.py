@@ -152,5 +152,5 @@ MESSAGE_TIMES = Kernel(
     anomalies=(BORN, STORED),
     partial=tally_message_times,
     unknown_reason=nothing_missing,
-    more_suspects=odd_times,
+    more_candidates=odd_times,
 )

@@ -409,5 +409,5 @@ RETRIES = Kernel(
     ),
     partial=tally_retries,
     unknown_reason=_not_told,
-    more_suspects=claiming,
+    more_candidates=claiming,
 )

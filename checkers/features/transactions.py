@@ -524,7 +524,7 @@ def _ends_unknown(tally: Tally, _context: Context) -> str | None:
     )
 
 
-def _suspects(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
+def _candidates(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
     """All transactions: what was rolled back is nowhere, and must be looked for everywhere."""
     return np.unique(columns.sends.message[columns.sends.transaction != Transaction.NONE])
 
@@ -536,6 +536,6 @@ TRANSACTIONS = Kernel(
     anomalies=ANOMALIES,
     partial=tally_transactions,
     unknown_reason=_ends_unknown,
-    more_suspects=_suspects,
+    more_candidates=_candidates,
     finished=finish_transactions,
 )

@@ -94,7 +94,7 @@ def _missed_proven(
         )
 
 
-def _suspects(columns: Columns, context: Context, _cleared: Mask) -> Ints:
+def _candidates(columns: Columns, context: Context, _cleared: Mask) -> Ints:
     """All that is broadcast: one member's delivery does not clear a message."""
     wanted = np.zeros(len(columns.sends), np.bool_)
     for group in context.facts.broadcasting:
@@ -109,5 +109,5 @@ BROADCASTING = Kernel(
     anomalies=("member_missed",),
     partial=tally_broadcasting,
     unknown_reason=nothing_missing,
-    more_suspects=_suspects,
+    more_candidates=_candidates,
 )

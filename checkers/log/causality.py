@@ -55,7 +55,7 @@ def _early(columns: Columns, context: Context) -> Iterator[Finding]:
         )
 
 
-def early_suspects(columns: Columns, _context: Context, cleared: Mask) -> Ints:
+def early_candidates(columns: Columns, _context: Context, cleared: Mask) -> Ints:
     """Cleared messages that were delivered, where they were sent to, before their send began."""
     sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
     rows = np.flatnonzero(cleared & index.placed)
@@ -72,5 +72,5 @@ CAUSALITY = Kernel(
     anomalies=("delivered_before_send",),
     partial=tally_causality,
     unknown_reason=nothing_missing,
-    more_suspects=early_suspects,
+    more_candidates=early_candidates,
 )

@@ -204,6 +204,6 @@ LOG_HOLES = Kernel(
     anomalies=("log_hole",),
     partial=tally_log_holes,
     unknown_reason=unless_unread,
-    counts_of_innocent=lambda _innocent: {"excused_copies": 0},
-    more_suspects=possible_survivors,
+    counts_of_screened_out=lambda _counts: {"excused_copies": 0},
+    more_candidates=possible_survivors,
 )

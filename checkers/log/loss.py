@@ -257,16 +257,16 @@ def _outcome_counts(columns: Columns, sent: Ints, delivered: Mask) -> dict[str, 
     }
 
 
-def _counts_of_innocent(innocent: ScreenedCounts) -> dict[str, int]:
-    acked, weak, unknown, failed = innocent.sends.tolist()
+def _counts_of_screened_out(counts: ScreenedCounts) -> dict[str, int]:
+    acked, weak, unknown, failed = counts.sends.tolist()
     return {
         "acked": acked,
         "weak": weak,
         "unknown": unknown,
         "failed": failed,
         "recovered": 0,
-        "delivered": innocent.delivered,
-        "pending": innocent.pending,
+        "delivered": counts.delivered,
+        "pending": counts.pending,
     }
 
 
@@ -290,5 +290,5 @@ LOSS = Kernel(
     anomalies=("lost", "unseen"),
     partial=tally_loss,
     unknown_reason=_unknown_reason,
-    counts_of_innocent=_counts_of_innocent,
+    counts_of_screened_out=_counts_of_screened_out,
 )

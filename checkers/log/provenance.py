@@ -142,5 +142,5 @@ PROVENANCE = Kernel(
     anomalies=("phantom", "aborted_read", "misrouted", "corrupt"),
     partial=tally_provenance,
     unknown_reason=nothing_missing,
-    counts_of_innocent=lambda innocent: {"deliveries": innocent.deliveries},
+    counts_of_screened_out=lambda counts: {"deliveries": counts.deliveries},
 )

@@ -32,8 +32,8 @@ class BadNetwork(Fault):
     async def shape(self, network: NetworkControl, node: str, value: float) -> None:
         """Make it so bad; 0 ends it."""
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        target = pick(random, situation.topology.servers)
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        target = pick(random, context.topology.servers)
         return FaultParams(targets=(target,), params={self.param: self.draw_param(random)})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
@@ -108,9 +108,9 @@ class Bandwidth(BadNetwork):
     )
     proof = "packets that had to wait"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         """A master: others send too little to feel it."""
-        master = pick(random, situation.topology.leaders)
+        master = pick(random, context.topology.leaders)
         return FaultParams(targets=(master.node,), params={self.param: self.draw_param(random)})
 
     def draw_param(self, random: Random) -> float:

@@ -40,12 +40,12 @@ class BitRot(Fault):
     )
     proof = "a reader finds a wrong checksum"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        topology = situation.topology
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        topology = context.topology
         masters = tuple(
             b.node for b in topology.leaders if len(topology.replicas_of(b.replica_set)) > 1
         )
-        if not masters or situation.replication != "sync":
+        if not masters or context.replication != "sync":
             return None
         share = round(between(random, 0.0, 0.7), 3)
         return FaultParams(targets=(pick(random, masters),), params={"share": share})

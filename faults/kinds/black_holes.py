@@ -48,8 +48,8 @@ class BrokerBlackHole(BlackHole):
     duration_s = (4.0, 15.0)
     roles = ("replica",)
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=a_replica(random, situation))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=a_replica(random, context))
 
 
 class NameServerBlackHole(BlackHole):
@@ -58,5 +58,5 @@ class NameServerBlackHole(BlackHole):
     duration_s = (5.0, 20.0)
     roles = ("coordinator",)
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.topology.coordinators),))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, context.topology.coordinators),))

@@ -31,7 +31,7 @@ class Cleaning(Fault):
     on_machines = "the same; not in a cluster at an address"
     proof = "brokers that accepted"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=())
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

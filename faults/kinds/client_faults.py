@@ -28,8 +28,8 @@ class ClientCrash(Kill):
     simulated = "`kill` of a client"
     on_machines = "SIGKILL"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.topology.clients),))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, context.topology.clients),))
 
 
 class MemberLeaves(GracefulStop):
@@ -41,8 +41,8 @@ class MemberLeaves(GracefulStop):
     on_machines = "SIGTERM"
     proof = "it ended by itself"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.topology.consumers),))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, context.topology.consumers),))
 
 
 class GroupAndBrokerCrash(Kill):
@@ -61,8 +61,8 @@ class GroupAndBrokerCrash(Kill):
     on_machines = "SIGKILL"
     proof = "there was a process of each"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(*a_replica(random, situation), *situation.topology.consumers))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(*a_replica(random, context), *context.topology.consumers))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         killed = await asyncio.gather(*map(controls.process.kill, planned.targets))
@@ -92,8 +92,8 @@ class FilterChange(Fault):
     )
     proof = "a member was running"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=situation.topology.consumers)
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=context.topology.consumers)
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         changed = [await controls.cluster.change_filter(node) for node in planned.targets]
@@ -138,10 +138,10 @@ class SlowConsumer(ListenerFault):
     roles = ("consumer",)
     params = ({"delay_s": Number("how long for each batch", 0, TIME_S_MAX)},)
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         delay_s = round(between(random, 0.2, 2.0), 3)
         return FaultParams(
-            targets=(pick(random, situation.topology.consumers),), params={"delay_s": delay_s}
+            targets=(pick(random, context.topology.consumers),), params={"delay_s": delay_s}
         )
 
     async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
@@ -157,10 +157,10 @@ class FailingListener(ListenerFault):
     roles = ("consumer",)
     params = ({"share": Number("how many of the batches", 0, 1)},)
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         share = round(between(random, 0.1, 0.6), 2)
         return FaultParams(
-            targets=(pick(random, situation.topology.consumers),), params={"share": share}
+            targets=(pick(random, context.topology.consumers),), params={"share": share}
         )
 
     async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:

@@ -21,9 +21,9 @@ class ClockSkew(Fault):
     on_machines = "libfaketime"
     proof = "how far it moved"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         step_s = between(random, 1.0, 3600.0) * (1 if random.random() < 0.5 else -1)
-        node = pick(random, situation.topology.servers + situation.topology.clients)
+        node = pick(random, context.topology.servers + context.topology.clients)
         return FaultParams(targets=(node,), params={"step_ms": int(step_s * 1000)})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

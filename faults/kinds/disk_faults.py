@@ -70,11 +70,11 @@ class DiskFull(DiskFault):
     on_machines = "ballast on a file system of the node's own"
     proof = "ENOSPC seen"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         free_bytes = 0 if random.random() < 0.7 else int(between(random, 0, 30_000))
         over_s = 0.0 if random.random() < 0.5 else round(between(random, 0.5, FILL_S_MAX), 3)
         return FaultParams(
-            targets=a_replica(random, situation),
+            targets=a_replica(random, context),
             params={"free_bytes": free_bytes, "over_s": over_s},
         )
 
@@ -105,10 +105,10 @@ class FailingDisk(DiskFault):
     on_machines = "the loop device ends behind the metadata"
     proof = "EIO seen"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         on_fsync = random.random() < 0.7
         params = {"writes": 0 if on_fsync else 1, "fsyncs": 1 if on_fsync else 0}
-        return FaultParams(targets=a_replica(random, situation), params=params)
+        return FaultParams(targets=a_replica(random, context), params=params)
 
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
         await disk.fail(planned.targets[0], **planned.params)
@@ -131,11 +131,11 @@ class SlowDisk(DiskFault):
     on_machines = "cgroup throttle; one write a second in place of a stall"
     proof = "time added"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         factor = round(between(random, 20.0, 400.0), 1)
         if factor > STALLS_FROM:
             factor = STALLED
-        return FaultParams(targets=a_replica(random, situation), params={"factor": factor})
+        return FaultParams(targets=a_replica(random, context), params={"factor": factor})
 
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
         await disk.slow(planned.targets[0], planned.params["factor"])
@@ -162,10 +162,10 @@ class DiskLost(Fault):
     on_machines = "file system shut down, kill"
     proof = "it was powered"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        if situation.replication != "sync":
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        if context.replication != "sync":
             return None
-        topology = situation.topology
+        topology = context.topology
         masters = tuple(b for b in topology.leaders if len(topology.replicas_of(b.replica_set)) > 1)
         if not masters:
             return None

@@ -21,8 +21,8 @@ class NameServerFreeze(Pause):
     duration_s = (5.0, 20.0)
     roles = ("coordinator",)
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.topology.coordinators),))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, context.topology.coordinators),))
 
 
 class NameServerAmnesia(ProcessFault):
@@ -39,8 +39,8 @@ class NameServerAmnesia(ProcessFault):
     simulated = "kill and start"
     proof = "it had known routes"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(pick(random, situation.topology.coordinators),))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(pick(random, context.topology.coordinators),))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         known = await controls.cluster.routes_known(planned.targets[0])
@@ -69,8 +69,8 @@ class SplitNameServers(Fault):
     )
     proof = "both restarted"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        topology = situation.topology
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        topology = context.topology
         if len(topology.coordinators) < 2:
             return None
         broker = pick(random, tuple(broker.node for broker in topology.replicas))

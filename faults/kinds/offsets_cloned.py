@@ -28,7 +28,7 @@ class OffsetsCloned(Fault):
     )
     proof = "queues that the source had consumed"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=())
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

@@ -30,8 +30,8 @@ class OffsetsReset(Fault):
     )
     proof = "masters that notified members"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(), params={"topic": situation.topic})
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(), params={"topic": context.topic})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         notified = await controls.cluster.reset_offsets(planned.params["topic"])

@@ -42,7 +42,7 @@ class OptionsChange(Fault):
     on_machines = "the same; not in a cluster at an address"
     proof = "brokers that say that they have the value"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(), params={"option": pick(random, OPTIONS)})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

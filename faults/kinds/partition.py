@@ -33,12 +33,12 @@ class Partition(Fault):
     def links(self, planned: PlannedFault) -> tuple[tuple[str, str], ...]:
         return tuple((source, target) for source, target in planned.params["drop"])
 
-    def candidates(self, situation: ClusterContext) -> tuple[str, ...]:
-        return situation.topology.servers + situation.topology.clients
+    def candidates(self, context: ClusterContext) -> tuple[str, ...]:
+        return context.topology.servers + context.topology.clients
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        brokers = shuffled(random, [broker.node for broker in situation.topology.replicas])
-        others = [n for n in shuffled(random, self.candidates(situation)) if n != brokers[0]]
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        brokers = shuffled(random, [broker.node for broker in context.topology.replicas])
+        others = [n for n in shuffled(random, self.candidates(context)) if n != brokers[0]]
         pairs = self.grudge([brokers[0], *others])
         if not pairs:
             return None
@@ -100,8 +100,8 @@ class PartitionRing(Partition):
     summary = "every server hears only its two neighbours"
     needs = ("network.drop", "network.between_servers")
 
-    def candidates(self, situation: ClusterContext) -> tuple[str, ...]:
-        return situation.topology.servers
+    def candidates(self, context: ClusterContext) -> tuple[str, ...]:
+        return context.topology.servers
 
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
         return grudges.ring(nodes)

@@ -80,8 +80,8 @@ class PowerCut(Fault):
     on_machines = "black hole, file system shut down, kill; mounted and started again"
     proof = "bytes lost, counted after the return"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=a_replica(random, situation), params=draw_stall(random))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=a_replica(random, context), params=draw_stall(random))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         before = await counters_now(controls, planned)
@@ -126,8 +126,8 @@ class PowerCutInOperation(Fault):
     on_machines = "not available"
     proof = "it struck"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        targets = a_replica(random, situation)
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        targets = a_replica(random, context)
         in_sync = random.random() < 0.5
         ahead_max = SYNCS_AHEAD_MAX if in_sync else OPERATIONS_AHEAD_MAX
         number = 1 + int(random.random() * ahead_max)
@@ -159,5 +159,5 @@ class ClusterPowerCut(PowerCut):
     max_per_run = 2
     duration_s = (1.0, 4.0)
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=situation.topology.servers, params=draw_stall(random))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=context.topology.servers, params=draw_stall(random))

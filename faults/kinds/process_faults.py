@@ -20,8 +20,8 @@ class ProcessFault(Fault):
 
     needs: ClassVar[tuple[str, ...]] = ("process.server",)
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=a_replica(random, situation))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=a_replica(random, context))
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         await controls.process.start(planned.targets[0])

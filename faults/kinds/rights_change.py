@@ -29,8 +29,8 @@ class RightsChange(Fault):
     on_machines = "the same; not in a cluster at an address"
     proof = "masters that confirmed it"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=()) if situation.acl else None
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=()) if context.acl else None
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         accepted = await controls.cluster.withdraw_right()

@@ -86,11 +86,11 @@ class RollingRestart(Fault):
     )
     proof = "each stopped by itself and answered again"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=self._order(random, situation))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=self._order(random, context))
 
-    def _order(self, random: Random, situation: ClusterContext) -> tuple[str, ...]:
-        return tuple(shuffled(random, (broker.node for broker in situation.topology.replicas)))
+    def _order(self, random: Random, context: ClusterContext) -> tuple[str, ...]:
+        return tuple(shuffled(random, (broker.node for broker in context.topology.replicas)))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         return await restart_each(controls, planned.targets, planned.duration_s)
@@ -113,9 +113,9 @@ class NameServerFreezeInRollingRestart(RollingRestart):
     simulated = "`rolling-restart` while a name server is frozen"
     proof = "the name server was silent, and each broker stopped by itself and answered again"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        name_server = pick(random, situation.topology.coordinators)
-        return FaultParams(targets=(name_server, *self._order(random, situation)))
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        name_server = pick(random, context.topology.coordinators)
+        return FaultParams(targets=(name_server, *self._order(random, context)))
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         name_server, *brokers = planned.targets

@@ -27,7 +27,7 @@ class TopicAnew(Fault):
     on_machines = "the same, on our own brokers only"
     proof = "masters that carried it out, with messages of the former topic"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=())
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

@@ -22,9 +22,9 @@ class TopicChange(Fault):
     simulated = "more queues"
     proof = "masters that accepted"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         count = 5 + int(random.random() * 4)
-        return FaultParams(targets=(), params={"topic": situation.topic, "queues": count})
+        return FaultParams(targets=(), params={"topic": context.topic, "queues": count})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         params = planned.params

@@ -25,8 +25,8 @@ class WipedSlave(Fault):
     on_machines = "kill, all files removed, start"
     proof = "bytes wiped"
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
-        slaves = tuple(b.node for b in situation.topology.replicas if not b.is_leader)
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        slaves = tuple(b.node for b in context.topology.replicas if not b.is_leader)
         return FaultParams(targets=(pick(random, slaves),)) if slaves else None
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:

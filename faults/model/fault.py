@@ -97,7 +97,7 @@ class Fault(ABC):
         return self.destroys == "disk" and not self.permanent
 
     @abstractmethod
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         """Choose targets and parameters; None where this cluster offers no target."""
 
     def links(self, _planned: PlannedFault) -> tuple[tuple[str, str], ...]:
@@ -117,6 +117,6 @@ class Fault(ABC):
         """Put it right. The evidence must hold `bitten`: whether the fault was seen to have an effect."""
 
 
-def a_replica(random: Random, situation: ClusterContext) -> tuple[str, ...]:
+def a_replica(random: Random, context: ClusterContext) -> tuple[str, ...]:
     """Targets: one replica of the cluster, leader or follower."""
-    return (pick(random, tuple(replica.node for replica in situation.topology.replicas)),)
+    return (pick(random, tuple(replica.node for replica in context.topology.replicas)),)

@@ -23,7 +23,7 @@ ATTEMPTS = 8  # draws for one slot before the slot stays empty
 
 
 def draw_plan(
-    random: Random, kinds: Sequence[str], count: int, time_s: float, situation: ClusterContext
+    random: Random, kinds: Sequence[str], count: int, time_s: float, context: ClusterContext
 ) -> tuple[PlannedFault, ...]:
     """Draw `count` faults of these kinds over `time_s` seconds; each kind once before any twice.
 
@@ -34,7 +34,7 @@ def draw_plan(
     plan: list[PlannedFault] = []
     for slot in range(count if faults else 0):
         fault = _kind_for(random, faults, slot)
-        planned = _draw_one(random, fault, len(plan), time_s, situation, plan)
+        planned = _draw_one(random, fault, len(plan), time_s, context, plan)
         if planned is not None:
             plan.append(planned)
     return tuple(sorted(plan, key=lambda planned: (planned.at_s, planned.fault_id)))
@@ -46,7 +46,7 @@ def redraw(
     plan: Sequence[PlannedFault],
     now_s: float,
     time_s: float,
-    situation: ClusterContext,
+    context: ClusterContext,
 ) -> PlannedFault | None:
     """Another fault of the same kind in place of a planned one, to strike after `now_s`; None if none fits.
 
@@ -57,7 +57,7 @@ def redraw(
     fault = fault_named(planned.kind)
     left_s = max(time_s, planned.until_s) - now_s
     for _ in range(ATTEMPTS):
-        strike = fault.draw(random, situation)
+        strike = fault.draw(random, context)
         if strike is None:
             return None
         low, high = fault.duration_s
@@ -71,7 +71,7 @@ def redraw(
             targets=strike.targets,
             params=strike.params,
         )
-        if _fits(drawn, plan, situation):
+        if _fits(drawn, plan, context):
             return drawn
     return None
 
@@ -91,17 +91,17 @@ def _draw_one(
     fault: Fault,
     fault_id: int,
     time_s: float,
-    situation: ClusterContext,
+    context: ClusterContext,
     plan: Sequence[PlannedFault],
 ) -> PlannedFault | None:
     if sum(planned.kind == fault.name for planned in plan) >= fault.max_per_run:
         return None
     for _ in range(ATTEMPTS):
-        strike = fault.draw(random, situation)
+        strike = fault.draw(random, context)
         if strike is None:
             return None
         planned = _place(random, fault, fault_id, time_s, strike)
-        if _fits(planned, plan, situation):
+        if _fits(planned, plan, context):
             return planned
     return None
 
@@ -122,10 +122,10 @@ def _place(
     )
 
 
-def _fits(planned: PlannedFault, plan: Sequence[PlannedFault], situation: ClusterContext) -> bool:
+def _fits(planned: PlannedFault, plan: Sequence[PlannedFault], context: ClusterContext) -> bool:
     if any(_collide(planned, other) for other in plan):
         return False
-    return _survivable(planned, plan, situation)
+    return _survivable(planned, plan, context)
 
 
 def _collide(a: PlannedFault, b: PlannedFault) -> bool:
@@ -140,21 +140,21 @@ def touched(planned: PlannedFault) -> frozenset[str]:
 
 
 def _survivable(
-    planned: PlannedFault, plan: Sequence[PlannedFault], situation: ClusterContext
+    planned: PlannedFault, plan: Sequence[PlannedFault], context: ClusterContext
 ) -> bool:
     """A lost disk must leave a whole replica: around it nothing may break the others, and nothing is left to break.
 
     So must an emptied one, until it has caught up.
     """
-    if any(_meets_emptied(planned, other, situation) for other in plan):
+    if any(_meets_emptied(planned, other, context) for other in plan):
         return False
     if _is_permanent(planned):
-        return all(_leaves_replica(other, planned, situation) for other in plan)
+        return all(_leaves_replica(other, planned, context) for other in plan)
     lost = (other for other in plan if _is_permanent(other))
-    return all(_leaves_replica(planned, other, situation) for other in lost)
+    return all(_leaves_replica(planned, other, context) for other in lost)
 
 
-def _meets_emptied(a: PlannedFault, b: PlannedFault, situation: ClusterContext) -> bool:
+def _meets_emptied(a: PlannedFault, b: PlannedFault, context: ClusterContext) -> bool:
     """Whether one of them empties a replica that the other might leave without a whole peer."""
     kinds = (fault_named(a.kind), fault_named(b.kind))
     if not any(kind.empties for kind in kinds) or not all(kind.destructive for kind in kinds):
@@ -162,24 +162,24 @@ def _meets_emptied(a: PlannedFault, b: PlannedFault, situation: ClusterContext) 
     if a.until_s + RESYNC_S <= b.at_s or b.until_s + RESYNC_S <= a.at_s:
         return False
     emptied, other = (a, b) if kinds[0].empties else (b, a)
-    return _shares_replica(other, emptied, situation)
+    return _shares_replica(other, emptied, context)
 
 
 def _is_permanent(planned: PlannedFault) -> bool:
     return fault_named(planned.kind).permanent
 
 
-def _leaves_replica(other: PlannedFault, lost: PlannedFault, situation: ClusterContext) -> bool:
+def _leaves_replica(other: PlannedFault, lost: PlannedFault, context: ClusterContext) -> bool:
     if other.until_s + RESYNC_S <= lost.at_s:
         return True
     if lost.targets[0] in other.targets:
         return False
-    return not (fault_named(other.kind).destructive and _shares_replica(other, lost, situation))
+    return not (fault_named(other.kind).destructive and _shares_replica(other, lost, context))
 
 
-def _shares_replica(planned: PlannedFault, lost: PlannedFault, situation: ClusterContext) -> bool:
+def _shares_replica(planned: PlannedFault, lost: PlannedFault, context: ClusterContext) -> bool:
     """Whether the one strikes a replica of what the other takes away."""
-    topology = situation.topology
+    topology = context.topology
     name = topology.replica(lost.targets[0]).replica_set
     replicas = frozenset(replica.node for replica in topology.replicas_of(name))
     return bool(replicas & touched(planned))

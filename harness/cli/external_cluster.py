@@ -23,7 +23,7 @@ def take_cluster(
 
     Args:
         given: options of a campaign, which are changed.
-        fleet: holds the addresses of the name servers.
+        provider: holds the addresses of the name servers.
         said: the options that the user gave beside a campaign file; None: all of `given`.
 
     Raises BadInput, and HarnessError if the cluster does not answer.

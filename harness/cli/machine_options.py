@@ -14,7 +14,7 @@ from staticfire.harness.machines.options import (
     FILE_SYSTEM,
     IMAGE,
     PYTHON,
-    FleetOptionError,
+    MachineOptionError,
     MachineOptions,
     SshHost,
     check_image,
@@ -57,7 +57,7 @@ _OPTIONS = (
 
 
 # The arguments that they become, and what each is when it is not given.
-FLEET_DEFAULTS: dict[str, Any] = {
+MACHINE_DEFAULTS: dict[str, Any] = {
     "image": IMAGE,
     "ssh_hosts": None,
     "ssh_key": None,
@@ -86,17 +86,17 @@ def machine_options(command: Command) -> Command:
     """Gives the command an argument `provider`."""
 
     @wraps(command)
-    def with_fleet(*args: Any, **given: Any) -> Any:
-        provider = read_fleet(**{name: given.pop(name) for name in FLEET_DEFAULTS})
+    def with_provider(*args: Any, **given: Any) -> Any:
+        provider = read_machines(**{name: given.pop(name) for name in MACHINE_DEFAULTS})
         return command(*args, provider=provider, **given)
 
-    wrapped: Command = with_fleet
+    wrapped: Command = with_provider
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
 
 
-def read_fleet(
+def read_machines(
     *,
     image: str,
     ssh_hosts: str | None,
@@ -111,7 +111,7 @@ def read_fleet(
     try:
         check_image("--image", image)
         hosts = tuple(map(SshHost.parse, ssh_hosts.split(","))) if ssh_hosts else ()
-    except FleetOptionError as error:
+    except MachineOptionError as error:
         raise BadInput(str(error)) from error
     _check_file("--ssh-key", ssh_key)
     _check_file("--ssh-known-hosts", ssh_known_hosts)

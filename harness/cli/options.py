@@ -44,7 +44,7 @@ from staticfire.harness.clients.client_command import is_command
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS
 from staticfire.harness.draws.campaign import draw_faults
 from staticfire.harness.machines.options import (
-    FleetOptionError,
+    MachineOptionError,
     MachineOptions,
     check_hosts,
 )
@@ -348,13 +348,13 @@ def missing_in(
     need_environment(environment)
     from staticfire.harness.environments.real.catalogue import (
         lacks_with_tls,
-        make_fleet,
+        make_provider,
         missing_faults,
     )
     from staticfire.harness.machines.errors import EnvironmentFailed
 
     try:
-        lacks = make_fleet(environment, provider).lacks
+        lacks = make_provider(environment, provider).lacks
         if environment == "ssh" and provider.hosts:
             lacks = _lacks_on_hosts(provider)
         return missing_faults(lacks_with_tls(environment, lacks) if has_tls else lacks)
@@ -368,7 +368,7 @@ def _lacks_on_hosts(provider: MachineOptions) -> dict[str, str]:
 
     try:
         check_hosts(provider.hosts, 0)
-    except FleetOptionError as error:
+    except MachineOptionError as error:
         raise BadInput(str(error)) from error
     return asyncio.run(lacks_on(provider))
 
@@ -392,7 +392,7 @@ def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
     if campaign.environment == "ssh":
         try:
             check_hosts(provider.hosts, len(campaign.topology().servers))
-        except FleetOptionError as error:
+        except MachineOptionError as error:
             raise BadInput(str(error)) from error
     _check_client(campaign)
     _check_certificate(campaign)
@@ -400,7 +400,7 @@ def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
 
     try:
         system_of(campaign).check_machines(campaign, provider)
-    except FleetOptionError as error:
+    except MachineOptionError as error:
         raise BadInput(str(error)) from error
     except EnvironmentFailed as error:
         raise HarnessError(str(error)) from error

@@ -37,7 +37,7 @@ from staticfire.harness.truncated_repr import printable
 LINES_MAX = 25
 REACHED_LINES_MAX = 3
 EXITS_MAX = 2
-NO_FLEET = MachineOptions()
+NO_MACHINES = MachineOptions()
 
 
 def print_campaign(campaign: Campaign, addresses: Sequence[str] = ()) -> None:
@@ -128,7 +128,7 @@ def print_result(
     result: RunResult,
     folder: Path,
     cpu_s: float | None,
-    provider: MachineOptions = NO_FLEET,
+    provider: MachineOptions = NO_MACHINES,
     *,
     report: Path | None = None,
     is_verbose: bool = True,

@@ -14,7 +14,7 @@ from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.faults.plans.plan import redraw
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.draws.campaign import situation
+from staticfire.harness.draws.campaign import context_of
 from staticfire.harness.results.fingerprint import CAUSES, Fingerprint, fingerprint_of
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.runs.simulated_runner import LiveRun, run_simulated
@@ -115,7 +115,7 @@ def diverge(live: LiveRun, rewind: Rewind) -> None:
         return
     campaign, nemesis = live.environment.campaign, live.run.nemesis
     live.world.reseed(f"rewind/{rewind.at_ns}/{rewind.number}")
-    random, known = live.world.stream("rest of the plan"), situation(campaign)
+    random, known = live.world.stream("rest of the plan"), context_of(campaign)
     plan, now_s = nemesis.begun, nemesis.plan_s
 
     def drawn(planned: PlannedFault) -> PlannedFault | None:

@@ -222,7 +222,7 @@ def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     kinds = tuple(kind for kind in named if kind not in beside)
     # What comes beside has a stream of its own for each kind: with it and without it everything else is the same.
     count = max(len(kinds), least)
-    known = situation(campaign)
+    known = context_of(campaign)
     plan = draw_plan(random, kinds, count, campaign.time_s, known)
     for kind in beside:
         random = Random(f"staticfire/{campaign.seed}/plan beside/{kind}")
@@ -245,7 +245,7 @@ def _put_off(planned: PlannedFault, idle_from_s: float, idle_s: float) -> Planne
     return replace(planned, at_s=round(planned.at_s + idle_s, 3))
 
 
-def situation(campaign: Campaign) -> ClusterContext:
+def context_of(campaign: Campaign) -> ClusterContext:
     """In a cluster that is not ours only the links of clients can be broken, and those go to masters."""
     topology = campaign.topology()
     return ClusterContext(

@@ -20,7 +20,7 @@ _TAG, _DIGEST = r"(?::\w[\w.-]{0,127})?", r"(?:@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-f
 _IMAGE = re.compile(f"{_REGISTRY}{_PATH_PART}(?:/{_PATH_PART})*{_TAG}{_DIGEST}", re.ASCII)
 
 
-class FleetOptionError(ValueError):
+class MachineOptionError(ValueError):
     """One sentence: which option, its value, what is allowed."""
 
 
@@ -37,11 +37,11 @@ class SshHost:
 
     @classmethod
     def parse(cls, text: str) -> SshHost:
-        """Raises FleetOptionError."""
+        """Raises MachineOptionError."""
         match = _HOST.fullmatch(text.strip())
         port = int(match["port"] or 22) if match else 0
         if match is None or not 1 <= port <= 65535:
-            raise FleetOptionError(
+            raise MachineOptionError(
                 f"--ssh-hosts holds {text!r}; allowed: user@host:port, of which user and port may be left out"
             )
         return cls(name=match["name"], user=match["user"] or "root", port=port)
@@ -49,7 +49,7 @@ class SshHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOptions:
-    """For `make_fleet`; each environment looks at its own."""
+    """For `make_provider`; each environment looks at its own."""
 
     image: str = IMAGE
     hosts: tuple[SshHost, ...] = ()
@@ -76,20 +76,20 @@ class MachineOptions:
 
 
 def check_image(option: str, text: str) -> None:
-    """Raises FleetOptionError for what cannot be the name of an image."""
+    """Raises MachineOptionError for what cannot be the name of an image."""
     if _IMAGE.fullmatch(text) is None:
-        raise FleetOptionError(
+        raise MachineOptionError(
             f"{option} is {text!r:.200}; allowed: such as name:tag or registry:5000/path/name, in small letters"
         )
 
 
 def check_hosts(hosts: Sequence[SshHost], servers: int) -> None:
-    """Raises FleetOptionError unless each server has a host of its own and clients one or more."""
+    """Raises MachineOptionError unless each server has a host of its own and clients one or more."""
     twice = next((host for number, host in enumerate(hosts) if host in hosts[:number]), None)
     if twice is not None:
-        raise FleetOptionError(f"--ssh-hosts names {twice} twice; allowed: each host once")
+        raise MachineOptionError(f"--ssh-hosts names {twice} twice; allowed: each host once")
     if len(hosts) < servers + 1:
-        raise FleetOptionError(
+        raise MachineOptionError(
             f"--ssh-hosts names {len(hosts)} hosts; this campaign needs {servers + 1} or more: "
             f"one for each of {servers} servers and one for clients"
         )

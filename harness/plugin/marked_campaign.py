@@ -17,7 +17,7 @@ from staticfire.faults.defects import defect_named
 from staticfire.harness.campaign.campaign import FORMER_NAMES, Campaign
 from staticfire.harness.campaign.file import typed_options
 from staticfire.harness.cli.external_cluster import take_cluster
-from staticfire.harness.cli.machine_options import FLEET_DEFAULTS, read_fleet
+from staticfire.harness.cli.machine_options import MACHINE_DEFAULTS, read_machines
 from staticfire.harness.cli.options import check_nodes, choose_faults, given_options
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.defect_loader import planted
@@ -43,7 +43,7 @@ OPTIONS = (
     "leaders",
     *(field.name for field in fields(Campaign)),
     *RENAMED,
-    *FLEET_DEFAULTS,
+    *MACHINE_DEFAULTS,
 )
 
 
@@ -71,8 +71,8 @@ def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
     """
     check_names(options)
     plain = {RENAMED.get(name, name): value for name, value in options.items()}
-    provider = read_fleet(
-        **{name: plain.pop(name, default) for name, default in FLEET_DEFAULTS.items()}
+    provider = read_machines(
+        **{name: plain.pop(name, default) for name, default in MACHINE_DEFAULTS.items()}
     )
     said = set(plain)
     if system := plain.get("system"):

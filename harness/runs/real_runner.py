@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.environments.real.catalogue import DEFAULTS, make_fleet
+from staticfire.harness.environments.real.catalogue import DEFAULTS, make_provider
 from staticfire.harness.environments.real.controls import real_controls
 from staticfire.harness.environments.real.environment import RealEnvironment
 from staticfire.harness.environments.real.machine_provider import Vanishing
@@ -75,7 +75,7 @@ async def carry_out(
 ) -> RunResult:
     """`run_for_real` on a loop that is there, in the main thread: signals are handled."""
     system = system_of(campaign)
-    provider = make_fleet(campaign.environment, machine_options)
+    provider = make_provider(campaign.environment, machine_options)
 
     def target_at(machines: Mapping[str, Machine]) -> Target:
         return system.real(campaign, provider, machines, machine_options)

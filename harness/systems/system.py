@@ -125,7 +125,7 @@ class System(Protocol):
 
         Raises:
             CampaignError: nodes cannot have what the campaign gives them.
-            FleetOptionError: the user has to say more, or something else.
+            MachineOptionError: the user has to say more, or something else.
             EnvironmentFailed: a machine cannot run the system, or cannot be asked.
         """
         ...

@@ -30,7 +30,7 @@ from staticfire.checkers.engine.row_selection import (
     rows_asked_for_again,
 )
 from staticfire.checkers.engine.screening import is_among
-from staticfire.checkers.formats.chunks.work_units import read_portion
+from staticfire.checkers.formats.chunks.work_units import read_unit
 from staticfire.checkers.formats.columnar.manifest import Part
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.guarantees.facts import RunFacts
@@ -87,7 +87,7 @@ def judge_runs(
     """
     questions = [question_of(run, checkers) for run in runs]
     partitions = partitioned(runs, engine) if partitions is None else partitions
-    rows = [partition.portion.rows for partition in partitions]
+    rows = [partition.unit.rows for partition in partitions]
     looks = engine.map("first look", partial(look_at, questions), partitions, rows)
     firsts = [
         gathered(look.first for look in _of_run(looks, partitions, number))[0]
@@ -102,7 +102,7 @@ def judge_runs(
         "second look",
         partial(look_again, questions),
         again,
-        [partition.portion.rows for partition, _, _ in again],
+        [partition.unit.rows for partition, _, _ in again],
     )
     strangers = {
         id(partition): second
@@ -148,7 +148,7 @@ def look_at(questions: Sequence[Question], partition: Partition) -> Look:
     """The first pass over one partition. Raises HistoryError, OSError."""
     question = questions[partition.run]
     context, kernels, others = _asked(question)
-    columns = read_portion(ColumnarHistory(question.history), partition.portion)
+    columns = read_unit(ColumnarHistory(question.history), partition.unit)
     first = first_look(columns, context, kernels)
     return Look(
         first=first,
@@ -167,10 +167,10 @@ def look_again(
     partition, foreign, own = item
     question = questions[partition.run]
     history = ColumnarHistory(question.history)
-    if not any(_holds(history, part, foreign) for part in partition.portion.parts):
+    if not any(_holds(history, part, foreign) for part in partition.unit.parts):
         return None
     context, kernels, _ = _asked(question)
-    columns = read_portion(history, partition.portion)
+    columns = read_unit(history, partition.unit)
     return second_look(columns, np.union1d(foreign, own), own, context, kernels)
 
 
@@ -190,7 +190,7 @@ def _read(
         for question, of in zip(questions, read, strict=True)
     ]
     again = [partition for partition in partitions if asking[partition.run]]
-    rows = [partition.portion.rows for partition in again]
+    rows = [partition.unit.rows for partition in again]
     found = engine.map("rows again", partial(rows_again, questions, asking), again, rows)
     return [of.then(Read.of(names[at], _of_run(found, again, at))) for at, of in enumerate(read)]
 
@@ -201,7 +201,7 @@ def rows_again(
     """What checkers read of a partition that know what they were given of all. Raises HistoryError, OSError."""
     question = questions[partition.run]
     context, _, others = _asked(question)
-    columns = read_portion(ColumnarHistory(question.history), partition.portion)
+    columns = read_unit(ColumnarHistory(question.history), partition.unit)
     return rows_asked_for_again(columns, context, others, asking[partition.run])
 
 

@@ -49,7 +49,7 @@ class Partition:
     """Some whole queues of one run, or a piece of one."""
 
     run: int
-    portion: WorkUnit
+    unit: WorkUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Surveying:
 def partitions_of(run: RunInput, number: int) -> list[Partition]:
     """Whole queues in order; neighbours share a partition while it is small."""
     groups = together(run.manifest, PARTITION_ROWS)
-    return [Partition(run=number, portion=whole(parts)) for parts in groups or [[]]]
+    return [Partition(run=number, unit=whole(parts)) for parts in groups or [[]]]
 
 
 def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
@@ -81,16 +81,16 @@ def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
             orderly=_orderly(runs[partitions[at].run]),
         )
         for at, grid in _grids(runs, engine, partitions).items()
-        for part in partitions[at].portion.parts
+        for part in partitions[at].unit.parts
     ]
     surveys = engine.map("survey", survey_of, items, [item.part.rows for item in items])
     found: dict[int, list[Survey]] = {}
     for item, survey in zip(items, surveys, strict=True):
         found.setdefault(item.at, []).append(survey)
     return [
-        Partition(run=partition.run, portion=portion)
+        Partition(run=partition.run, unit=unit)
         for at, partition in enumerate(partitions)
-        for portion in _cut(partition, found.get(at), runs[partition.run])
+        for unit in _cut(partition, found.get(at), runs[partition.run])
     ]
 
 
@@ -99,9 +99,9 @@ def _grids(
 ) -> dict[int, Grid]:
     """How offsets of queues that are too long are counted, by the number of the partition."""
     long = {
-        at: partition.portion.parts
+        at: partition.unit.parts
         for at, partition in enumerate(partitions)
-        if is_long(partition.portion.parts, WHOLE_ROWS)
+        if is_long(partition.unit.parts, WHOLE_ROWS)
     }
     sparse = [
         (at, runs[partitions[at].run].history, part)
@@ -134,8 +134,8 @@ def _orderly(run: RunInput) -> list[int]:
 
 def _cut(partition: Partition, surveys: list[Survey] | None, run: RunInput) -> list[WorkUnit]:
     if surveys is None:
-        return [partition.portion]
-    history, parts = ColumnarHistory(run.history), partition.portion.parts
+        return [partition.unit]
+    history, parts = ColumnarHistory(run.history), partition.unit.parts
     timeline = history.timeline_of_events()
     owners = owners_of(history.names, run.facts, timeline, parts[0].queue)
     broadcasting = broadcasting_groups(history.names, run.facts)
@@ -147,11 +147,11 @@ def memory_bound_bytes(
 ) -> int:
     """What the workers need at most: as many of the largest partitions as run at a time, each with observations."""
     observed = max((bytes_in_memory(run.observations) for run in runs), default=0)
-    largest = sorted((_bytes_of(of.portion) for of in partitions), reverse=True)[:parallel]
+    largest = sorted((_bytes_of(of.unit) for of in partitions), reverse=True)[:parallel]
     return sum(BASE_BYTES + observed + size for size in largest)
 
 
-def _bytes_of(portion: WorkUnit) -> int:
-    """What a portion needs while it is judged. Parts are read as a whole, one after the other, also for a piece."""
-    read = 0 if portion.piece is None else max((part.rows for part in portion.parts), default=0)
-    return BYTES_A_ROW * portion.rows + BYTES_A_ROW_READ * read
+def _bytes_of(unit: WorkUnit) -> int:
+    """What a unit needs while it is judged. Parts are read as a whole, one after the other, also for a piece."""
+    read = 0 if unit.piece is None else max((part.rows for part in unit.parts), default=0)
+    return BYTES_A_ROW * unit.rows + BYTES_A_ROW_READ * read

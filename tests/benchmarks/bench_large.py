@@ -140,11 +140,11 @@ def _watched(kernel: Kernel, spent: dict[str, float]) -> Kernel:
         return tally
 
     def more_of(columns: Columns, context: Context, cleared: Mask) -> Ints:
-        more, spent_s = _timed(lambda: kernel.more_suspects(columns, context, cleared))
+        more, spent_s = _timed(lambda: kernel.more_candidates(columns, context, cleared))
         spent[kernel.name] += spent_s
         return more
 
-    return replace(kernel, partial=partial_of, more_suspects=more_of)
+    return replace(kernel, partial=partial_of, more_candidates=more_of)
 
 
 def _line(name: str, spent_s: float, rows: int) -> None:

@@ -29,10 +29,10 @@ def test_an_unknown_kind_may_have_any_effect() -> None:
 def test_a_partition_names_its_links_and_other_faults_none() -> None:
     nodes = tuple(Replica(node=f"b{n}", replica_set=f"b{n}", number=0) for n in range(2))
     topology = Topology(coordinators=("n",), replicas=nodes, producers=("p",), consumers=("c",))
-    situation = ClusterContext(topology=topology, topic="t", sync_flush=True, replication="none")
+    context = ClusterContext(topology=topology, topic="t", sync_flush=True, replication="none")
     for name, some in (("partition-one", True), ("kill", False)):
         fault = fault_named(name)
-        strike = fault.draw(Random(1), situation)
+        strike = fault.draw(Random(1), context)
         assert strike is not None
         planned = PlannedFault(
             fault_id=0,

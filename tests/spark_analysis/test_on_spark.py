@@ -70,7 +70,7 @@ def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
     judged = judge_runs([run], engine, partitions=partitions)[0]
 
     assert judged.to_json() == whole
-    assert max(of.portion.rows for of in partitions) < 0.25 * run.manifest.rows
+    assert max(of.unit.rows for of in partitions) < 0.25 * run.manifest.rows
     assert ("first look", min(len(partitions), 2 * engine.parallel)) in {
         (what, total) for what, _, total in told
     }

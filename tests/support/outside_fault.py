@@ -27,9 +27,9 @@ class Stutter(Fault):
     params = ({"times": Whole("how often", 1, 10), "pause_s": Number("each time", 0.1, 5.0)},)
     affects = ("stalls",)
 
-    def draw(self, random: Random, situation: ClusterContext) -> FaultParams | None:
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         params = {"times": 3, "pause_s": 1.0}
-        return FaultParams(targets=a_replica(random, situation), params=params)
+        return FaultParams(targets=a_replica(random, context), params=params)
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         [node] = planned.targets

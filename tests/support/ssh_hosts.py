@@ -40,7 +40,7 @@ SetEnv SHLVL=2
 
 @dataclass(frozen=True, slots=True)
 class SshHosts:
-    """What is there: as options of the fleet, and as options of the command line."""
+    """What is there: as options of the provider, and as options of the command line."""
 
     options: MachineOptions
 

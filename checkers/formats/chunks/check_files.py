@@ -57,7 +57,7 @@ from staticfire.checkers.formats.chunks.work_units import (
     WHOLE_ROWS,
     WorkUnit,
     is_long,
-    read_portion,
+    read_unit,
     together,
     whole,
 )
@@ -127,29 +127,29 @@ def check_files(
     with _Workers(judging, asked, jobs) as each:
         partitions = list(_portions(history, context, partition_rows, whole_rows, each))
         partitions = partitions or [whole(())]
-        rows_in_all = sum(portion.rows for portion in partitions)
+        rows_in_all = sum(unit.rows for unit in partitions)
         told: list[Asked] = []
 
         def looks() -> Iterator[ScreeningPass]:
             done = 0
-            for portion, (look, asked_for) in zip(
-                partitions, each(_look_first, [(portion,) for portion in partitions]), strict=True
+            for unit, (look, asked_for) in zip(
+                partitions, each(_look_first, [(unit,) for unit in partitions]), strict=True
             ):
                 told.append(asked_for)
-                done += portion.rows
+                done += unit.rows
                 progress(done, rows_in_all)
                 yield look
 
         first, own = gathered(looks())
         again = [
-            (portion, first.candidates, candidates)
-            for portion, candidates in zip(partitions, own, strict=True)
+            (unit, first.candidates, candidates)
+            for unit, candidates in zip(partitions, own, strict=True)
         ]
         reads = len(first.candidates) or reads_every_row(kernels_of(asked))
         second = list(each(_look_again, again)) if reads else []
         read = Read.of(history.names, told)
         asking = read.of_those_that_ask_again(asked)
-        more = each(_rows_again, [(portion, asking) for portion in partitions]) if asking else ()
+        more = each(_rows_again, [(unit, asking) for unit in partitions]) if asking else ()
         read = read.then(Read.of(history.names, list(more)))
     by_kernel = conclude(first, second, history.names, context, kernels_of(asked))
     return conclude_run(checkers, context, by_kernel, read.answer, first.totals, history.names)
@@ -255,9 +255,9 @@ def _in_worker(look: Callable[..., Any], work: tuple[Any, ...]) -> Any:
 
 
 def _look_first(
-    history: ColumnarHistory, context: Context, checkers: Sequence[Checker], portion: WorkUnit
+    history: ColumnarHistory, context: Context, checkers: Sequence[Checker], unit: WorkUnit
 ) -> tuple[ScreeningPass, Asked]:
-    columns = read_portion(history, portion)
+    columns = read_unit(history, unit)
     look = first_look(columns, context, kernels_of(checkers))
     return look, rows_asked_for(columns, context, checkers)
 
@@ -266,11 +266,11 @@ def _look_again(
     history: ColumnarHistory,
     context: Context,
     checkers: Sequence[Checker],
-    portion: WorkUnit,
+    unit: WorkUnit,
     candidates: Ints,
     own: Ints,
 ) -> ExactPass:
-    columns = read_portion(history, portion)
+    columns = read_unit(history, unit)
     return second_look(columns, candidates, own, context, kernels_of(checkers))
 
 
@@ -278,7 +278,7 @@ def _rows_again(
     history: ColumnarHistory,
     context: Context,
     checkers: Sequence[Checker],
-    portion: WorkUnit,
+    unit: WorkUnit,
     gathered: Mapping[str, Columns],
 ) -> Asked:
-    return rows_asked_for_again(read_portion(history, portion), context, checkers, gathered)
+    return rows_asked_for_again(read_unit(history, unit), context, checkers, gathered)

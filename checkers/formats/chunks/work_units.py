@@ -56,12 +56,12 @@ def is_long(parts: Sequence[Part], whole_rows: int) -> bool:
     return one and sum(part.rows for part in parts) > whole_rows
 
 
-def read_portion(history: ColumnarHistory, portion: WorkUnit) -> Columns:
+def read_unit(history: ColumnarHistory, unit: WorkUnit) -> Columns:
     """Raises HistoryError, OSError."""
-    piece = portion.piece
+    piece = unit.piece
     if piece is None:
-        return history.columns_of(portion.parts)
-    tables = (_of_piece(history.table(part), piece) for part in portion.parts)
+        return history.columns_of(unit.parts)
+    tables = (_of_piece(history.table(part), piece) for part in unit.parts)
     commits = piece.commits
     return replace(
         history.columns_of_tables([table for table in tables if len(table)]),

@@ -21,7 +21,7 @@ from staticfire.faults.linux.inventory import clean as clean_journal
 from staticfire.faults.linux.resources import removal_order
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_HARNESS_ERROR, BadInput
-from staticfire.harness.machines.options import FleetOptionError, MachineOptions, SshHost
+from staticfire.harness.machines.options import MachineOptionError, MachineOptions, SshHost
 from staticfire.harness.state import VARIABLE, state_folder
 
 
@@ -123,14 +123,14 @@ def _clean(journal: Journal, hosts: MachineOptions) -> list[Removal]:
 
 
 def _executor_of(host: str, hosts: MachineOptions) -> Executor:
-    """Of this machine (""), or of a host as the fleet wrote it down. Raises FaultError for what is none."""
+    """Of this machine (""), or of a host as the provider wrote it down. Raises FaultError for what is none."""
     if not host:
         return LocalExecutor()
     from staticfire.harness.machines.ssh.connection import SshExecutor
 
     try:
         return SshExecutor(SshHost.parse(host), hosts)
-    except FleetOptionError as error:
+    except MachineOptionError as error:
         raise FaultError(str(error)) from error
 
 

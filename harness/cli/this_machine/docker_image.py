@@ -42,14 +42,14 @@ def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
     from staticfire.harness.machines.docker.engine import connect
     from staticfire.harness.machines.docker.image import BASE, NODE, SPARK, build_image
     from staticfire.harness.machines.errors import EnvironmentFailed
-    from staticfire.harness.machines.options import FleetOptionError, check_image
+    from staticfire.harness.machines.options import MachineOptionError, check_image
 
     kind = SPARK if spark else NODE
     name = tag or kind.tag
     try:
         for option, image in (("--tag", name), ("--base", base or BASE)):
             check_image(option, image)
-    except FleetOptionError as error:
+    except MachineOptionError as error:
         raise BadInput(str(error)) from error
     try:
         engine = connect()

@@ -17,7 +17,7 @@ from staticfire.harness.conformance.sites.simulated import TOPOLOGY
 from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
 from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.environments.real.catalogue import DEFAULTS, make_fleet
+from staticfire.harness.environments.real.catalogue import DEFAULTS, make_provider
 from staticfire.harness.environments.real.controls import real_controls
 from staticfire.harness.environments.real.environment import RealEnvironment
 from staticfire.harness.interrupts import left_whole, run_interruptibly
@@ -38,7 +38,7 @@ class RealSite:
     Args:
         environment: as in a campaign.
         options: of the campaign that describes the cluster: `mode`, `target`, `defect`, `broker_properties`, ...
-        fleet_options: of the machines.
+        machine_options: of the machines.
     """
 
     is_virtual = False
@@ -54,13 +54,13 @@ class RealSite:
         self.campaign = draw_campaign(
             0, {**TOPOLOGY, **(options or {}), "environment": environment}
         )
-        self._fleet_options = machine_options
+        self._machine_options = machine_options
         kind = self.campaign.mode if self.campaign.target == "own" else self.campaign.target
         self.name = f"{environment} ({kind})"
 
     def lacks(self, need: Need) -> str | None:
         if need is Need.POWER:
-            lacks = make_fleet(self.campaign.environment, self._fleet_options).lacks
+            lacks = make_provider(self.campaign.environment, self._machine_options).lacks
             return next((lacks[name] for name in POWER_NEEDS if name in lacks), None)
         if need is Need.CLIENT:
             return "clients are judged on loopback, in the simulation or at an address: --client"
@@ -88,12 +88,12 @@ class RealSite:
     async def _run_together(self, cases: Sequence[Case], on_result: OnResult) -> None:
         """Raises SiteFailed, EnvironmentFailed."""
         campaign = replace(self.campaign, **cases[0].cluster)
-        provider = make_fleet(campaign.environment, self._fleet_options)
+        provider = make_provider(campaign.environment, self._machine_options)
         environment = RealEnvironment(
             campaign,
             Recorder(lambda: 0),
             provider,
-            lambda machines: make_target(campaign, provider, machines, self._fleet_options),
+            lambda machines: make_target(campaign, provider, machines, self._machine_options),
         )
         async with left_whole(environment):
             controls = real_controls(

@@ -71,7 +71,7 @@ def netem_is_here() -> bool:
 
 
 class BreakableMachines:
-    """The journal and a folder on this host are there at once, the rest is made by the fleet's `up`.
+    """The journal and a folder on this host are there at once, the rest is made by the provider's `up`.
 
     A node's machine is this host, unless `is_on` says otherwise.
     """

@@ -12,8 +12,8 @@ from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import MachineOptions
 
 DEFAULTS = MachineOptions()
-# Where each fleet is. It is imported when it is used: some need half a second of libraries.
-FLEETS = {
+# Where each provider is. It is imported when it is used: some need half a second of libraries.
+PROVIDERS = {
     "processes": "staticfire.harness.environments.real.processes:ProcessProvider",
     "namespaces": "staticfire.harness.environments.real.namespaces:NamespaceProvider",
     "docker": "staticfire.harness.environments.real.docker:DockerProvider",
@@ -26,9 +26,9 @@ NO_PROXY = "a proxy between nodes cannot read addresses that are encrypted"
 DELAY_NEED, LOSS_NEED = "network.delay", "network.lose"
 
 
-def make_fleet(environment: str, options: MachineOptions = DEFAULTS) -> MachineProvider:
+def make_provider(environment: str, options: MachineOptions = DEFAULTS) -> MachineProvider:
     """The machines of an environment, not yet made. Raises EnvironmentFailed where its library is not installed."""
-    module, _, name = FLEETS[environment].partition(":")
+    module, _, name = PROVIDERS[environment].partition(":")
     try:
         provider: MachineProvider = getattr(importlib.import_module(module), name)(options)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Implements the capabilities of faults for real nodes; what needs the kernel comes from the fleet."""
+"""Implements the capabilities of faults for real nodes; what needs the kernel comes from the machine provider."""
 
 from __future__ import annotations
 

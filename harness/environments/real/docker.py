@@ -93,7 +93,7 @@ class DockerProvider(ProxiedMachines):
             await self._proxy.start(network.host_address, found)
         await machines.make_clocks(nodes, needs)
         return {
-            node: self._place(node, network, network.address(number), machines, engine)
+            node: self._machine(node, network, network.address(number), machines, engine)
             for number, node in enumerate(nodes)
         }
 
@@ -160,7 +160,7 @@ class DockerProvider(ProxiedMachines):
         inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "--")
         machines.has_network(node, address, Firewall(machines.host.behind(inside)))
 
-    def _place(
+    def _machine(
         self,
         node: str,
         network: PodNetwork,

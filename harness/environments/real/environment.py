@@ -1,6 +1,6 @@
 """Nodes as real processes on real machines: started, watched, started again; their logs and files read.
 
-Which machines these are is the fleet's business: processes of this host, network namespaces, containers, SSH hosts.
+The machine provider decides which machines these are: processes of this host, network namespaces, containers or hosts.
 """
 
 from __future__ import annotations

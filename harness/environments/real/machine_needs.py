@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from staticfire.faults.linux.abilities.survey import Capability
 from staticfire.faults.model.fault import Fault
 from staticfire.faults.plans.catalogue import FAULTS
-from staticfire.harness.environments.real.catalogue import FLEETS, make_fleet, why_missing
+from staticfire.harness.environments.real.catalogue import PROVIDERS, make_provider, why_missing
 from staticfire.harness.machines.errors import EnvironmentFailed
 
 # Capabilities of `staticfire.faults.linux.abilities.survey` without which an environment cannot be used at all.
@@ -58,11 +58,11 @@ class Diagnosis:
 
 def diagnose(environment: str, capabilities: Sequence[Capability]) -> Diagnosis:
     """What this machine lacks for an environment. The simulation lacks nothing."""
-    if environment not in FLEETS:
+    if environment not in PROVIDERS:
         return Diagnosis(missing={})
     found = {capability.name: capability for capability in capabilities}
     try:
-        lacks = make_fleet(environment).lacks
+        lacks = make_provider(environment).lacks
     except EnvironmentFailed as error:
         return Diagnosis(missing=dict.fromkeys(FAULTS, str(error)))
     if reason := _lacking(found, ENVIRONMENT_NEEDS.get(environment, ())):

@@ -1,4 +1,4 @@
-"""A fleet gives every node of a run its machine, breaks machines on demand, and leaves nothing behind."""
+"""A machine provider gives every node of a run its machine, breaks machines on demand, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineControls:
-    """What can be broken on the machines of a fleet, beside the processes there."""
+    """What can be broken on the machines of a provider, beside the processes there."""
 
     network: NetworkControl | None = None
     disk: DiskControl | None = None
@@ -42,7 +42,7 @@ class MachineProvider(Protocol):
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Machine]:
-        """Make a machine for each node; those of servers have disks that can be broken, if this fleet has any.
+        """Make a machine for each node; those of servers have disks that can be broken, if this provider has any.
 
         `needs` are those of the faults to come (`Fault.needs`), and `cpp_library.NEED`.
         """

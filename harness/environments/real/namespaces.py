@@ -63,9 +63,9 @@ class NamespaceProvider(ProxiedMachines, OurInterpreter):
         machines.will_have_disks(servers, self._file_system)
         await machines.make_disks()
         await machines.make_clocks(nodes, needs)
-        return {node: self._place(node, machines, network) for node in nodes}
+        return {node: self._machine(node, machines, network) for node in nodes}
 
-    def _place(self, node: str, machines: BreakableMachines, network: Network) -> Machine:
+    def _machine(self, node: str, machines: BreakableMachines, network: Network) -> Machine:
         return LocalMachine(
             node,
             machines.addresses[node],

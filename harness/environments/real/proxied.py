@@ -51,7 +51,7 @@ class NodeProxy:
         return self._network
 
     def over(self, kernel: NetworkControl | None) -> NetworkControl | None:
-        """The network control of a fleet: the kernel's, or the proxy's if it is started."""
+        """The network control of a provider: the kernel's, or the proxy's if it is started."""
         if self._network is None or kernel is None:
             return kernel
         return ProxiedNetwork(self._network, kernel)

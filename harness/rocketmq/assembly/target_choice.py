@@ -21,7 +21,7 @@ from staticfire.harness.environments.real.machine_provider import MachineProvide
 from staticfire.harness.local_cluster.ports import free_ports
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.machine import Machine
-from staticfire.harness.machines.options import FleetOptionError, MachineOptions
+from staticfire.harness.machines.options import MachineOptionError, MachineOptions
 from staticfire.harness.targets.apache import ApacheDistribution
 from staticfire.harness.targets.apache_machine import (
     DistributionError,
@@ -48,20 +48,20 @@ def check_target(campaign: Campaign, options: MachineOptions) -> None:
     """Ask the machines of servers for what the target needs there, before anything is made.
 
     Raises:
-        FleetOptionError: the user has to say more, or something else.
+        MachineOptionError: the user has to say more, or something else.
         EnvironmentFailed: a machine cannot run it, or cannot be asked.
     """
     if campaign.target != "apache":
         return
     if options.home is None:
-        raise FleetOptionError(
+        raise MachineOptionError(
             "--target apache needs --home DIR: the folder of an unpacked Apache RocketMQ 4.9 or 5"
         )
     for where, facts in _facts(campaign, options, options.home).items():
         try:
             check_machine(facts, options.home, where)
         except DistributionError as error:
-            raise FleetOptionError(str(error)) from error
+            raise MachineOptionError(str(error)) from error
 
 
 def version_of(campaign: Campaign, options: MachineOptions) -> str:

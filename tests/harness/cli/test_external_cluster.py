@@ -15,8 +15,8 @@ from staticfire.harness.cli.hunt import command
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.console.external_lines import BROKEN, external_lines
-from staticfire.harness.draws.campaign import draw_campaign, situation
-from staticfire.harness.environments.real.catalogue import make_fleet, missing_faults
+from staticfire.harness.draws.campaign import context_of, draw_campaign
+from staticfire.harness.environments.real.catalogue import make_provider, missing_faults
 from staticfire.harness.environments.real.external import external_cluster as external_cluster
 from staticfire.harness.environments.real.external.external_cluster import FoundCluster
 from staticfire.harness.machines.errors import EnvironmentFailed
@@ -77,7 +77,7 @@ def test_a_plan_that_is_repeated_is_for_the_new_topic() -> None:
 
 def test_faults_are_drawn_for_the_links_that_clients_use() -> None:
     campaign = draw_campaign(7, {**taken(environment="address"), "faults": ()})
-    nodes = {broker.node for broker in situation(campaign).topology.replicas}
+    nodes = {broker.node for broker in context_of(campaign).topology.replicas}
     assert nodes == {"orders-0", "bills-0"}  # and no slave
 
 
@@ -202,13 +202,13 @@ def test_a_run_says_what_it_makes_and_breaks_and_nothing_that_it_drew_for_a_clus
 
 
 def test_every_kind_that_can_strike_there_has_its_words() -> None:
-    missing = missing_faults(make_fleet("address").lacks)
+    missing = missing_faults(make_provider("address").lacks)
     kinds = [fault for name, fault in FAULTS.items() if name not in missing]
     assert {fault.needs[0].partition(".")[0] for fault in kinds} <= BROKEN.keys()
 
 
 def test_servers_that_are_not_ours_are_not_configured() -> None:
-    missing = missing_faults(make_fleet("address").lacks)
+    missing = missing_faults(make_provider("address").lacks)
     for kind in ("options-change", "cleaning", "rights-change"):
         assert "neither stopped nor configured" in missing[kind]
 

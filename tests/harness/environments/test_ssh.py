@@ -16,7 +16,7 @@ from staticfire.faults.linux.network.firewall import Spared
 from staticfire.harness.environments.real.ssh.checks import check_host
 from staticfire.harness.environments.real.ssh.provider import PACKAGES, UNPACK, pack, share_out
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.options import FleetOptionError, SshHost
+from staticfire.harness.machines.options import MachineOptionError, SshHost
 from tests.support.recording_executor import recording_machine
 
 HOSTS = tuple(SshHost(name=f"10.0.0.{number}") for number in range(1, 6))
@@ -41,7 +41,7 @@ def test_a_host_is_a_name_with_or_without_user_and_port(text: str, host: SshHost
     "text", ["", "a b", "@box", "box:", "box:0", "box:65536", "box:ssh", "a@b@c"]
 )
 def test_what_is_no_host_is_refused_with_what_is_allowed(text: str) -> None:
-    with pytest.raises(FleetOptionError, match="allowed: user@host:port"):
+    with pytest.raises(MachineOptionError, match="allowed: user@host:port"):
         SshHost.parse(text)
 
 

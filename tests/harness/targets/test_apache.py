@@ -11,7 +11,7 @@ from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.harness.campaign.campaign import CampaignError
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.machine import LaunchSpec, Machine
-from staticfire.harness.machines.options import FleetOptionError, MachineOptions
+from staticfire.harness.machines.options import MachineOptionError, MachineOptions
 from staticfire.harness.rocketmq.assembly.target_choice import check_target
 from staticfire.harness.targets.apache import ApacheDistribution
 from staticfire.harness.targets.interpreter import Interpreter
@@ -167,7 +167,7 @@ def test_brokers_and_clients_reach_name_servers_by_what_stands_between() -> None
 
 
 def test_the_home_must_be_said() -> None:
-    with pytest.raises(FleetOptionError, match="needs --home DIR"):
+    with pytest.raises(MachineOptionError, match="needs --home DIR"):
         check_target(CAMPAIGN, MachineOptions())
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.options import FleetOptionError, MachineOptions
+from staticfire.harness.machines.options import MachineOptionError, MachineOptions
 from staticfire.harness.rocketmq.assembly.target_choice import check_target, version_of
 from staticfire.harness.targets.apache_machine import (
     DistributionError,
@@ -175,7 +175,7 @@ def test_this_machine_is_asked_once_for_many_runs(home: Path, java: Path) -> Non
 def test_a_bad_distribution_is_the_user_s_and_a_bad_java_the_machine_s(
     home: Path, java: Path
 ) -> None:
-    with pytest.raises(FleetOptionError, match="no such folder; allowed"):
+    with pytest.raises(MachineOptionError, match="no such folder; allowed"):
         check_target(CAMPAIGN, MachineOptions(home=f"{home}/nowhere"))
     does(java, "exit 1")
     with pytest.raises(EnvironmentFailed, match="Java 8 or later: "):

@@ -85,8 +85,8 @@ def test_a_long_queue_is_judged_in_pieces(
     partitions = partitioned(runs, InProcess())
 
     rows = runs[0].manifest.rows
-    assert max(partition.portion.rows for partition in before) > 0.8 * rows
-    assert max(partition.portion.rows for partition in partitions) < 0.25 * rows
+    assert max(partition.unit.rows for partition in before) > 0.8 * rows
+    assert max(partition.unit.rows for partition in partitions) < 0.25 * rows
     assert len(partitions) > len(before) + 5
     judged = judge_runs(runs, InProcess(), partitions=partitions)
     assert judged[0].to_json() == at_once(runs[0]).to_json()

@@ -25,12 +25,12 @@ def test_memory_of_a_piece_counts_the_whole_parts_that_are_read(tmp_path: Path) 
     [run] = small(tmp_path)
     run.observations.unlink()
     [first, *_] = partitioned([run], InProcess())
-    rows = first.portion.rows
+    rows = first.unit.rows
     assert memory_bound_bytes([run], [first], 1) == BASE_BYTES + BYTES_A_ROW * rows
 
     commits = joined(Commits, [])
     piece = Chunk(queue=0, number=0, first_offset=0, last_offset=9, commits=commits, given={})
-    some = Partition(run=0, portion=replace(first.portion, rows=10, piece=piece))
-    largest = max(part.rows for part in first.portion.parts)
+    some = Partition(run=0, unit=replace(first.unit, rows=10, piece=piece))
+    largest = max(part.rows for part in first.unit.parts)
     needed = BASE_BYTES + 10 * BYTES_A_ROW + largest * BYTES_A_ROW_READ
     assert memory_bound_bytes([run], [some], 1) == needed

@@ -32,7 +32,7 @@ from staticfire.harness.machines.all_ended import all_or_first_error
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.machine import Machine
 from staticfire.harness.machines.options import (
-    FleetOptionError,
+    MachineOptionError,
     MachineOptions,
     SshHost,
     check_hosts,
@@ -101,7 +101,7 @@ class SshProvider(ProxiedMachines):
         machines.will_have_disks(servers, self._options.file_system)
         await machines.make_disks()
         await machines.make_clocks(nodes, needs)
-        return {node: self._place(node, host, machines) for node, host in hosts.items()}
+        return {node: self._node_machine(node, host, machines) for node, host in hosts.items()}
 
     async def _prepare(
         self, host: SshHost, machines: BreakableMachines, archive: bytes
@@ -149,7 +149,7 @@ class SshProvider(ProxiedMachines):
             python=self.python,
         )
 
-    def _place(self, node: str, host: SshHost, machines: BreakableMachines) -> Machine:
+    def _node_machine(self, node: str, host: SshHost, machines: BreakableMachines) -> Machine:
         return SshMachine(
             node,
             machines.addresses[node],
@@ -178,7 +178,7 @@ def share_out(
     """A host for each node. Raises EnvironmentFailed for fewer hosts than servers and one more."""
     try:
         check_hosts(hosts, len(servers))
-    except FleetOptionError as error:
+    except MachineOptionError as error:
         raise EnvironmentFailed(str(error)) from error
     found = dict(zip(servers, hosts, strict=False))
     rest = hosts[len(servers) :]

@@ -1,4 +1,4 @@
-"""What this host cannot do to machines, found out before a fleet is made."""
+"""What this host cannot do to machines, found out before machines are made."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from staticfire.harness.cli import options
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.cli.status import BadInput
 from staticfire.harness.draws.campaign import draw_campaign
-from staticfire.harness.environments.real.catalogue import FLEETS, make_fleet, missing_faults
+from staticfire.harness.environments.real.catalogue import PROVIDERS, make_provider, missing_faults
 from staticfire.harness.machines.options import MachineOptions
 
 
@@ -24,17 +24,17 @@ def test_what_needs_a_lacking_capability_or_ability_is_missing_with_the_reason()
     assert "kill" not in missing
 
 
-@pytest.mark.parametrize("environment", [name for name in FLEETS if name != "address"])
+@pytest.mark.parametrize("environment", [name for name in PROVIDERS if name != "address"])
 def test_every_environment_can_kill_and_none_cuts_power_inside_an_operation(
     environment: str,
 ) -> None:
-    missing = missing_faults(make_fleet(environment, MachineOptions()).lacks)
+    missing = missing_faults(make_provider(environment, MachineOptions()).lacks)
     assert "power-cut-in-operation" in missing
     assert not {"kill", "graceful-stop", "pause", "client-crash", "topic-change"} & missing.keys()
 
 
 def test_servers_that_are_somebodys_are_not_stopped_and_their_disks_are_their_own() -> None:
-    missing = missing_faults(make_fleet("address", MachineOptions()).lacks)
+    missing = missing_faults(make_provider("address", MachineOptions()).lacks)
     available = set(FAULTS) - set(missing)
     assert available == {
         "partition-halves",

@@ -52,7 +52,7 @@ class Somewhere:
 
 
 class Machines:
-    """A fleet of which nothing is made."""
+    """A machine provider that makes nothing."""
 
     def __init__(self, log: Path) -> None:
         self.log = log

@@ -7,7 +7,7 @@ import pytest
 from staticfire.faults.linux.abilities.survey import Capability
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.environments.real import machine_needs
-from staticfire.harness.environments.real.catalogue import FLEETS
+from staticfire.harness.environments.real.catalogue import PROVIDERS
 from staticfire.harness.environments.real.machine_needs import (
     CAPABILITY_OF,
     ENVIRONMENT_NEEDS,
@@ -34,7 +34,7 @@ def test_the_simulation_lacks_nothing() -> None:
 def test_every_name_is_one_of_the_survey() -> None:
     wanted = {name for names in ENVIRONMENT_NEEDS.values() for name in names}
     assert wanted | set(CAPABILITY_OF.values()) <= set(NAMES)
-    assert set(FLEETS) <= set(ENVIRONMENT_NEEDS)
+    assert set(PROVIDERS) <= set(ENVIRONMENT_NEEDS)
 
 
 def test_what_an_environment_cannot_work_without() -> None:
@@ -61,7 +61,7 @@ def test_an_environment_whose_library_is_not_installed(monkeypatch: pytest.Monke
     def make(name: str) -> None:
         raise EnvironmentFailed("needs the Python package docker")
 
-    monkeypatch.setattr(machine_needs, "make_fleet", make)
+    monkeypatch.setattr(machine_needs, "make_provider", make)
     found = diagnose("docker", all_but())
     assert set(found.missing) == set(FAULTS)
     assert found.to_json()["available"] == []
