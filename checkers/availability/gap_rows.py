@@ -161,6 +161,8 @@ def longest_waits(
     of_group = np.array([topic in topics for topic in columns.names.topics], np.bool_)
     acked = (sends.outcome == Outcome.OK) & (sends.time_ns < load_end_ns)
     rows = np.flatnonzero(acked & of_group[sends.topic])
+    if not len(rows):
+        return
     delivered_ns = np.minimum(first_consumed_ns(columns, group), load_end_ns)
     waited_ns = delivered_ns[rows] - np.maximum(sends.time_ns[rows], load_start_ns(context))
     for queue in np.unique(sends.log[rows]):

@@ -28,12 +28,14 @@ def first_deliveries(columns: Columns, group: str) -> Ints:
 
 
 def _first_deliveries(columns: Columns, group: str) -> Ints:
-    sends, delivered = columns.sends, columns.deliveries
+    delivered = columns.deliveries
     if group not in columns.names.groups:
-        return np.full(len(sends), NEVER_NS, np.int64)
+        return _never(columns)
     index = index_of(columns)
     known = delivered.group == columns.names.groups.index(group)
     known[index.strange_deliveries] = False
+    if not known.any():
+        return _never(columns)
     first_ns = np.full(index.size + 1, NEVER_NS, np.int64)
     if len(index.streams.back):
         np.minimum.at(first_ns, index.delivery_place[known], delivered.invoke_ns[known])
@@ -42,6 +44,15 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
     placed = index.placed.copy()
     placed[index.strange_sends] = False
     return first_ns[np.where(placed, index.send_place, index.size)]
+
+
+def _never(columns: Columns) -> Ints:
+    """The answer for every group that was given nothing: there may be hundreds, and one array is enough."""
+    found = columns.cache.get("never")
+    if found is None:
+        found = columns.cache["never"] = np.full(len(columns.sends), NEVER_NS, np.int64)
+    assert isinstance(found, np.ndarray)
+    return found
 
 
 def first_calls(columns: Columns, group: str, rows: Ints) -> Ints:
@@ -64,7 +75,7 @@ def first_calls(columns: Columns, group: str, rows: Ints) -> Ints:
 def first_consumed_ns(columns: Columns, group: str) -> Ints:
     """When `group` first consumed each sent message, in any of these queues; NEVER_NS if never; shape (sends,)."""
     delivered, names = columns.deliveries, columns.names
-    size, (sent, got) = dense_numbers(columns.sends.message, delivered.message)
+    size, sent, got = _numbers(columns)
     first_ns = np.full(size + 1, NEVER_NS, np.int64)
     if group in names.groups:
         mine = delivered.group == names.groups.index(group)
@@ -72,3 +83,13 @@ def first_consumed_ns(columns: Columns, group: str) -> Ints:
         np.minimum.at(first_ns, got[rows], delivered.time_ns[rows])
     of_sent: Ints = first_ns[sent]
     return of_sent
+
+
+def _numbers(columns: Columns) -> tuple[int, Ints, Ints]:
+    """`dense_numbers` of sends and deliveries, which all groups share."""
+    found = columns.cache.get("dense numbers")
+    if found is None:
+        size, (sent, got) = dense_numbers(columns.sends.message, columns.deliveries.message)
+        found = columns.cache["dense numbers"] = size, sent, got
+    assert isinstance(found, tuple)
+    return found

@@ -199,10 +199,11 @@ def _missed(
     seen = index.delivered_at[place]
     is_candidate, pending = np.zeros((2, len(rows)), np.bool_)
     for group, consumed in _consumed_by(columns, context, index, place):
-        wanted = context.wants(columns, sends, group)
-        passed = context.resolved(columns, sends, group)
-        is_candidate |= passed & ((wanted & ~consumed[place]) | ~seen)
-        pending |= wanted & ~consumed[place] & ~passed
+        missing = context.wants(columns, sends, group) & ~consumed[place]
+        some = np.flatnonzero(missing | ~seen)
+        passed = context.resolved(columns, sends.where(some), group)
+        is_candidate[some] |= passed
+        pending[some] |= missing[some] & ~passed
     return rows[is_candidate], rows[pending]
 
 

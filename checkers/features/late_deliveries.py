@@ -180,12 +180,12 @@ def _passes(
 ) -> dict[LogKey, tuple[Ints, Ints, Ints]]:
     """By queue, the sends that passed to the group: their rows, when they began, and when the group was given them."""
     sends = columns.sends
-    stored = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK))
-    plain = (sends.due_ns == UNKNOWN) & (sends.transaction == Transaction.NONE)
     given_ns = first_deliveries(columns, group)
     took_ns = given_ns - sends.invoke_ns
-    passed = (took_ns >= 0) & (took_ns <= _apart_ns(context))
-    rows = np.flatnonzero(stored & plain & passed)
+    rows = np.flatnonzero((took_ns >= 0) & (took_ns <= _apart_ns(context)))
+    stored = np.isin(sends.outcome[rows], (Outcome.OK, Outcome.WEAK))
+    plain = (sends.due_ns[rows] == UNKNOWN) & (sends.transaction[rows] == Transaction.NONE)
+    rows = rows[stored & plain]
     rows = rows[np.argsort(sends.log[rows], kind="stable")]
     queues, first = np.unique(sends.log[rows], return_index=True)
     return (

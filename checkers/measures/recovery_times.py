@@ -47,7 +47,7 @@ def tally_recovery(columns: Columns, context: Context) -> Tally:
     rows = _by_time(ready_ns, rows)
     for group in context.facts.groups:
         wanted = context.wants(columns, sends, group)[rows]
-        given_ns = np.where(wanted, _given_ns(columns, group, rows), 0)
+        given_ns = np.where(wanted, _given_ns(columns, group, rows) if wanted.any() else 0, 0)
         parts.append(_behind(group, ready_ns[rows], np.maximum.accumulate(given_ns), healed))
     return reduce(Tally.merge, parts)
 

@@ -135,7 +135,7 @@ def is_constant(column: Ints | Mask) -> bool:
 
 def _chosen(column: Any, rows: Mask | Ints | slice, size: int) -> Any:
     if not is_constant(column):
-        return column[rows]
+        return column[rows] if size else np.zeros(0, column.dtype)  # no view, which holds them all
     return column[:size] if size <= len(column) else np.broadcast_to(column[0], size)
 
 
