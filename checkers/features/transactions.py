@@ -32,20 +32,25 @@ which it may not be asked for.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
 from staticfire.checkers.derived.rest import spans_at_rest
-from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
+from staticfire.checkers.derived.wall_clocks import (
+    brokers_stepped_ns,
+    on_run_clock,
+    stepped_ns,
+)
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from staticfire.checkers.features.retries import WRITTEN_LATE_NS
+from staticfire.checkers.guarantees.excuse_table import ON_ITS_WAY_S
 from staticfire.checkers.guarantees.excuses import Window
-from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROLLS_BACK
+from staticfire.checkers.guarantees.fault_effects import EMPTIES, FORGETS, ROLLS_BACK, STOPS
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import (
@@ -419,16 +424,18 @@ def _end_not_known(
         return "a busy broker may have refused the end of the transaction"
     request_ns, moments = int(facts.timings.request_s * NS_PER_S), (again.known, again.asked)
     for broker in facts.replica_sets if queue is None else (queue.stream,):
-        asked_ns = again.asked.time_ns
-        found = [
-            context.excuses.find(ASKED_AGAIN, asked_ns - request_ns, asked_ns + request_ns, broker)
+        asked_ns, windows = again.asked.time_ns, _that_matter(context, broker, first_ns, again)
+        found: list[Window | None] = [
+            window
+            for window in windows
+            if window.start_ns <= asked_ns + request_ns and asked_ns - request_ns <= window.end_ns
         ]
         for of in moments:
             if not of.is_seen:
                 near = of.time_ns - request_ns, of.time_ns + request_ns
                 nodes = facts.producers if of.node is None else (of.node,)
                 found.append(context.excuses.find(ON_ITS_WAY, *near, broker, nodes))
-        doubled = _may_have_doubled(context, broker, first_ns, again)
+        doubled = _may_have_doubled(context, windows, first_ns, again)
         copies = 2 + ceil(facts.timings.offset_persist_s / (facts.check_every_s or 1.0))
         if again.times < copies ** len(doubled):
             found += doubled
@@ -437,7 +444,31 @@ def _end_not_known(
     return None
 
 
-def _may_have_doubled(context: Context, broker: str, first_ns: int, again: _Again) -> list[Window]:
+def _that_matter(context: Context, broker: str, first_ns: int, again: _Again) -> list[Window]:
+    """Faults that may have made the broker ask. The end of its process takes no end of a transaction from its log."""
+    in_log = _is_in_log(context, broker, first_ns, again.known)
+    return [
+        window
+        for window in context.excuses.windows(ASKED_AGAIN, broker)
+        if not (in_log and {STOPS, FORGETS}.issuperset(window.fault.effects))
+    ]
+
+
+def _is_in_log(context: Context, broker: str, first_ns: int, known: _Moment) -> bool:
+    """Whether the broker knew the end before it may put the half back, no fault near, its clock right all the time."""
+    request_ns = int(context.facts.timings.request_s * NS_PER_S)
+    near = known.time_ns - request_ns, known.time_ns + request_ns
+    wrong = stepped_ns(context)
+    return (
+        known.time_ns + int(ON_ITS_WAY_S * NS_PER_S) < first_ns
+        and not any(node in wrong for node in context.facts.replica_sets.get(broker, ()))
+        and context.excuses.find(ASKED_AGAIN, *near, broker) is None
+    )
+
+
+def _may_have_doubled(
+    context: Context, windows: Iterable[Window], first_ns: int, again: _Again
+) -> list[Window]:
     """When a broker may have forgotten an end, or made a second half: until it had surely written down its progress.
 
     It forgets later what its disk loses.
@@ -448,7 +479,7 @@ def _may_have_doubled(context: Context, broker: str, first_ns: int, again: _Agai
     loses = {EMPTIES} if facts.leaders_keeping == "sync" else {EMPTIES, ROLLS_BACK}
     return [
         window
-        for window in context.excuses.windows(ASKED_AGAIN, broker)
+        for window in windows
         if first_ns <= window.end_ns and window.start_ns <= again.asked.time_ns
         if window.start_ns <= known_ns or not loses.isdisjoint(window.fault.effects)
     ]

@@ -136,7 +136,7 @@ def test_a_half_is_asked_for_so_often_and_more_after_a_crash(
 def test_a_crash_of_a_broker_that_may_hold_a_half_may_have_it_asked_for_again(
     attempts: int, node: str, found: set[str]
 ) -> None:
-    story = Story().send(1.0, "a", transaction="commit", state="unknown", attempts=attempts)
+    story = Story().send(1.0, "a", "info", transaction="commit", state="unknown", attempts=attempts)
     for number in range(5):
         answer = {"topic": "t", "key": "a", "state": "commit"}
         story.op(7.1 + number, "ok", "check_back", answer)
@@ -274,6 +274,28 @@ def test_only_faults_of_the_broker_and_of_who_answers_explain_a_late_question(
     faults = (fault(kind, node, at_s=at_s, healed_s=healed_s),)
     known = {"check_after_s": 6.0, "faults": faults, "producers": ("p1", "p2"), "flush": "sync"}
     assert story.counts("transactions", **known) == {found}
+
+
+@pytest.mark.parametrize(
+    ("faults", "found"),
+    [
+        ((("kill", 17.0, 18.0),), ""),  # it takes memory, and the end is in the log
+        ((("graceful_stop", 17.0, 18.0),), ""),
+        ((("kill", 11.0, 12.0),), "_allowed"),  # the end may not have arrived
+        ((("power_cut", 17.0, 18.0),), "_allowed"),  # of an asynchronous flush
+        ((("failing_disk", 17.0, 18.0),), "_allowed"),
+        ((("clock_skew", 0.1, 0.2), ("kill", 17.0, 18.0)), "_allowed"),  # put back at once
+    ],
+)
+def test_a_broker_that_dies_keeps_the_end_of_what_it_cannot_have_put_back(
+    faults: tuple[tuple[str, float, float], ...], found: str
+) -> None:
+    story = Story().opened("p1", 7)
+    story.send(10.0, "a", transaction="commit", state="commit", process=7)
+    story.op(20.0, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"}, node="p1")
+    made = tuple(fault(kind, NODE, at_s=at, healed_s=healed) for kind, at, healed in faults)
+    known = {"check_after_s": 6.0, "producers": ("p1",), "flush": "async", "faults": made}
+    assert story.counts("transactions", **known) == {f"checked_too_often{found}"}
 
 
 @pytest.mark.parametrize(("times", "found"), [(3, "_allowed"), (4, "")])
