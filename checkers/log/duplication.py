@@ -50,6 +50,7 @@ from staticfire.checkers.model.timeline import Ownership
 FINISHED = Outcome.OK.value
 # How long before it is due, or first delivered, a broker may have moved a delayed message: clocks are rough.
 MOVED_WITHIN_NS = 2 * NS_PER_S
+CELLS_A_ROW = 8  # of a table of messages and readers; a larger one is not made
 UNTOLD = "whose client does not say how often it tried"
 
 
@@ -123,6 +124,8 @@ def _repeated(columns: Columns, context: Context, deliveries: MessageEvents) -> 
     _, (message,) = dense_numbers(deliveries.message)
     cell = message * readers + reader
     cell[message == UNKNOWN] = -1  # bodies without a key are not one message
+    if cell.max(initial=0) > CELLS_A_ROW * len(cell):  # few deliveries, many readers
+        cell = np.unique(np.append(-1, cell), return_inverse=True)[1][1:] - 1
     times = np.bincount(cell + 1, minlength=1)
     times[0] = 0
     rows = np.flatnonzero(times[cell + 1] > 1)

@@ -9,6 +9,7 @@ import pytest
 
 from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.log import duplication
 from staticfire.checkers.model.history import Op, OpType
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
@@ -487,3 +488,12 @@ def test_copies_of_a_send_whose_attempts_are_not_known_make_the_answer_unknown()
     verdict = next(of for of in check_run(ops, [], facts()).verdicts if of.checker == "duplication")
     assert (verdict.valid, verdict.counts["attempts_unknown"]) == ("unknown", 1)
     assert "nothing says how often their sends were tried" in str(verdict.reason)
+
+
+def test_a_large_table_of_readers_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells are numbered anew then; what is found stays the same, messages without a key included."""
+    ops = ["0 ok send a", "1 ok consume a", "1 ok consume a@1:0", "2 ok consume a group=h"]
+    with_table = check_duplication(*ops)
+    monkeypatch.setattr(duplication, "CELLS_A_ROW", 0)
+    assert check_duplication(*ops) == with_table
+    assert len(with_table.findings) == 1
