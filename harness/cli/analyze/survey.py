@@ -86,18 +86,21 @@ def with_versions(rows: Iterable[RunRow], found: dict[Path, str]) -> list[RunRow
     named = [replace(row, version="" if row.failed else row.commit or NO_COMMIT) for row in rows]
     named.sort(key=lambda row: (row.made, row.run))
     order = list(dict.fromkeys(row.version for row in named))
-    return sorted(named, key=lambda row: (order.index(row.version), row.run))
+    key = {version: (version == NO_COMMIT, order.index(version)) for version in order}
+    return sorted(named, key=lambda row: (key[row.version], row.run))
 
 
 def comparison_of(rows: Iterable[RunRow]) -> Comparison:
-    """Of the runs that could be judged."""
-    return compare(
+    """Of the runs that could be judged. Those without a commit come last and take no part in regressions."""
+    comparison = compare(
         [
             Compared(label=row.version, valid=row.valid, anomalies=row.anomalies, faults=row.faults)
             for row in rows
             if not row.failed
         ]
     )
+    of_commits = (one for one in comparison.regressions if one.after != NO_COMMIT)
+    return replace(comparison, regressions=tuple(of_commits))
 
 
 def validity_of(rows: Iterable[RunRow]) -> Validity:

@@ -164,13 +164,19 @@ def test_runs_of_one_path_are_compared_by_commit_in_the_order_of_their_first_run
         a_row("20261101-000000-queue-1", commit="bbb", anomalies=("phantom",), valid=False),
         a_row("20261102-000000-queue-2", commit="bbb", faults=("kill",)),
         a_row("20261104-000000-queue-2", commit="aaa", anomalies=("lost", "phantom"), valid=False),
+        a_row("20261102-120000-queue-3", anomalies=("unseen",), valid=False),
         failed_row(Path("/runs/notes"), "no run"),
     ]
     found = dict.fromkeys((Path(row.run) for row in rows), "runs")
     ordered = with_versions(rows, found)
     comparison = comparison_of(ordered)
-    assert comparison.runs == {"bbb": 2, "aaa": 2}
-    assert comparison.by_label == {"lost": {"aaa": 2}, "phantom": {"aaa": 1, "bbb": 1}}
+    assert comparison.runs == {"bbb": 2, "aaa": 2, "no commit": 1}
+    assert list(comparison.runs)[-1] == "no commit"  # which is no newer version
+    assert comparison.by_label == {
+        "lost": {"aaa": 2},
+        "phantom": {"aaa": 1, "bbb": 1},
+        "unseen": {"no commit": 1},
+    }
     [regression] = comparison.regressions
     assert (regression.anomaly, regression.before, regression.after) == ("lost", "bbb", "aaa")
     assert len(ordered) == len(rows)
@@ -234,7 +240,6 @@ def test_what_ends_early_keeps_its_rows(
     for name in ("1", "2", "3"):
         (tmp_path / "runs" / name / "history.parquet").mkdir(parents=True)
     monkeypatch.setattr(survey, "row_of", end_at_second)
-    monkeypatch.setattr(survey, "with_versions", lambda rows, _found: list(rows))
     file = tmp_path / "rows.parquet"
     told = staticfire("analyze", "--rows", file, tmp_path / "runs")
     assert told.status == 255
