@@ -127,8 +127,11 @@ def _deaths(context: Context, process: int) -> list[int]:
 
 
 def _ends(context: Context, process: int, node: str) -> Iterator[int]:
+    own_start_ns = 0
     for opened in context.timeline.opens:
-        if opened.node == node and opened.process != process:
+        if opened.process == process:
+            own_start_ns = opened.time_ns
+        elif opened.node == node:
             yield opened.time_ns
     for ended in context.facts.exits:
         if ended.node == node:
@@ -136,7 +139,8 @@ def _ends(context: Context, process: int, node: str) -> Iterator[int]:
     for fault in context.facts.faults:
         if STOPS in fault.effects and node in fault.targets and fault.bitten_ns is not None:
             yield began_ns(fault)
-            yield fault.bitten_ns  # until then the process may have gained a queue
+            if own_start_ns <= began_ns(fault):  # later: the process that the fault has started
+                yield fault.bitten_ns  # until then the process may have gained a queue
 
 
 def _unowned(

@@ -146,6 +146,18 @@ def test_what_a_member_gains_while_it_is_being_killed_ends_with_it() -> None:
     assert found(check(*lines, faults=(late,))) == ["double_ownership"]  # of queue 0
 
 
+def test_a_member_that_a_fault_has_started_owns_what_it_gets_before_the_fault_is_reported() -> None:
+    """A change of filters starts members one by one, and strikes when the last of them runs."""
+    crash = fault("client_crash", "c1", at_s=50, healed_s=52)
+    crash = replace(crash, bitten_ns=50_400_000_000)
+    before = (*SENT, "1 ok open node=c1 t=0.5", "1 ok assign 0 t=1", "2 ok assign 1 t=1")
+    after = ("3 ok assign 0 t=50.2", "9 ok drain t=200")
+
+    assert found(check(*before, "3 ok open node=c1 t=50.1", *after, faults=(crash,))) == []
+    killed = check(*before, "3 ok open node=c1 t=49.9", *after, faults=(crash,))
+    assert found(killed) == ["queue_unowned"]
+
+
 def test_members_of_a_broadcasting_group_own_everything() -> None:
     lines = (*SENT, "1 ok assign 0 1 t=1", "2 ok assign 0 1 t=1", "9 ok drain t=200")
 
