@@ -131,7 +131,6 @@ def bound_ns(context: Context, broker: str | None = None) -> int:
 def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     there_ns, is_acked = _there_ns(columns, context)
     sends, deliveries, bound = columns.sends, columns.deliveries, bound_ns(context)
-    place = index_of(columns).delivery_place
     rows: list[Ints] = []
     finished: list[Ints] = []
     busy_until: dict[int, int] = {}
@@ -149,7 +148,7 @@ def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         there = there_ns[of_reader]
         name = columns.names.groups[group]
         if name in context.facts.filters_changed_ns:
-            there = _acked_ns(columns, context.matches(columns, sends, name))[place[of_reader]]
+            there = _acked_ns(columns, context.matches(columns, sends, name))[of_reader]
         waited += int(np.count_nonzero(there != NEVER))
         free = np.maximum(there, before)
         late = (there != NEVER) & (deliveries.invoke_ns[of_reader] - free > bound)
@@ -176,7 +175,7 @@ def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
     """When each delivered message was there to be taken, NEVER if that is not known, and whether an acknowledgement
     tells it; shape (deliveries,)."""
     deliveries = columns.deliveries
-    acked_ns = _acked_ns(columns)[index_of(columns).delivery_place]
+    acked_ns = _acked_ns(columns)
     is_acked = acked_ns != NEVER
     epoch_ms = context.facts.wall_epoch_ms
     if epoch_ms is None or not len(deliveries):
@@ -188,18 +187,20 @@ def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
 
 
 def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
-    """When the message at each place was acknowledged, NEVER if it was not; shape (places,).
+    """When each delivered message was acknowledged, NEVER if it was not; shape (deliveries,).
 
-    `among`: the sends that count, shape (sends,).
+    A place may have two messages, one after the other: a power cut took the first. `among`: the sends that count, shape
+    (sends,).
     """
-    sends, index = columns.sends, index_of(columns)
+    sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
     visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
     if among is not None:
         visible &= among
     rows = np.flatnonzero(visible & (sends.due_ns == UNKNOWN) & index.placed)
     found = np.full(index.size, NEVER, np.int64)
     np.maximum.at(found, index.send_place[rows], sends.time_ns[rows])
-    return found
+    place = index.delivery_place
+    return np.where(index.message_at[place] == deliveries.message, found[place], NEVER)
 
 
 def _readers(columns: Columns, context: Context) -> Iterator[Ints]:

@@ -48,6 +48,8 @@ def keys(verdict: Verdict) -> list[str | None]:
     [
         (["0 ok send a t=20", "1 ok consume a t=22"], []),
         (["0 ok send a t=20", "1 ok consume a t=22.5"], ["a"]),
+        # what was acknowledged there is gone, and another message took its place
+        (["0 ok send a@0:0 t=20", "0 info send b t=29", "1 ok consume b@0:0 t=30"], []),
         # its listener was busy with what came before
         (["0 ok send a t=20", "0 ok send b", "1 ok consume a t=20.1", "1 ok consume b t=22.1"], []),
         (
