@@ -25,6 +25,7 @@ __all__ = ["NameServer", "NameServerConfig", "main"]
 LOOK_INTERVAL_S = 0.5  # how often the name server notes that it runs
 SCAN_FIRST_NS = 5_000_000_000
 SCAN_INTERVAL_NS = 10_000_000_000
+FORGOTTEN_A_TURN = 200  # brokers of a connection that ended
 
 
 class NameServer:
@@ -96,9 +97,11 @@ class NameServer:
         if self._guard.look(self._env.clock.monotonic_ns()):
             self.routes.detach(connection.key)
             return
-        gone = self.routes.connection_closed(connection.key)
+        gone = self.routes.connection_closed(connection.key, most=FORGOTTEN_A_TURN)
         if gone:
             self._env.log.info("brokers gone: connection closed", addresses=gone)
+        if len(gone) == FORGOTTEN_A_TURN:  # a stranger may have registered thousands
+            asyncio.get_running_loop().call_soon(self.connection_closed, connection)
 
     def look(self) -> None:
         """Called twice a second; every tenth second, brokers that are silent are forgotten."""

@@ -245,9 +245,9 @@ class RouteTable:
         ]
         return self._destroy_all(late)
 
-    def connection_closed(self, key: int) -> list[str]:
-        """Forget the brokers that registered on this connection; return their addresses."""
-        gone = self._registered_on(key)
+    def connection_closed(self, key: int, *, most: int | None = None) -> list[str]:
+        """Forget the brokers that registered on this connection, up to `most` of them; return their addresses."""
+        gone = self._registered_on(key)[:most]
         self._destroy_all(gone)
         return gone
 

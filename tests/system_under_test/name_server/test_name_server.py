@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.configuration.java_properties import parse_properties
 from staticfire.system_under_test.configuration.mode import Mode
-from staticfire.system_under_test.name_server import kv_config, requests
+from staticfire.system_under_test.name_server import kv_config, name_server, requests
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import NameServer
 from staticfire.system_under_test.name_server.pause_guard import GRACE_NS
@@ -506,6 +506,24 @@ def test_a_broker_goes_with_its_connection(node: Node) -> None:
     assert node.route_code() == ResponseCode.SUCCESS
     node.server.connection_closed(connection(7))
     assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_many_brokers_of_a_connection_go_in_several_turns(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(name_server, "FORGOTTEN_A_TURN", 1)
+    node.register("T", key=7)
+    node.register("T", key=7, broker_id=1)
+
+    async def close() -> list[int]:
+        node.server.connection_closed(connection(7))
+        left = [node.route_code()]
+        for _ in range(2):
+            await asyncio.sleep(0)
+            left.append(node.route_code())
+        return left
+
+    assert asyncio.run(close()) == [0, 17, 17]  # the slave alone, and neither
 
 
 def test_a_silent_broker_goes_after_120_to_130_seconds(node: Node) -> None:
