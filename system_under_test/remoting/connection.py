@@ -337,7 +337,11 @@ class Connection(asyncio.Protocol):
         self._output_size = 0
         self._active_at_s = self._loop.time()
         assert self._transport is not None
-        self._transport.write(data)
+        try:
+            self._transport.write(data)
+        except OSError as error:  # of TLS: the others of this turn get their answers
+            self._log.warning("cannot write", peer=self.address, error=str(error))
+            self.abort()
         if self._unread:
             self._count_memory()
 

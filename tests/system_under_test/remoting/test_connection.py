@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from functools import partial
 
@@ -18,6 +19,7 @@ from staticfire.system_under_test.remoting import (
     RemotingClosed,
     RemotingError,
     RemotingTimeout,
+    TurnOutput,
 )
 from staticfire.system_under_test.remoting.connection import (
     IDLE_TIMEOUT_S,
@@ -128,6 +130,26 @@ def test_a_transport_that_encrypts_reads_as_it_likes() -> None:
     wire.connection.use_transport(wire.transport)
     wire.connection.data_received(b"\0\0")
     assert not hasattr(wire.transport, "max_size")
+
+
+class BrokenTransport(MemoryTransport):
+    """A TLS session that has failed."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        raise ssl.SSLError("protocol is shutdown")
+
+
+def test_a_session_that_has_failed_ends_its_connection_alone() -> None:
+    wire, other = Wire(), Wire()
+    output = TurnOutput()
+    wire.connection.use_transport(BrokenTransport(wire.loop, wire.connection))
+    with output:
+        for connection in (wire.connection, other.connection):
+            connection.send(request())
+            output.add(connection, wire.loop.loop)
+    assert wire.connection.closed
+    assert wire.log.names("warning") == ["cannot write"]
+    assert len(other.transport.writes) == 1
 
 
 def test_an_answer_shows_that_the_peer_has_read_what_was_sent_before() -> None:
