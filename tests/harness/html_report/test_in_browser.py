@@ -137,7 +137,7 @@ def test_the_bytes_around_the_cut_are_decoded(chromium: Browser, lost: Path) -> 
     )
     [here] = [text for kind, text in rows if kind == "here"]
     cuts = [text for kind, text in rows if kind == "cut"]
-    assert "p1-100 at 7.600 s" in here
+    assert "p3-93 at 7.560 s" in here
     assert "◇ p" in here  # another message lies there now
     assert any("recovers" in text and "bytes cut" in text for text in cuts)
     assert any("loses its power" in text for text in cuts)
@@ -201,7 +201,7 @@ def test_on_paper_nothing_is_hidden_in_a_box(chromium: Browser, lost: Path) -> N
     page.media("print")
     page.open_details()
     assert page.overflow_px() == 0
-    assert page.text("#witness-0 tr[data-time] td") == "7.596 s"
+    assert page.text("#witness-0 tr[data-time] td") == "7.558 s"
     assert (
         page.evaluate("getComputedStyle(document.querySelector('#witness-0 .tools')).display")
         == "none"
