@@ -11,6 +11,7 @@ include_patterns = [
     "docs/*.md",
     "docs/how-to/*.md",
     "docs/examples/README.md",
+    "docs/stories/README.md",
     "tests/README.md",
 ]
 exclude_patterns = [".venv", "build", "reports", "runs"]
