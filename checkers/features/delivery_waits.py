@@ -198,9 +198,22 @@ def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
         visible &= among
     rows = np.flatnonzero(visible & (sends.due_ns == UNKNOWN) & index.placed)
     found = np.full(index.size, NEVER, np.int64)
+    message = np.full(index.size, UNKNOWN, np.int64)
     np.maximum.at(found, index.send_place[rows], sends.time_ns[rows])
-    place = index.delivery_place
-    return np.where(index.message_at[place] == deliveries.message, found[place], NEVER)
+    message[index.send_place[rows]] = sends.message[rows]
+    acked_ns = found[index.delivery_place]
+    other = message[index.delivery_place] != deliveries.message
+    odd = np.flatnonzero(other & (acked_ns != NEVER))
+    if len(odd):
+        places, messages = index.send_place[rows].tolist(), sends.message[rows].tolist()
+        exact = dict(
+            zip(zip(places, messages, strict=True), sends.time_ns[rows].tolist(), strict=True)
+        )
+        pairs = zip(
+            index.delivery_place[odd].tolist(), deliveries.message[odd].tolist(), strict=True
+        )
+        acked_ns[odd] = [exact.get(pair, NEVER) for pair in pairs]
+    return acked_ns
 
 
 def _readers(columns: Columns, context: Context) -> Iterator[Ints]:

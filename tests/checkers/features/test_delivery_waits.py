@@ -69,6 +69,8 @@ def keys(verdict: Verdict) -> list[str | None]:
             ["0 ok send a t=20", "0 ok send b", "1 info consume a t=20.1", "1 ok consume b t=33"],
             ["b"],
         ),
+        # what was taken had been delivered late before, and counts though another one was acknowledged there since
+        (["0 ok send a@0:0 t=20", "1 ok consume a@0:0 t=25", "0 ok send b@0:0 t=30"], ["a"]),
         # a new owner needs a moment
         (
             [
