@@ -11,7 +11,7 @@ import pytest
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
-from tests.system_under_test.name_server.test_name_server import Node, connection
+from tests.system_under_test.name_server.hand_driven import Node, connection
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.jsonl"))

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import zlib
 from contextlib import suppress
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.configuration.java_properties import parse_properties
 from staticfire.system_under_test.configuration.mode import Mode
-from staticfire.system_under_test.name_server import kv_config, name_server, requests
-from staticfire.system_under_test.name_server.config import NameServerConfig
-from staticfire.system_under_test.name_server.name_server import NameServer
-from staticfire.system_under_test.name_server.pause_guard import GRACE_NS
+from staticfire.system_under_test.name_server import kv_config, requests
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import (
     BodyError,
@@ -30,13 +24,15 @@ from staticfire.system_under_test.protocol.bodies import (
 )
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.remoting import Connection
-from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.errors import StoreError
 from tests.system_under_test.broker.bench import Peer
-from tests.system_under_test.remoting.manual_loop import MemoryLog
+from tests.system_under_test.name_server.hand_driven import (
+    Node,
+    broker,
+    connection,
+    parsed,
+)
 
-SECOND_NS = 1_000_000_000
 CODES = [
     RequestCode.REGISTER_BROKER,
     RequestCode.UNREGISTER_BROKER,
@@ -63,115 +59,6 @@ FIELDS = [
     *("brokerName", "brokerAddr", "clusterName", "haServerAddr", "brokerId", "compressed"),
     *("bodyCrc32", "topic", "namespace", "key", "value", "cluster"),
 ]
-
-
-class HandClock:
-    """A clock that stands still until it is told otherwise."""
-
-    def __init__(self) -> None:
-        self.now_ns = 1000 * SECOND_NS
-        self.wall_step_ms = 0
-
-    def wall_ms(self) -> int:
-        return self.now_ns // 1_000_000 + self.wall_step_ms
-
-    def monotonic_ns(self) -> int:
-        return self.now_ns
-
-
-def connection(key: int) -> Connection:
-    return cast(Connection, SimpleNamespace(key=key))
-
-
-class Node:
-    """A name server, its disk and its clock."""
-
-    def __init__(
-        self,
-        *,
-        order_message_enable: bool = False,
-        mode: Mode = Mode.HARDENED,
-        black_list: tuple[str, ...] = ("configBlackList", "configStorePath", "kvConfigPath"),
-    ) -> None:
-        self.clock = HandClock()
-        self.disk = SimDisk(
-            random=random.Random(1), now_ns=self.clock.monotonic_ns, charge=lambda _: None
-        )
-        self._config = NameServerConfig(
-            listen_host="127.0.0.1",
-            kv_config_path="/namesrv/kvConfig.json",
-            order_message_enable=order_message_enable,
-            mode=mode,
-            black_list=black_list,
-        )
-        self.restart()
-
-    def restart(self) -> None:
-        env = Env(
-            name="ns",
-            storage=self.disk,
-            clock=self.clock,
-            random=random.Random(1),
-            log=MemoryLog(),
-        )
-        self.server = NameServer(env, self._config)
-        self.server.load()
-
-    def ask(
-        self, code: int, ext: dict[str, str] | None = None, *, body: bytes = b"", key: int = 1
-    ) -> RemotingCommand:
-        answer = self.server.handle(connection(key), RemotingCommand.request(code, ext, body))
-        assert answer is not None
-        return answer
-
-    def register(
-        self, *topics: str, broker_id: int = 0, key: int = 1, **ext: str
-    ) -> RemotingCommand:
-        table = {
-            topic: {"topicName": topic, "readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
-            for topic in topics
-        }
-        body = {
-            "filterServerList": [],
-            "topicConfigSerializeWrapper": {
-                "topicConfigTable": table,
-                "dataVersion": {"timestamp": 1, "counter": 1},
-            },
-        }
-        return self.ask(
-            RequestCode.REGISTER_BROKER,
-            {**broker(broker_id), "haServerAddr": f"H{broker_id}", **ext},
-            key=key,
-            body=json_dialect.dumps(body),
-        )
-
-    def route_code(self, topic: str = "T") -> int:
-        return self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}).code
-
-    def run(self, seconds: float) -> None:
-        """Let the name server look at its clock twice a second for a while."""
-        for _ in range(int(seconds * 2)):
-            self.clock.now_ns += SECOND_NS // 2
-            self.server.look()
-
-
-def broker(broker_id: int = 0) -> dict[str, str]:
-    return {
-        "brokerName": "a",
-        "brokerAddr": f"A{broker_id}",
-        "clusterName": "c",
-        "brokerId": str(broker_id),
-    }
-
-
-def parsed(answer: RemotingCommand) -> Any:
-    assert answer.code == ResponseCode.SUCCESS, answer.remark
-    return json_dialect.loads(answer.body)
-
-
-@pytest.fixture
-def node() -> Node:
-    return Node()
 
 
 # Brokers
@@ -495,82 +382,6 @@ def test_options_that_cannot_be_saved_do_not_change(node: Node) -> None:
     with pytest.raises(OSError, match="Input/output error"):
         node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=true")
     assert b"orderMessageEnable=false" in node.ask(RequestCode.GET_NAMESRV_CONFIG).body
-
-
-# Life and death
-
-
-def test_a_broker_goes_with_its_connection(node: Node) -> None:
-    node.register("T", key=7)
-    node.server.connection_closed(connection(8))
-    assert node.route_code() == ResponseCode.SUCCESS
-    node.server.connection_closed(connection(7))
-    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
-
-
-def test_many_brokers_of_a_connection_go_in_several_turns(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(name_server, "FORGOTTEN_A_TURN", 1)
-    node.register("T", key=7)
-    node.register("T", key=7, broker_id=1)
-
-    async def close() -> list[int]:
-        node.server.connection_closed(connection(7))
-        left = [node.route_code()]
-        for _ in range(2):
-            await asyncio.sleep(0)
-            left.append(node.route_code())
-        return left
-
-    assert asyncio.run(close()) == [0, 17, 17]  # the slave alone, and neither
-
-
-def test_a_silent_broker_goes_after_120_to_130_seconds(node: Node) -> None:
-    node.register("T")
-    node.run(120)
-    assert node.route_code() == ResponseCode.SUCCESS
-    node.run(10.5)
-    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
-
-
-def test_after_a_pause_nobody_goes_for_one_registration_period(node: Node) -> None:
-    node.register("T", key=7)
-    node.run(1)
-    node.clock.now_ns += 182 * SECOND_NS  # SIGSTOP; the broker closed its connection meanwhile
-    node.server.connection_closed(connection(7))
-    assert node.route_code() == ResponseCode.SUCCESS
-    node.run(GRACE_NS / SECOND_NS - 1)
-    assert node.route_code() == ResponseCode.SUCCESS
-    node.run(12)
-    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
-
-
-def test_after_a_pause_everybody_is_gone_in_faithful_mode() -> None:
-    node = Node(mode=Mode.FAITHFUL)
-    node.register("T", key=7)
-    node.clock.now_ns += 182 * SECOND_NS
-    node.server.look()
-    assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
-
-
-@pytest.mark.parametrize(("mode", "code"), [(Mode.HARDENED, 0), (Mode.FAITHFUL, 17)])
-def test_a_wall_clock_that_steps_expires_everybody_in_faithful_mode(mode: Mode, code: int) -> None:
-    node = Node(mode=mode)
-    node.register("T")
-    node.clock.wall_step_ms = 3_600_000
-    node.run(10)
-    assert node.route_code() == code
-
-
-def test_after_a_pause_whoever_registers_again_stays(node: Node) -> None:
-    node.register("T", key=7)
-    node.clock.now_ns += 182 * SECOND_NS
-    node.server.connection_closed(connection(7))
-    node.run(29)
-    node.register("T", key=8)
-    node.run(60)
-    assert node.route_code() == ResponseCode.SUCCESS
 
 
 # Peers that mean no good
