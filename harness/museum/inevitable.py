@@ -8,7 +8,6 @@ is not there yet.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ from pathlib import Path
 
 from staticfire.faults.defects import DEFECTS
 from staticfire.harness.cli.progress import working
-from staticfire.harness.defect_loader import VARIABLE, planted
 from staticfire.harness.museum.figures import read_figures, write_figures
 from staticfire.harness.museum.measured import read_measured
-from staticfire.harness.museum.processes import rows_of
+from staticfire.harness.museum.measuring import parser_of, row_of
 
 DATA = Path("docs/data/no-return.json")
+MODULE = "staticfire.harness.museum.inevitable"
 WORKER = "staticfire.harness.museum.inevitable_worker"
 BUDGET_S = 120.0
 JOBS = 2
@@ -72,17 +71,9 @@ def pieces_with_cause() -> list[str]:
 
 def measure(name: str, seed: int, jobs: int, budget_s: float) -> Jump | str:
     """The figures, or why there are none."""
-    job = {
-        "name": name,
-        "seed": seed,
-        "kinds": DEFECTS[name].cause,
-        "jobs": jobs,
-        "budget_s": budget_s,
-        "cpu_s": 0,
-    }
-    with planted(name) as folders:
-        [row] = rows_of(WORKER, job, folders, {VARIABLE: name})
-    return str(row["failed"]) if "failed" in row else Jump(**row)
+    job = {"seed": seed, "kinds": DEFECTS[name].cause, "jobs": jobs, "budget_s": budget_s}
+    row = row_of(name, WORKER, job)
+    return row if isinstance(row, str) else Jump(**row)
 
 
 def line_of(name: str, jump: Jump) -> str:
@@ -95,13 +86,7 @@ def line_of(name: str, jump: Jump) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 each jump is near its cause, 1 not all, 254 bad arguments."""
-    parser = argparse.ArgumentParser(
-        prog="python -m staticfire.harness.museum.inevitable", description=__doc__
-    )
-    parser.add_argument("only", nargs="*", metavar="NAME", help="only these pieces, again")
-    parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds of each piece")
-    parser.add_argument("--jobs", type=int, default=JOBS, help="processes")
-    options = parser.parse_args(arguments)
+    options = parser_of(MODULE, __doc__, BUDGET_S, JOBS).parse_args(arguments)
     for name in options.only:
         if name not in pieces_with_cause():
             print(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 
+from staticfire.harness.museum.figures import write_figures
 from staticfire.harness.museum.searches import Search
 
 DATA = Path("docs/data/museum.json")
@@ -34,14 +35,8 @@ def read_measured(path: Path = DATA) -> dict[str, Measured]:
 
 
 def write_measured(measured: dict[str, Measured], path: Path = DATA) -> None:
-    """Write all figures, a line each, so that a kill at any moment leaves the old file or the new one."""
-    lines = [
-        f"{orjson.dumps(name).decode()}: {orjson.dumps(asdict(measured[name])).decode()}"
-        for name in sorted(measured)
-    ]
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    temporary.replace(path)
+    """Write all figures; see `write_figures`."""
+    write_figures(path, measured)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ Figures are kept in docs/data/shrink.json, and a later call measures what is not
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +14,12 @@ from pathlib import Path
 
 from staticfire.faults.defects import DEFECTS
 from staticfire.harness.cli.progress import working
-from staticfire.harness.defect_loader import VARIABLE, planted
 from staticfire.harness.museum.figures import read_figures, write_figures
 from staticfire.harness.museum.measured import read_measured
-from staticfire.harness.museum.processes import rows_of
+from staticfire.harness.museum.measuring import parser_of, row_of
 
 DATA = Path("docs/data/shrink.json")
+MODULE = "staticfire.harness.museum.shrinking"
 WORKER = "staticfire.harness.museum.shrink_worker"
 BUDGET_S = 60.0
 JOBS = 2
@@ -56,10 +55,8 @@ class Shrunk:
 
 def measure(name: str, seed: int, jobs: int, budget_s: float) -> Shrunk | str:
     """The figures, or why there are none."""
-    job = {"name": name, "seed": seed, "jobs": jobs, "budget_s": budget_s, "cpu_s": 0}
-    with planted(name) as folders:
-        [row] = rows_of(WORKER, job, folders, {VARIABLE: name})
-    return str(row["failed"]) if "failed" in row else Shrunk(**row)
+    row = row_of(name, WORKER, {"seed": seed, "jobs": jobs, "budget_s": budget_s})
+    return row if isinstance(row, str) else Shrunk(**row)
 
 
 def line_of(name: str, one: Shrunk) -> str:
@@ -76,13 +73,7 @@ def line_of(name: str, one: Shrunk) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 each is small and repeats, 1 not all, 254 bad arguments."""
-    parser = argparse.ArgumentParser(
-        prog="python -m staticfire.harness.museum.shrinking", description=__doc__
-    )
-    parser.add_argument("only", nargs="*", metavar="NAME", help="only these pieces, again")
-    parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds of each piece")
-    parser.add_argument("--jobs", type=int, default=JOBS, help="processes")
-    options = parser.parse_args(arguments)
+    options = parser_of(MODULE, __doc__, BUDGET_S, JOBS).parse_args(arguments)
     for name in options.only:
         if name not in DEFECTS:
             print(f"NAME is {name}; allowed: those of `staticfire bugs`", file=sys.stderr)
