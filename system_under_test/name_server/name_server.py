@@ -25,7 +25,7 @@ __all__ = ["NameServer", "NameServerConfig", "main"]
 LOOK_INTERVAL_S = 0.5  # how often the name server notes that it runs
 SCAN_FIRST_NS = 5_000_000_000
 SCAN_INTERVAL_NS = 10_000_000_000
-FORGOTTEN_A_TURN = 200  # brokers of a connection that ended
+FORGOTTEN_A_TURN = 200  # brokers that one ended connection takes with it in a turn of the loop
 
 
 class NameServer:

@@ -1,7 +1,8 @@
 """One TCP connection between two nodes, seen from either end (RocketMQ: NettyRemotingAbstract, NettyDecoder).
 
-Bytes go through the frame decoder; requests go to the handler, at once and in order; responses go to the callers
-that wait for them. Both ends may ask. Nothing here starts a task.
+Bytes go through the frame decoder; requests go to the handler, in order; responses go to the callers that wait for
+them. Both ends may ask. Nothing here starts a task. Requests that take a turn of the loop longer than TURN_S leave the
+rest to later turns.
 
 Everything a peer can do is bounded: input holds at most one frame, output at most OUTPUT_SIZE_MAX (all connections of
 a server together: see `held_memory`), silence lasts at most IDLE_TIMEOUT_S. Bytes that break the protocol end the
@@ -43,7 +44,7 @@ LARGE_READ_SIZE = 256 * 1024  # inside a frame that is larger than READ_SIZE
 CLOSE_TIMEOUT_S = 5.0  # a closing connection gets this long to deliver what it holds
 REMARK_LENGTH_MAX = 1024  # characters of an error text that go back to the peer
 OPAQUE_MAX = 0x7FFFFFFF
-TURN_S = 0.025  # requests of one turn of the loop; what is left waits for the next one, so that others are served
+TURN_S = 0.025  # of one turn of the loop for the requests of a connection, so that other peers are served
 PAUSE_S = 1.0  # a timer that is this late means that the process itself stood still
 
 # A handler answers at once, or returns None and answers later through `connection.send`, or never.
@@ -257,7 +258,7 @@ class Connection(asyncio.Protocol):
     # Inside
 
     def _choose_read_size(self, has_frames: bool) -> None:
-        """Go through a large frame in few turns of the loop, and through many small ones in more."""
+        """Read a large frame in few turns of the loop, and many small frames in more."""
         size = READ_SIZE if has_frames else LARGE_READ_SIZE
         if size != self._read_size:
             self._read_up_to(size)

@@ -29,9 +29,9 @@ from staticfire.system_under_test.broker.flow_control.request_queue import (
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, Handler
-from staticfire.system_under_test.remoting.connection import not_supported
+from staticfire.system_under_test.remoting.connection import TURN_S, not_supported
 
-TURN_NS = 25_000_000  # requests of a queue in one turn of the loop
+TURN_NS = int(TURN_S * NS_PER_S)  # the same for the requests of a queue
 SCAN_INTERVAL_S = 0.010  # RocketMQ: BrokerFastFailure
 UNFLUSHED_BYTES_MAX = 64 << 20
 STUCK_SYNC_NS = 50_000_000  # a send that arrives in such a flush waits for the next one anyway
