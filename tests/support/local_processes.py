@@ -106,7 +106,7 @@ class LocalPair:
         measured: bool = False,
         source: Path = ROOT,
     ) -> None:
-        """`broker_file`: properties of the brokers. `seen_as`: the name servers that "master" and "slave" are told.
+        """`broker_file`: properties of the brokers. `seen_as`: the address of the name server, by node.
 
         `measured`, `source`: as of LocalNode.
         """
