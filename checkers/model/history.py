@@ -36,7 +36,8 @@ INT64_MAX = 2**63 - 1  # columns hold 64-bit integers
 OP_TYPES = frozenset(get_args(OpType))
 CLUSTER_GONE = "cluster_gone"
 OBSERVED_BYTES_MAX = 256 << 20  # of observations: about 1.1 million acknowledgements
-NEMESIS_PREFIXES = ("start_", "stop_", "node_exit", CLUSTER_GONE)
+FIRING = "fire_"  # a fault begins; `start_` says that it is done, which may take a while
+NEMESIS_PREFIXES = (FIRING, "start_", "stop_", "node_exit", CLUSTER_GONE)
 # What the checkers read of each kind of observation; other fields and other kinds are for people.
 _OBSERVED: dict[str, dict[str, str]] = {
     "ack_durability": {
@@ -212,7 +213,9 @@ def check_function(f: str, process: int) -> None:
     """Raise HistoryError unless `f` is known for this kind of process."""
     if process == NEMESIS:
         if not f.startswith(NEMESIS_PREFIXES):
-            raise HistoryError(f"f is {f!r}; the nemesis has only start_<fault> and stop_<fault>")
+            raise HistoryError(
+                f"f is {f!r}; the nemesis has only fire_<fault>, start_<fault> and stop_<fault>"
+            )
     elif f not in RECORDED:
         raise HistoryError(f"f is {f!r}; known are {', '.join(sorted(RECORDED))}")
 

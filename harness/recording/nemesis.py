@@ -36,6 +36,11 @@ class FaultRecord:
     incidents: list[dict[str, Any]] = field(default_factory=list)
     is_left_out: bool = False  # the plan has changed, and it is no part of it any more
 
+    @property
+    def is_on(self) -> bool:
+        """Whether it was fired and is not healed yet: a run that breaks off leaves it so."""
+        return self.fired_ns is not None and self.healed_ns is None and self.error is None
+
     def to_json(self) -> dict[str, object]:
         row = to_data([self.planned])[0]
         return {
@@ -108,11 +113,7 @@ class Nemesis:
 
     def now_on(self) -> tuple[str, ...]:
         """The kinds that were fired and are not yet healed."""
-        return tuple(
-            record.planned.kind
-            for record in self.records
-            if record.fired_ns is not None and record.healed_ns is None and record.error is None
-        )
+        return tuple(record.planned.kind for record in self.records if record.is_on)
 
     @property
     def plan_s(self) -> float:
@@ -154,6 +155,7 @@ class Nemesis:
             planned = record.planned
         try:
             record.fired_ns = self._now_ns()
+            self._note(record, "fire", "firing", {})
             fired = await fault.fire(self._controls, planned)
             record.struck_ns = self._now_ns()
             self._note(record, "start", "fired", fired)
@@ -258,11 +260,16 @@ def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRec
 
 def _take_over(record: FaultRecord, op: Op) -> None:
     """Copy the content of this op of the nemesis into the record. Raises KeyError or TypeError."""
-    if op.value.get("phase") == "fired":
+    phase = op.value.get("phase")
+    if phase == "firing":
         record.fired_ns = record.struck_ns = op.time_ns
-    elif op.value.get("phase") == "healed":
+    elif phase == "fired":
+        record.struck_ns = op.time_ns
+        if record.fired_ns is None:  # histories of earlier versions do not say when it began
+            record.fired_ns = op.time_ns
+    elif phase == "healed":
         record.healed_ns = op.time_ns
         record.evidence = op.value["evidence"]
         record.bitten = bool(record.evidence["bitten"])
-    elif op.value.get("phase") == "failed":
+    elif phase == "failed":
         record.error = str(op.value["evidence"]["error"])

@@ -9,7 +9,7 @@ from itertools import accumulate
 from math import ceil, log2
 from typing import Any, BinaryIO
 
-from staticfire.checkers.model.history import NEMESIS
+from staticfire.checkers.model.history import FIRING, NEMESIS
 from staticfire.harness.exports.counts import MessageSet
 from staticfire.harness.serve.documents import json_object
 from staticfire.harness.serve.folder import ServedFolder
@@ -204,7 +204,7 @@ class LiveRun:
                 self.faults.popitem(last=False)
         elif f.startswith("stop_") and number_ in self.faults:
             self.faults[number_]["end_ns"] = time_ns
-        else:
+        elif not f.startswith(FIRING):
             self.events.append((time_ns, f"{f} {text(value.get('node'))}"))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from staticfire.checkers.formats.jepsen.edn import Keyword, to_edn
 from staticfire.checkers.formats.jepsen.reading import ASSIGNED, BROKER, TOPIC
 from staticfire.checkers.model.building.column_values import BAD_VALUE, bad_op
-from staticfire.checkers.model.history import NEMESIS, HistoryError, Op
+from staticfire.checkers.model.history import FIRING, NEMESIS, HistoryError, Op
 from staticfire.checkers.model.message_ids import OTHER, UNKNOWN, MessageIds
 from staticfire.checkers.op_kinds.values import ConsumeReport, DrainReport, SendValue, TxnReport
 
@@ -105,6 +105,8 @@ class JepsenWriter:
             yield {**_op(op, process, "send", sent), **ended}
 
     def _fields(self, op: Op) -> dict[Keyword, Any] | None:
+        if op.process == NEMESIS and op.f.startswith(FIRING):
+            return None
         if op.process == NEMESIS:
             return _op(op, Keyword("nemesis"), _of_jepsen(op), op.value.get("value", op.value))
         if self._is_told_by_transactions(op):

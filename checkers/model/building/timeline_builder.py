@@ -152,7 +152,10 @@ class TimelineBuilder:
 
     def _fault(self, op: Op) -> None:
         verb, _, kind = op.f.partition("_")
-        if verb not in ("start", "stop"):  # a node ended, or the cluster is gone
+        if verb not in (
+            "start",
+            "stop",
+        ):  # it is about to start, a node ended, or the cluster is gone
             return
         targets, fault_id = op.value.get("targets"), op.value.get("fault_id")
         nodes = targets if isinstance(targets, list | tuple) else ()

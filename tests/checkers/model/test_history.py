@@ -78,7 +78,11 @@ def test_an_empty_history_is_a_history() -> None:
             b'"f":"sned"',
             "f is 'sned'; known are answer, assign, ",
         ),
-        (b'"process":1', b'"process":-1', "f is 'send'; the nemesis has only start_<fault>"),
+        (
+            b'"process":1',
+            b'"process":-1',
+            "f is 'send'; the nemesis has only fire_<fault>, start_<fault>",
+        ),
         (b'"process":1', b'"process":"1"', "process is '1'; expected int"),
         (b'"index":1', b'"index":true', "index is True; expected int"),
         (b'"time_ns":5', b'"time_ns":5.5', "time_ns is 5.5; expected int"),

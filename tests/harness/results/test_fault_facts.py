@@ -1,9 +1,15 @@
-"""What facts say of nodes that ended by themselves."""
+"""What facts say of faults, and of nodes that ended by themselves."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from staticfire.checkers.model.history import NEMESIS, Op, OpType
-from staticfire.harness.results.fault_facts import exits_of
+from staticfire.faults.model.fault import PlannedFault
+from staticfire.harness.recording.nemesis import FaultRecord
+from staticfire.harness.results.fault_facts import exits_of, fault_facts
 
 
 def op(index: int, process: int, type_: OpType, f: str, node: str, error: str | None = None) -> Op:
@@ -34,3 +40,23 @@ def test_a_client_that_declined_its_configuration_is_quoted() -> None:
         ("consumer-2", "status 1"),
         ("consumer-1", "status 2"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("came_of_it", "bitten_ns"),
+    [
+        ({}, None),  # not fired
+        (
+            {"fired_ns": 1, "struck_ns": 5},
+            5,
+        ),  # still on: only its heal would have said whether it bit
+        ({"fired_ns": 1, "struck_ns": 5, "healed_ns": 9}, None),
+        ({"fired_ns": 1, "struck_ns": 5, "healed_ns": 9, "bitten": True}, 5),
+        ({"fired_ns": 1, "struck_ns": 5, "error": "no such node"}, None),
+    ],
+)
+def test_a_fault_that_is_still_on_may_have_had_its_effect(
+    came_of_it: dict[str, Any], bitten_ns: int | None
+) -> None:
+    clock = PlannedFault(fault_id=1, kind="clock-skew", targets=("n0",), at_s=0.0, duration_s=1.0)
+    assert fault_facts(FaultRecord(planned=clock, **came_of_it)).bitten_ns == bitten_ns
