@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import RunVerdict
-from staticfire.harness.explain.life import Event, Record, life_of
+from staticfire.harness.explain.event import Event
+from staticfire.harness.explain.life import Record, life_of
 from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.results.fingerprint import CAUSES, Fingerprint, fingerprint_of
 
@@ -164,7 +165,8 @@ def _event_lines(events: Sequence[Event], most: int) -> list[str]:
     if len(events) <= most:
         return list(map(event_line, events))
     half = most // 2
-    between = f"  {'...':>9}  {len(events) - 2 * half} more events; --json has all"
+    left_out = len(events) - 2 * half
+    between = f"  {'...':>9}  {left_out} more event{'s' * (left_out > 1)}; --json has all"
     return [*map(event_line, events[:half]), between, *map(event_line, events[-half:])]
 
 

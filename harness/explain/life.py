@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from staticfire.checkers.guarantees.verdict import Finding
@@ -14,20 +13,14 @@ from staticfire.checkers.model.message_ranges import (
     sends_of,
 )
 from staticfire.checkers.op_kinds.values import SendValue
+from staticfire.harness.explain.event import Event
+from staticfire.harness.explain.passing import owners_between, ownership, passing
+from staticfire.harness.observers.probe import PROBE_PROCESS
 from staticfire.harness.recording.stored_logs import StoredLogs, log_position
 
 BEFORE_NS = 30_000_000_000  # how long before a finding without a message faults are shown
 LAST_EVENTS = 6  # of faults that were over before
 Record = Mapping[str, Any]  # a line of observations.jsonl or faults.jsonl
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Event:
-    """One event. `where` is the node; it is empty for the whole cluster."""
-
-    time_ns: int
-    where: str
-    text: str
 
 
 def life_of(
@@ -49,23 +42,39 @@ def life_of(
         nodes: servers that held the message's queue.
         stored_logs: tells files of logs from others; None: what a disk lost is shown in the order of the record.
 
-    Without an op of the message, the time of the finding stands for its life.
+    The life of a message that the group was given ends with the last delivery. Of one that it was not given, and that
+    no node lost, it says how the group went past it. Without an op of the message, the finding's time stands for it.
 
     Raises HistoryError for an op without the fields of its kind.
     """
+    every = list(ops)
     if witness.key is None:
-        every = list(ops)
         exits = _of_exits(witness, every) if witness.queue is None else ()
         return sorted([*_of_queue(witness, every, faults, stored_logs), *exits])
-    events = [event for op in ops for event in _checked(op, witness)]
+    home = next((op.value.get("topic") for op in every if _is_sent(op, witness)), None)
+    events = [event for op in every for event in _checked(op, witness, home)]
     begin_ns = min((event.time_ns for event in events), default=witness.time_ns)
     observed = list(_observed(witness, observations, nodes, begin_ns))
-    events += [event for event, _ in observed]
     lost_ns = min((event.time_ns for event, is_loss in observed if is_loss), default=None)
-    end_ns = max((event.time_ns for event in events), default=witness.time_ns)
+    given_ns = max((op.time_ns for op in every if _is_given(op, witness)), default=None)
+    if given_ns is None:
+        if lost_ns is None:
+            events += _of_groups(passing(witness, every, begin_ns))
+        events += [event for op in every for event in _of_drain(op)]
+        events += [event for event, _ in observed]
+        end_ns = max((event.time_ns for event in events), default=witness.time_ns)
+    else:
+        events += [event for event, is_loss in observed if is_loss or event.time_ns <= given_ns]
+        end_ns = given_ns
+        if witness.group is not None:
+            owners = owners_between(witness, every, witness.group, begin_ns, end_ns)
+            events += _of_groups(owners)
     until_ns = end_ns if lost_ns is None else lost_ns
-    touched = {*nodes, *(event.where for event in events)}
-    events += _of_faults(faults, touched, begin_ns, until_ns, stored_logs)
+    last_ns: dict[str, int] = {}  # of clients: what befalls one later is not about this message
+    for event in events:
+        last_ns[event.where] = max(event.time_ns, last_ns.get(event.where, 0))
+    last_ns.update(dict.fromkeys(nodes, until_ns))
+    events += _of_faults(faults, last_ns, begin_ns, until_ns, stored_logs)
     return sorted(dict.fromkeys(events))
 
 
@@ -77,18 +86,9 @@ def _of_queue(
 ) -> Iterator[Event]:
     """Members of the group that get or lose the queue, and the faults that bit in the time before the finding."""
     queue = [witness.broker, witness.queue]
-    owners: set[int] = set()  # processes
-    for op in ops:
-        where = witness.group, witness.topic
-        if op.f != "assign" or (op.value.get("group"), op.value.get("topic")) != where:
-            continue
-        has = queue in op.value["queues"]
-        if has != (op.process in owners):
-            text = f"{witness.group} {'has' if has else 'gives up'} the queue"
-            yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
-        owners = owners | {op.process} if has else owners - {op.process}
-    nodes = {node for fault in faults for node in fault["targets"]}
+    yield from ownership(ops, witness.group, witness.topic, queue)
     at_ns = witness.time_ns
+    nodes = {node: at_ns for fault in faults for node in fault["targets"]}
     found = list(_of_faults(faults, nodes, at_ns - BEFORE_NS, at_ns, stored_logs))
     # A finding long after the last fault, such as a group that is not drained, shows the last faults of all.
     yield from found or sorted(_of_faults(faults, nodes, 0, at_ns, stored_logs))[-LAST_EVENTS:]
@@ -108,31 +108,68 @@ def _of_exits(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
             yield Event(time_ns=found[-1].time_ns, where=node, text=text)
 
 
-def _checked(op: Op, witness: Finding) -> list[Event]:
+def _checked(op: Op, witness: Finding, home: str | None) -> list[Event]:
     try:
-        return list(_of_op(op, witness))
+        return list(_of_op(op, witness, home))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(f"op {op.index} is no {op.f}: {op.value!r:.200}") from error
 
 
-def _of_op(op: Op, witness: Finding) -> Iterator[Event]:
-    where = op.node or ""
+def _of_op(op: Op, witness: Finding, home: str | None) -> Iterator[Event]:
+    """`home` is the topic to which the message was sent."""
     match op.f:
         case "send":
             yield from _of_send(op, op.value, witness)
         case "send_many" if "stretches" in op.value:
             for value in sends_of(op.value):
                 yield from _of_send(op, value, witness)
-        case "consume" if op.type == "invoke":
-            for key, offset, *_ in op.value["messages"]:
-                yield from _of_delivery(op, key, offset, witness)
+        case "consume" if op.type == "invoke" or op.process == PROBE_PROCESS:
+            for message in op.value["messages"]:
+                yield from _of_delivery(op, message, witness, home)
+        case "consume" if op.type != "ok" and _has_key(op.value["messages"], witness):
+            yield Event(
+                time_ns=op.time_ns, where=op.node or "", text=op.error or "consumes it in vain"
+            )
         case "consume_many" if op.type == "invoke":
             for row in op.value["stretches"]:
-                for key, offset, *_ in messages_of(of_delivery(row)):
-                    yield from _of_delivery(op, key, offset, witness)
-        case "drain":
-            text = f"{op.value.get('group', 'the group')} has had its time to read what is left"
-            yield Event(time_ns=op.time_ns, where=where, text=text)
+                for message in messages_of(of_delivery(row)):
+                    yield from _of_delivery(op, message, witness, home)
+        case "send_back" if op.type != "invoke" and _has_key(op.value["messages"], witness):
+            came_of_it = "" if op.type == "ok" else f": {op.error or 'no certain answer'}"
+            yield Event(time_ns=op.time_ns, where=op.node or "", text=f"sends it back{came_of_it}")
+
+
+def _has_key(messages: Iterable[Sequence[Any]], witness: Finding) -> bool:
+    return any(key == witness.key for key, *_ in messages)
+
+
+def _is_sent(op: Op, witness: Finding) -> bool:
+    return op.f == "send" and op.value.get("key") == witness.key
+
+
+def _is_given(op: Op, witness: Finding) -> bool:
+    """Whether an op delivers the message, to the group of the finding if it names one."""
+    if op.type != "invoke" or witness.group not in (None, op.value.get("group")):
+        return False
+    if op.f == "consume":
+        return _has_key(op.value["messages"], witness)
+    if op.f == "consume_many":
+        rows = map(of_delivery, op.value["stretches"])
+        return any(_has_key(messages_of(row), witness) for row in rows)
+    return False
+
+
+def _of_drain(op: Op) -> Iterator[Event]:
+    if op.f == "drain":
+        text = f"{op.value.get('group', 'the group')} has had its time to read what is left"
+        yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
+
+
+def _of_groups(events: Iterable[Event]) -> list[Event]:
+    try:
+        return list(events)
+    except (KeyError, TypeError, ValueError) as error:
+        raise HistoryError(f"the progress of a group is malformed: {error!r:.200}") from error
 
 
 def _of_send(op: Op, value: SendValue, witness: Finding) -> Iterator[Event]:
@@ -158,10 +195,17 @@ def _send_text(op: Op, value: SendValue) -> str:
     return f"has no certain answer: {op.error or value.get('status')}"
 
 
-def _of_delivery(op: Op, key: str | None, offset: int, witness: Finding) -> Iterator[Event]:
-    where, group = op.node or "", op.value.get("group")
+def _of_delivery(
+    op: Op, message: Sequence[Any], witness: Finding, home: str | None
+) -> Iterator[Event]:
+    where, group, topic = op.node or "", op.value.get("group"), op.value.get("topic")
+    key, offset, *_ = message
     if key is not None and key == witness.key:
-        text = f"{group} gets it, {op.value.get('broker')} queue {op.value.get('queue')} offset {offset}"
+        tries = message[4] if len(message) > 4 else 0
+        text = "is found" if op.process == PROBE_PROCESS else f"{group} gets it"
+        text += f" as retry {tries}" if tries else ""
+        text += f", {op.value.get('broker')} queue {op.value.get('queue')} offset {offset}"
+        text += "" if home in (None, topic) else f" of {topic}"
         yield Event(time_ns=op.time_ns, where=where, text=text)
     elif _is_place(witness, op.value, offset):
         text = f"{group} gets {key} at that offset"
@@ -213,17 +257,17 @@ def _names(nodes: Sequence[str]) -> str:
 
 def _of_faults(
     faults: Sequence[Record],
-    nodes: Collection[str],
+    last_ns: Mapping[str, int],
     begin_ns: int,
     end_ns: int,
     stored_logs: StoredLogs | None,
 ) -> Iterator[Event]:
-    """Faults that bit one of the nodes while the message lived."""
+    """Faults that bit one of some nodes while the message lived; `last_ns`: until when each node has a part in it."""
     for fault in faults:
         struck, healed = fault.get("struck_ns"), fault.get("healed_ns")
-        if struck is None or not fault["bitten"] or set(fault["targets"]).isdisjoint(nodes):
+        if struck is None or not fault["bitten"] or (healed is not None and healed < begin_ns):
             continue
-        if struck > end_ns or (healed is not None and healed < begin_ns):
+        if not any(struck <= min(end_ns, last_ns.get(node, -1)) for node in fault["targets"]):
             continue
         targets = ", ".join(fault["targets"])
         if fault.get("incidents"):

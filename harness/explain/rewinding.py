@@ -10,7 +10,7 @@ from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 from staticfire.harness.continuations.tree import Continuations
-from staticfire.harness.explain.life import Event
+from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.no_return import Curve, NoReturn, Point, find_no_return, wilson
 from staticfire.harness.explain.recorded_run import NotRepeated, RecordedRun
 from staticfire.harness.results.fingerprint import Fingerprint

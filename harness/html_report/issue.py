@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staticfire.checkers.guarantees.verdict import Finding, explain
-from staticfire.harness.explain.life import Event
+from staticfire.harness.explain.event import Event
 from staticfire.harness.html_report.recorded_run import RecordedRun
 from staticfire.harness.html_report.svg import at_s
 from staticfire.harness.report.causes import Cause, causes_of, loss_sentence

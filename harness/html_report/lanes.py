@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from staticfire.harness.explain.life import Event
+from staticfire.harness.explain.event import Event
 from staticfire.harness.html_report.svg import at_s
 
 LANES_MAX = 10

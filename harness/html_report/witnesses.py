@@ -13,7 +13,8 @@ from staticfire.checkers.model.columns import UNKNOWN, LogKey, Mask, Names
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ids import MessageIds
 from staticfire.checkers.verdicts.compose import RunVerdict
-from staticfire.harness.explain.life import Event, Record, life_of
+from staticfire.harness.explain.event import Event
+from staticfire.harness.explain.life import Record, life_of
 from staticfire.harness.html_report.history_rows import HistoryRows, QueueEvents, Rows
 from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.results.fingerprint import CAUSES

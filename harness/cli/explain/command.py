@@ -131,6 +131,7 @@ def explain_run(
     from staticfire.checkers.model.history import HistoryError
     from staticfire.harness.explain.copies import copies_of
     from staticfire.harness.explain.explanation import NothingToExplain, explanation_of
+    from staticfire.harness.explain.neighbours import neighbours_of
     from staticfire.harness.explain.recorded_run import read_run
 
     folder = RunFolder(run)
@@ -165,7 +166,9 @@ def explain_run(
         recorded.facts.replica_sets.get(explanation.witness.broker or "", ()),
         recorded.stored_logs,
     )
-    explanation = replace(explanation, parts=() if copies is None else (copies,))
+    neighbours = neighbours_of(explanation.witness, recorded.ops)
+    found = [part for part in (copies, neighbours) if part is not None]
+    explanation = replace(explanation, parts=found)
     if asked is not None and asked.repeats:
         campaign = repeatable(folder)
         parts = _parts(folder, campaign, recorded, explanation, key is not None, asked)

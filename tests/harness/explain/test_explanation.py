@@ -11,13 +11,14 @@ from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.verdicts.compose import RunVerdict
+from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.explanation import (
     EVENTS_MAX,
     Explanation,
     NothingToExplain,
     explanation_of,
 )
-from staticfire.harness.explain.life import Event, life_of
+from staticfire.harness.explain.life import life_of
 
 S = 1_000_000_000
 PLACE = {"topic": "t", "broker": "b", "queue": 0, "queue_offset": 7}

@@ -1,0 +1,199 @@
+"""How a group went past a message, and what lies around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticfire.checkers.guarantees.judgement import Judgement
+from staticfire.checkers.guarantees.verdict import Finding
+from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.harness.explain.life import life_of
+from staticfire.harness.explain.neighbours import neighbours_of
+from staticfire.harness.observers.probe import PROBE_PROCESS
+
+S = 1_000_000_000
+QUEUE = {"topic": "t", "broker": "b", "queue": 0}
+GROUP = {"group": "g", "topic": "t"}
+
+
+def lost(**more: Any) -> Finding:
+    return Finding(
+        anomaly="lost",
+        judgement=Judgement.VIOLATION,
+        op_index=1,
+        time_ns=S,
+        detail="it must survive",
+        key="k",
+        **{**QUEUE, "queue_offset": 7, **more},
+    )
+
+
+def history(*ops: tuple[Any, ...]) -> list[Op]:
+    """Ops of (seconds, type, f, value, process)."""
+    return [
+        Op(
+            index=index,
+            time_ns=time_s * S,
+            process=process,
+            type=type_,
+            f=f,
+            value=value,
+            node=f"n{process}",
+            error="no answer" if type_ == "info" else None,
+        )
+        for index, (time_s, type_, f, value, process) in enumerate(ops)
+    ]
+
+
+def given(*messages: tuple[Any, ...], topic: str = "t") -> dict[str, Any]:
+    return {**GROUP, **QUEUE, "topic": topic, "messages": [list(one) for one in messages]}
+
+
+def texts(witness: Finding, ops: list[Op]) -> list[str]:
+    return [
+        f"{one.time_ns // S} {one.where}: {one.text}" for one in life_of(witness, ops, [], [], [])
+    ]
+
+
+SENT = [
+    (3, "invoke", "send", {"key": "k", "topic": "t"}, 1),
+    (3, "ok", "send", {"key": "k", **QUEUE, "queue_offset": 7}, 1),
+]
+
+
+def test_a_group_that_commits_past_a_message_without_getting_it() -> None:
+    ops = history(
+        (1, "ok", "assign", {**GROUP, "queues": [["b", 0]]}, 5),
+        (2, "invoke", "consume", given(("x", 5, 0), ("y", 6, 0)), 5),
+        *SENT,
+        (4, "ok", "commit", {**GROUP, "offsets": [["b", 1, 99], ["b", 0, 7]]}, 5),
+        (5, "ok", "commit", {**GROUP, "offsets": [["b", 0, 9]]}, 5),
+        (5, "ok", "assign", {**GROUP, "queues": []}, 5),
+        (6, "ok", "assign", {**GROUP, "queues": [["b", 0]]}, 6),
+        (6, "ok", "begin", {**GROUP, **QUEUE, "offset": 9}, 6),
+        (7, "invoke", "consume", given(("z", 9, 0)), 6),
+        (8, "ok", "commit", {**GROUP, "offsets": [["b", 0, 10]]}, 6),
+        (9, "ok", "assign", {**GROUP, "queues": []}, 6),
+    )
+    assert texts(lost(), ops) == [
+        "1 n5: g has the queue",
+        "2 n5: g gets y at offset 6 of the queue, before it",
+        "3 n1: is answered ok: b queue 0 offset 7",
+        "3 n1: sends it",
+        "5 n5: g commits offset 9 of the queue: past it",
+        "5 n5: g gives up the queue",
+        "6 n6: g begins to read the queue at offset 9: past it",
+        "6 n6: g has the queue",
+        "7 n6: g gets z at offset 9 of the queue, past it",
+    ]
+    around = neighbours_of(lost(), ops)
+    assert around is not None
+    assert around.lines() == ["queue     5 x, 6 y, 7 k (not delivered), 9 z"]
+
+
+def test_groups_that_got_the_message_or_never_went_past_it_are_left_out() -> None:
+    commit = (2, "ok", "commit", {**GROUP, "offsets": [["b", 0, 7]]}, 5)
+    assert len(texts(lost(), history(commit, *SENT))) == len(SENT)
+    ops = history(
+        *SENT,
+        (4, "invoke", "consume", given(("k", 7, 0)), 5),
+        (5, "ok", "commit", {**GROUP, "offsets": [["b", 0, 9]]}, 5),
+    )
+    assert texts(lost(), ops)[-1] == "4 n5: g gets it, b queue 0 offset 7"
+    assert texts(lost(group="other"), ops)[-1] == "4 n5: g gets it, b queue 0 offset 7"
+
+
+def test_a_message_that_comes_again_until_it_is_a_dead_letter() -> None:
+    ops = history(
+        *SENT,
+        (4, "invoke", "consume", given(("k", 7, 0, True, 0)), 5),
+        (4, "info", "consume", given(("k", 7, 0, True, 0)), 5),
+        (5, "ok", "send_back", given(("k", 7, 0)), 5),
+        (6, "invoke", "consume", given(("k", 2, 0, True, 1), topic="again"), 5),
+        (7, "info", "send_back", given(("k", 2, 1), topic="again"), 5),
+        (9, "ok", "consume", given(("k", 0, 0, True, 2), topic="dead"), PROBE_PROCESS),
+    )
+    assert texts(lost(), ops)[2:] == [
+        "4 n5: g gets it, b queue 0 offset 7",
+        "4 n5: no answer",
+        "5 n5: sends it back",
+        "6 n5: g gets it as retry 1, b queue 0 offset 2 of again",
+        "7 n5: sends it back: no answer",
+        f"9 n{PROBE_PROCESS}: is found as retry 2, b queue 0 offset 0 of dead",
+    ]
+
+
+def test_a_copy_is_seen_beside_its_neighbours() -> None:
+    ops = history(
+        (1, "ok", "send", {"key": "k", **QUEUE, "queue_offset": 7}, 1),
+        (2, "invoke", "consume", given(("k", 5, 0), ("l", 6, 0), ("k", 7, 0), ("far", 12, 0)), 5),
+        (3, "invoke", "consume", given(("other", 7, 0), (None, 8, 0)), 6),
+        (3, "invoke", "consume", given(("elsewhere", 8, 0), topic="u"), 6),
+    )
+    around = neighbours_of(lost(), ops)
+    assert around is not None
+    assert around.lines() == ["queue     5 k, 6 l, 7 k and other"]
+    assert around.to_json() == [
+        {"offset": 5, "keys": ["k"], "delivered": True},
+        {"offset": 6, "keys": ["l"], "delivered": True},
+        {"offset": 7, "keys": ["k", "other"], "delivered": True},
+    ]
+
+
+@pytest.mark.parametrize("witness", [lost(queue_offset=None), lost(queue_offset=1), lost(queue=3)])
+def test_without_neighbours_nothing_is_said_of_them(witness: Finding) -> None:
+    assert neighbours_of(witness, history(*SENT)) is None
+
+
+def test_progress_without_the_fields_of_its_kind_is_refused() -> None:
+    ops = history(*SENT, (4, "ok", "commit", {**GROUP, "offsets": [["b"]]}, 5))
+    with pytest.raises(HistoryError, match="the progress of a group is malformed"):
+        life_of(lost(), ops, [], [], [])
+
+
+def test_what_befalls_a_client_after_its_part_is_left_out() -> None:
+    def crash(struck_s: int, *targets: str) -> dict[str, Any]:
+        times = {"struck_ns": struck_s * S, "healed_ns": (struck_s + 1) * S}
+        return {
+            "kind": "crash",
+            "targets": list(targets),
+            "bitten": True,
+            "evidence": {},
+            **times,
+        }
+
+    commit = (9, "ok", "commit", {**GROUP, "offsets": [["b", 0, 8]]}, 5)
+    faults = [crash(2, "n1"), crash(4, "n1"), crash(5, "n5"), crash(6, "b-0"), crash(20, "n5")]
+    found = life_of(lost(), history(*SENT, commit), [], faults, ["b-0"])
+    struck = [(one.time_ns // S, one.where) for one in found if "strikes" in one.text]
+    assert struck == [(2, "n1"), (5, "n5"), (6, "b-0")]
+
+
+def test_many_messages_at_one_offset_are_counted() -> None:
+    sends = [
+        (1, "ok", "send", {"key": f"k{number}", **QUEUE, "queue_offset": offset}, 1)
+        for number, offset in enumerate([7, 7, 7, 7, 7, 7, 6, -1])
+    ]
+    around = neighbours_of(lost(), history(*sends))
+    assert around is not None
+    unread = "(not delivered)"
+    assert around.lines() == [
+        f"queue     6 k6 {unread}, 7 k0 and k1 and k2 and k3 and 2 more {unread}"
+    ]
+
+
+def test_the_owners_of_the_queue_of_a_message_that_a_group_was_given() -> None:
+    ops = history(
+        (1, "ok", "assign", {**GROUP, "queues": [["b", 0]]}, 5),
+        (1, "ok", "assign", {**GROUP, "queues": []}, 5),
+        (2, "ok", "assign", {**GROUP, "queues": [["b", 0]]}, 5),
+        *SENT,
+        (4, "invoke", "consume", given(("k", 7, 0)), 5),
+        (5, "ok", "assign", {**GROUP, "queues": [["b", 0]]}, 6),
+        (6, "invoke", "consume", given(("k", 7, 0)), 6),
+        (7, "ok", "assign", {**GROUP, "queues": []}, 5),
+    )
+    owners = [text for text in texts(lost(group="g"), ops) if text.endswith("the queue")]
+    assert owners == ["2 n5: g has the queue", "5 n6: g has the queue"]
