@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, field
-from types import TracebackType
 from typing import Self
 
 import orjson
@@ -69,9 +68,7 @@ class Continuations:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _t: type[BaseException] | None, _e: BaseException | None, _b: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def outcomes(self, rewinds: Iterable[Rewind], until: float) -> Iterator[tuple[Rewind, Outcome]]:

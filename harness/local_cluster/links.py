@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TypeVar
 
 from staticfire.faults.proxy import LinkFault, Proxy
@@ -34,12 +33,7 @@ class ClusterLinks:
         self._cluster.run(self._proxy.start())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cluster.run(self._proxy.stop())
 
     @property

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from types import TracebackType
 from typing import Self
 
 from staticfire.faults.errors import FaultError
@@ -122,12 +121,7 @@ class Proxy(LinkFaultControl):
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     # Addresses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 from staticfire.harness.cli.hunt.row_files import encoded, line_of, read_rows
@@ -70,12 +69,7 @@ class Rows:
     def __enter__(self) -> Rows:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._stream is not None:
             self._stream.close()
 
