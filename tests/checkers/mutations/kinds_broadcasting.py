@@ -19,7 +19,7 @@ from tests.checkers.mutations.pick import (
 )
 
 
-def _member_delivery(run: Run, rng: Random, site: Site) -> Delivery | None:
+def _member_delivery(run: Run, rng: Random, site: Site) -> Delivery:
     return pick_delivery(
         run,
         rng,
@@ -37,7 +37,7 @@ def _member_delivery(run: Run, rng: Random, site: Site) -> Delivery | None:
     "one member of a broadcasting group misses an acknowledged message",
     workloads=("broadcast",),
 )
-def member_misses_acked(run: Run, rng: Random, site: Site) -> Run | None:
+def member_misses_acked(run: Run, rng: Random, site: Site) -> Run:
     return _member_misses(run, rng, site, lambda d: run.sends[d.key].type == "ok")
 
 
@@ -46,7 +46,7 @@ def member_misses_acked(run: Run, rng: Random, site: Site) -> Run | None:
     "one member of a broadcasting group misses a message of a weak status",
     workloads=("broadcast",),
 )
-def member_misses_weak(run: Run, rng: Random, site: Site) -> Run | None:
+def member_misses_weak(run: Run, rng: Random, site: Site) -> Run:
     return _member_misses(
         run,
         rng,
@@ -64,7 +64,7 @@ def member_misses_weak(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def member_misses_unknown(run: Run, rng: Random, site: Site) -> Run | None:
     like = _member_delivery(run, rng, site)
-    if like is None or run.sends[like.key].type != "ok":
+    if run.sends[like.key].type != "ok":
         return None
     draft = Draft(run)
     outcome_unknown(draft, run.sends[like.key])
@@ -72,7 +72,7 @@ def member_misses_unknown(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-def _member_misses(run: Run, rng: Random, site: Site, fits: Any) -> Run | None:
+def _member_misses(run: Run, rng: Random, site: Site, fits: Any) -> Run:
     like = pick_delivery(
         run,
         rng,
@@ -83,8 +83,6 @@ def _member_misses(run: Run, rng: Random, site: Site, fits: Any) -> Run | None:
             and any(o.process != d.process for o in run.by_key[d.key])
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries([like])
     return draft.finish()
@@ -126,8 +124,8 @@ def broadcast_contents_exchanged(run: Run, rng: Random, site: Site) -> Run | Non
 
 def _broadcast_pair(run: Run, rng: Random, site: Site) -> tuple[Delivery, Delivery] | None:
     like = _member_delivery(run, rng, site)
-    other = next_of(run, like) if like else None
-    return (like, other) if like and other and other.alone and is_normal(run, other) else None
+    other = next_of(run, like)
+    return (like, other) if other and other.alone and is_normal(run, other) else None
 
 
 @KINDS.mutation(
@@ -135,7 +133,7 @@ def _broadcast_pair(run: Run, rng: Random, site: Site) -> tuple[Delivery, Delive
     "one broadcast member is given a message twice",
     workloads=("broadcast",),
 )
-def broadcast_again(run: Run, rng: Random, site: Site) -> Run | None:
+def broadcast_again(run: Run, rng: Random, site: Site) -> Run:
     like = choose(
         rng,
         run.deliveries,
@@ -146,8 +144,6 @@ def broadcast_again(run: Run, rng: Random, site: Site) -> Run | None:
             and not run.is_explained(d.time_ns - S, d.time_ns + 5 * S, nodes_of(run, d), 20)
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     draft.deliver(like, like.time_ns + 3 * S, [message_of(run, like)])
     return draft.finish()

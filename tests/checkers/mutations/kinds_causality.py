@@ -16,7 +16,7 @@ from tests.checkers.mutations.pick import is_normal
     "one message is delivered before its send began",
     workloads=without("delayed", "transactional", "reservations", "ordered", "broadcast"),
 )
-def delivered_before_sent(run: Run, rng: Random, site: Site) -> Run | None:
+def delivered_before_sent(run: Run, rng: Random, site: Site) -> Run:
     last: dict[tuple[str, str, str, int], Delivery] = {}
     free: list[tuple[Delivery, int]] = []
     for d in run.deliveries:
@@ -39,8 +39,6 @@ def delivered_before_sent(run: Run, rng: Random, site: Site) -> Run | None:
             and run.is_at(site, pair[1], pair[0].time_ns)
         ),
     )
-    if found is None:
-        return None
     draft = Draft(run)
     draft.move_deliveries([found[0]], found[1])
     return draft.finish()

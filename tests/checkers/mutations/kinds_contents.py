@@ -39,8 +39,6 @@ def _changed(
     like = pick_delivery(
         run, rng, site, lambda d: (c := _contents(run, d)) is not None and c[place] is not None
     )
-    if like is None:
-        return None
     contents = _contents(run, like)
     assert contents is not None
     return _with_contents(run, like, place, change(contents[place]))
@@ -96,8 +94,8 @@ def stored_before_born(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def properties_differ_between_groups(run: Run, rng: Random, site: Site) -> Run | None:
     wide = two_groups(run)
-    last = wide and list(wide.facts.groups)[-1]
-    like = wide and pick_delivery(
+    last = list(wide.facts.groups)[-1]
+    like = pick_delivery(
         wide,
         rng,
         site,
@@ -105,7 +103,7 @@ def properties_differ_between_groups(run: Run, rng: Random, site: Site) -> Run |
             d.group == last and len(wide.by_key[d.key]) > 1 and _contents(wide, d) is not None
         ),
     )
-    return _with_contents(wide, like, PROPERTIES, 12_345) if wide and like else None
+    return _with_contents(wide, like, PROPERTIES, 12_345)
 
 
 @KINDS.mutation(
@@ -115,8 +113,8 @@ def properties_differ_between_groups(run: Run, rng: Random, site: Site) -> Run |
 )
 def store_times_differ_between_groups(run: Run, rng: Random, site: Site) -> Run | None:
     wide = two_groups(run)
-    last = wide and list(wide.facts.groups)[-1]
-    like = wide and pick_delivery(
+    last = list(wide.facts.groups)[-1]
+    like = pick_delivery(
         wide,
         rng,
         site,
@@ -127,13 +125,13 @@ def store_times_differ_between_groups(run: Run, rng: Random, site: Site) -> Run 
             and c[STORED] is not None
         ),
     )
-    contents = _contents(wide, like) if wide and like else None
+    contents = _contents(wide, like)
     if not wide or not like or contents is None:
         return None
     return _with_contents(wide, like, STORED, contents[STORED] + 1)
 
 
-def _copy(run: Run, rng: Random, site: Site, prefix: str) -> Delivery | None:
+def _copy(run: Run, rng: Random, site: Site, prefix: str) -> Delivery:
     """A delivery of a copy that brokers made."""
     return choose(
         rng,
@@ -152,13 +150,13 @@ def _copy(run: Run, rng: Random, site: Site, prefix: str) -> Delivery | None:
 )
 def retry_lost_properties(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
-    return _with_contents(run, like, PROPERTIES, 98_765) if like else None
+    return _with_contents(run, like, PROPERTIES, 98_765)
 
 
 @KINDS.mutation("tag_changed", "a retry has another tag than its original", workloads=("retry",))
 def retry_changed_tag(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
-    return _with_contents(run, like, TAG, "violet") if like else None
+    return _with_contents(run, like, TAG, "violet")
 
 
 @KINDS.mutation(
@@ -166,7 +164,7 @@ def retry_changed_tag(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def retry_changed_id(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
-    return _with_contents(run, like, ID, 3_141_592) if like else None
+    return _with_contents(run, like, ID, 3_141_592)
 
 
 @KINDS.mutation(
@@ -174,8 +172,8 @@ def retry_changed_id(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def retry_of_other_origin(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
-    contents = _contents(run, like) if like else None
-    if like is None or contents is None or contents[ORIGIN] is None:
+    contents = _contents(run, like)
+    if contents is None or contents[ORIGIN] is None:
         return None
     return _with_contents(run, like, ORIGIN, contents[ORIGIN] + 77)
 
@@ -192,14 +190,14 @@ def dead_letter_lost_properties(run: Run, rng: Random, site: Site) -> Run | None
         dead,
         lambda d: (site == "fault") == bool(run.facts.faults) and _contents(run, d) is not None,
     )
-    return _with_contents(run, like, PROPERTIES, 55_555) if like else None
+    return _with_contents(run, like, PROPERTIES, 55_555)
 
 
 @KINDS.mutation("born_time_changed", "a retry was born when it was stored", workloads=("retry",))
 def retry_born_anew(run: Run, rng: Random, site: Site) -> Run | None:
     like = _copy(run, rng, site, "%RETRY%")
-    contents = _contents(run, like) if like else None
-    if like is None or contents is None or contents[STORED] in (None, contents[BORN]):
+    contents = _contents(run, like)
+    if contents is None or contents[STORED] in (None, contents[BORN]):
         return None
     return _with_contents(run, like, BORN, contents[STORED])
 
@@ -225,7 +223,7 @@ def _at_wrong_time(
             and run.ops[run.sends[d.key].begin].node not in skewed
         ),
     )
-    if like is None or epoch_ms is None:
+    if epoch_ms is None:
         return None
     told = [d for d in run.by_key[like.key] if d.topic == like.topic]
     at_ns = {
@@ -270,7 +268,7 @@ def stored_after_delivery(run: Run, rng: Random, site: Site) -> Run | None:
     "a message was stored a millisecond before the one below it in its queue",
     workloads=SINGLE,
 )
-def stored_before_its_neighbour(run: Run, rng: Random, site: Site) -> Run | None:
+def stored_before_its_neighbour(run: Run, rng: Random, site: Site) -> Run:
     skewed = _skewed(run)
     stored = {(d.place, d.offset): c[STORED] for d in run.deliveries if (c := _contents(run, d))}
 
@@ -287,8 +285,6 @@ def stored_before_its_neighbour(run: Run, rng: Random, site: Site) -> Run | None
             and skewed.isdisjoint(run.nodes_of_broker(d.broker))
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     for delivery in run.by_key[like.key]:
         contents = _contents(run, delivery)
@@ -303,7 +299,7 @@ def stored_before_its_neighbour(run: Run, rng: Random, site: Site) -> Run | None
 )
 def first_delivery_names_an_origin(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_delivery(run, rng, site, lambda d: d.tries == 0 and _contents(run, d) is not None)
-    return _with_contents(run, like, ORIGIN, max(like.physical - 700, 0)) if like else None
+    return _with_contents(run, like, ORIGIN, max(like.physical - 700, 0))
 
 
 @KINDS.mutation(
@@ -323,7 +319,7 @@ def dead_letter_stored_before_its_retry(run: Run, rng: Random, site: Site) -> Ru
         ),
     )
     epoch_ms = run.facts.wall_epoch_ms
-    if like is None or epoch_ms is None:
+    if epoch_ms is None:
         return None
     stored_ns = made_of(like)[0].begin_ns - S
     return _with_contents(run, like, STORED, epoch_ms + stored_ns // 1_000_000)

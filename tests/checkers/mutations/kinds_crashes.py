@@ -93,7 +93,7 @@ def slow_failover(run: Run, rng: Random, site: Site) -> Run | None:
         firsts,
         lambda pair: any(f.fired_ns < pair[0].begin_ns < f.healed_ns - S for f in broken),  # type: ignore[operator]
     )
-    if site != "fault" or found is None:
+    if site != "fault":
         return None
     draft = Draft(run)
     draft.shift_after(found[1].time_ns - 1, 20 * S)

@@ -28,10 +28,8 @@ def _delay_ns(run: Run, key: str) -> int:
 @KINDS.mutation(
     "early_delivery", "a delayed message is delivered half way to when it is due", workloads=DELAYED
 )
-def delivered_too_early(run: Run, rng: Random, site: Site) -> Run | None:
+def delivered_too_early(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: d.alone and _delay_ns(run, d.key) >= S)
-    if like is None:
-        return None
     sent = run.sends[like.key]
     draft = Draft(run)
     draft.move_deliveries([like], sent.time_ns + (like.time_ns - sent.time_ns) // 2)
@@ -41,10 +39,8 @@ def delivered_too_early(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "early_delivery", "a delayed message is delivered 0.3 s before it is due", workloads=DELAYED
 )
-def delivered_slightly_early(run: Run, rng: Random, site: Site) -> Run | None:
+def delivered_slightly_early(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: d.alone and _delay_ns(run, d.key) >= S)
-    if like is None:
-        return None
     draft = Draft(run)
     draft.move_deliveries(
         [like], run.sends[like.key].begin_ns + _delay_ns(run, like.key) - 300 * MS
@@ -55,17 +51,15 @@ def delivered_slightly_early(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "early_delivery", "a delayed message is delivered 1 ms before it is due", workloads=DELAYED
 )
-def delivered_a_millisecond_early(run: Run, rng: Random, site: Site) -> Run | None:
+def delivered_a_millisecond_early(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: d.alone and _delay_ns(run, d.key) >= S)
-    if like is None:
-        return None
     draft = Draft(run)
     draft.move_deliveries([like], run.sends[like.key].begin_ns + _delay_ns(run, like.key) - MS)
     return draft.finish()
 
 
 @KINDS.mutation("late_delivery", "a delayed message comes 12 s after it was due", workloads=DELAYED)
-def delivered_late(run: Run, rng: Random, site: Site) -> Run | None:
+def delivered_late(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(
         run,
         rng,
@@ -79,8 +73,6 @@ def delivered_late(run: Run, rng: Random, site: Site) -> Run | None:
             )
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     draft.move_deliveries([like], like.time_ns + 12 * S)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 12 * S)
@@ -92,7 +84,7 @@ def delivered_late(run: Run, rng: Random, site: Site) -> Run | None:
     "a delayed message comes 20 s after it was due, while others of its queue come at once",
     workloads=DELAYED,
 )
-def delivered_late_beside_others(run: Run, rng: Random, site: Site) -> Run | None:
+def delivered_late_beside_others(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(
         run,
         rng,
@@ -104,8 +96,6 @@ def delivered_late_beside_others(run: Run, rng: Random, site: Site) -> Run | Non
             and _others_come(run, d, 20 * S)
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     draft.move_deliveries([like], like.time_ns + 20 * S)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 20 * S)
@@ -126,7 +116,7 @@ def _others_come(run: Run, delivery: Delivery, span_ns: int) -> bool:
 
 
 @KINDS.mutation("lost", "a delayed message never comes", workloads=DELAYED)
-def delayed_never_comes(run: Run, rng: Random, site: Site) -> Run | None:
+def delayed_never_comes(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(
         run,
         rng,
@@ -138,8 +128,6 @@ def delayed_never_comes(run: Run, rng: Random, site: Site) -> Run | None:
             and not may_be_destroyed(run, d.broker, run.sends[d.key].begin_ns)
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries([like])
     return draft.finish()

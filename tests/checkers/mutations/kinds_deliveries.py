@@ -26,7 +26,7 @@ CLUSTERING = without("broadcast")
     "a member gets a message again a second later, and nothing had failed",
     workloads=CALM,
 )
-def again_to_same_member(run: Run, rng: Random, site: Site) -> Run | None:
+def again_to_same_member(run: Run, rng: Random, site: Site) -> Run:
     return _again(run, rng, site, S)
 
 
@@ -35,14 +35,12 @@ def again_to_same_member(run: Run, rng: Random, site: Site) -> Run | None:
     "a member gets a message again 15 s later, and nothing had failed",
     workloads=CALM,
 )
-def again_much_later(run: Run, rng: Random, site: Site) -> Run | None:
+def again_much_later(run: Run, rng: Random, site: Site) -> Run:
     return _again(run, rng, site, 15 * S)
 
 
-def _again(run: Run, rng: Random, site: Site, later_ns: int) -> Run | None:
+def _again(run: Run, rng: Random, site: Site, later_ns: int) -> Run:
     like = pick_single(run, rng, site, lambda d: is_settled(run, d, d.time_ns + later_ns))
-    if like is None:
-        return None
     draft = Draft(run)
     draft.deliver(like, like.time_ns + later_ns, [message_of(run, like)])
     return draft.finish()
@@ -53,10 +51,8 @@ def _again(run: Run, rng: Random, site: Site, later_ns: int) -> Run | None:
     "two calls of a listener are given the same messages at once",
     workloads=CALM,
 )
-def given_to_two_calls(run: Run, rng: Random, site: Site) -> Run | None:
+def given_to_two_calls(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: d.alone and is_settled(run, d, d.time_ns))
-    if like is None:
-        return None
     draft = Draft(run)
     for at in dict.fromkeys((like.begin, like.at)):
         draft.insert(draft[at], after=at)
@@ -68,7 +64,7 @@ def given_to_two_calls(run: Run, rng: Random, site: Site) -> Run | None:
     "one message is given to a second member that does not have the queue",
     workloads=CALM,
 )
-def again_to_other_member(run: Run, rng: Random, site: Site) -> Run | None:
+def again_to_other_member(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(
         run,
         rng,
@@ -78,8 +74,6 @@ def again_to_other_member(run: Run, rng: Random, site: Site) -> Run | None:
             and other_member(run, d, d.begin_ns, d.time_ns + 3 * S) is not None
         ),
     )
-    if like is None:
-        return None
     other = other_member(run, like, like.begin_ns, like.time_ns + 3 * S)
     assert other is not None
     draft = Draft(run)
@@ -94,7 +88,7 @@ def again_to_other_member(run: Run, rng: Random, site: Site) -> Run | None:
     "every message of a queue is consumed by two members for 10 s or longer",
     workloads=CALM,
 )
-def queue_consumed_twice(run: Run, rng: Random, site: Site) -> Run | None:
+def queue_consumed_twice(run: Run, rng: Random, site: Site) -> Run:
     span_ns = 10 * S
     like = pick_delivery(
         run,
@@ -105,8 +99,6 @@ def queue_consumed_twice(run: Run, rng: Random, site: Site) -> Run | None:
             and other_member(run, d, d.begin_ns, d.time_ns + span_ns) is not None
         ),
     )
-    if like is None:
-        return None
     other = other_member(run, like, like.begin_ns, like.time_ns + span_ns)
     assert other is not None
     draft = Draft(run)
@@ -122,7 +114,7 @@ def queue_consumed_twice(run: Run, rng: Random, site: Site) -> Run | None:
     "for 8 s the messages of a queue go to a member that does not have it",
     workloads=without("broadcast", "request-reply", "forwarded", "retry"),
 )
-def queue_to_wrong_member(run: Run, rng: Random, site: Site) -> Run | None:
+def queue_to_wrong_member(run: Run, rng: Random, site: Site) -> Run:
     span_ns = 8 * S
     like = pick_delivery(
         run,
@@ -133,8 +125,6 @@ def queue_to_wrong_member(run: Run, rng: Random, site: Site) -> Run | None:
             and other_member(run, d, d.begin_ns, d.time_ns + span_ns) is not None
         ),
     )
-    if like is None:
-        return None
     other = other_member(run, like, like.begin_ns, like.time_ns + span_ns)
     assert other is not None
     draft = Draft(run)
@@ -171,10 +161,8 @@ def all_to_wrong_members(run: Run, rng: Random, site: Site) -> Run | None:
     "a message goes to a process that never opened",
     workloads=without("forwarded", "request-reply"),
 )
-def to_process_never_opened(run: Run, rng: Random, site: Site) -> Run | None:
+def to_process_never_opened(run: Run, rng: Random, site: Site) -> Run:
     like = pick_delivery(run, rng, site, lambda d: d.alone)
-    if like is None:
-        return None
     draft = Draft(run)
     for at in {like.begin, like.at}:
         draft.replace(at, process=140_000 + rng.randrange(1000), node=like.node)
@@ -198,8 +186,6 @@ def to_process_of_restarted_node(run: Run, rng: Random, site: Site) -> Run | Non
             d.alone and any(m.end_ns + 2 * S < d.begin_ns and m.group == d.group for m in dead)
         ),
     )
-    if like is None:
-        return None
     member = next(m for m in dead if m.end_ns + 2 * S < like.begin_ns and m.group == like.group)
     draft = Draft(run)
     for at in {like.begin, like.at}:
@@ -208,10 +194,8 @@ def to_process_of_restarted_node(run: Run, rng: Random, site: Site) -> Run | Non
 
 
 @KINDS.mutation("unknown_consumer", "a message goes to a group that is not one of the run")
-def to_unknown_group(run: Run, rng: Random, site: Site) -> Run | None:
+def to_unknown_group(run: Run, rng: Random, site: Site) -> Run:
     like = pick_delivery(run, rng, site)
-    if like is None:
-        return None
     draft = Draft(run)
     draft.deliver(like, like.time_ns, [message_of(run, like)], group="group-of-no-one")
     return draft.finish()
@@ -222,8 +206,6 @@ def to_unknown_group(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def to_member_of_other_group(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_delivery(run, rng, site, lambda d: d.alone)
-    if like is None:
-        return None
     other = next(
         (m for m in run.members if m.group != like.group and m.begin_ns < like.begin_ns < m.end_ns),
         None,

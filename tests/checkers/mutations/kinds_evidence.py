@@ -21,10 +21,8 @@ STRANGE = 77  # the number of a queue that no topic has
 @KINDS.mutation(
     EVIDENCE, "a message was not looked up, and not asked for either", unknown_is_enough=True
 )
-def look_up_not_asked(run: Run, rng: Random, site: Site) -> Run | None:
+def look_up_not_asked(run: Run, rng: Random, site: Site) -> Run:
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset >= 0 and s.slot == 0)
-    if sent is None:
-        return None
     draft = Draft(run)
     for op in run.ops:
         if op.f == "look_up" and any(row[0] == sent.key for row in op.value["messages"]):
@@ -49,7 +47,7 @@ def nothing_searched(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def drain_begins_later(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset in range(5))
-    if sent is None or not is_side(run, site):
+    if not is_side(run, site):
         return None
     draft = Draft(run)
     for op in run.ops:
@@ -69,7 +67,7 @@ def drain_begins_later(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def queue_renumbered(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok")
-    if sent is None or not is_side(run, site) or _changes_queues(run):
+    if not is_side(run, site) or _changes_queues(run):
         return None
     draft = Draft(run)
     for op in run.ops:
@@ -100,7 +98,7 @@ def queue_renumbered(run: Run, rng: Random, site: Site) -> Run | None:
 def acknowledged_in_strange_queue(run: Run, rng: Random, site: Site) -> Run | None:
     """In `filtered` also one with a tag that no group wants: no delivery says otherwise."""
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.topic in run.facts.topics)
-    if sent is None or sent.at is None or "queue" not in run.ops[sent.at].value:
+    if sent.at is None or "queue" not in run.ops[sent.at].value:
         return None
     draft = Draft(run)
     draft.alter(sent.at, queue=STRANGE)
@@ -124,13 +122,11 @@ def _changes_queues(run: Run) -> bool:
 @KINDS.mutation(
     EVIDENCE, "a member is assigned a queue that its topic does not have", unknown_is_enough=True
 )
-def strange_assignment(run: Run, rng: Random, site: Site) -> Run | None:
+def strange_assignment(run: Run, rng: Random, site: Site) -> Run:
     assigned = [
         op for op in run.ops if op.f == "assign" and op.value["queues"] and not _changes_queues(run)
     ]
     op = choose(rng, assigned, lambda op: is_side(run, site))
-    if op is None:
-        return None
     draft = Draft(run)
     queues = op.value["queues"]
     draft.alter(op.index, queues=[*queues, [queues[0][0], STRANGE]])
@@ -155,7 +151,7 @@ def slave_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
             and entries[masters[seen["node"]]]["missing"] == 0
         ),
     )
-    return with_seen(run, seen, entries=seen["entries"] - 100) if seen else None
+    return with_seen(run, seen, entries=seen["entries"] - 100)
 
 
 @KINDS.mutation(
@@ -174,7 +170,7 @@ def slave_far_behind(run: Run, rng: Random, site: Site) -> Run | None:
             and seen["slave_end"] == seen["master_end"]
         ),
     )
-    return with_seen(run, seen, slave_end=seen["slave_end"] // 2) if seen else None
+    return with_seen(run, seen, slave_end=seen["slave_end"] // 2)
 
 
 @KINDS.mutation(
@@ -182,7 +178,7 @@ def slave_far_behind(run: Run, rng: Random, site: Site) -> Run | None:
     "a slave ends 3000 bytes below what had been on its disk",
     unknown_is_enough=True,
 )
-def slave_below_its_disk(run: Run, rng: Random, site: Site) -> Run | None:
+def slave_below_its_disk(run: Run, rng: Random, site: Site) -> Run:
     held: dict[str, int] = {}
     for seen in seen_of(run, "ack_durability"):
         for node in seen["durable_on"]:
@@ -202,8 +198,6 @@ def slave_below_its_disk(run: Run, rng: Random, site: Site) -> Run | None:
             and 3000 < held.get(seen["slave"], 0) <= seen["master_end"]
         ),
     )
-    if compared is None:
-        return None
     return with_seen(run, compared, slave_end=held[compared["slave"]] - 3000)
 
 
@@ -224,7 +218,7 @@ def recovered_half(run: Run, rng: Random, site: Site) -> Run | None:
             and seen.get("end_offset", 0) > 100_000
         ),
     )
-    return with_seen(run, seen, end_offset=seen["end_offset"] // 2) if seen else None
+    return with_seen(run, seen, end_offset=seen["end_offset"] // 2)
 
 
 @KINDS.mutation(
@@ -244,7 +238,7 @@ def master_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
             and seen["missing"] == 0
         ),
     )
-    return with_seen(run, seen, entries=seen["entries"] // 2) if seen else None
+    return with_seen(run, seen, entries=seen["entries"] // 2)
 
 
 @KINDS.mutation(
@@ -256,7 +250,7 @@ def difference_without_first(run: Run, rng: Random, site: Site) -> Run | None:
         seen_of(run, "replica"),
         lambda seen: is_side(run, site) and seen.get("differences") == [],
     )
-    return with_seen(run, seen, differences=[seen["slave_end"] // 2]) if seen else None
+    return with_seen(run, seen, differences=[seen["slave_end"] // 2])
 
 
 @KINDS.mutation(
@@ -280,10 +274,8 @@ def send_backs_unreported(run: Run, rng: Random, site: Site) -> Run | None:
     "a message was delivered by a call of a listener that never began",
     unknown_is_enough=True,
 )
-def call_without_beginning(run: Run, rng: Random, site: Site) -> Run | None:
+def call_without_beginning(run: Run, rng: Random, site: Site) -> Run:
     delivery = pick_delivery(run, rng, site, lambda d: d.begin != d.at)
-    if delivery is None:
-        return None
     draft = Draft(run)
     draft.drop(delivery.begin)
     return draft.finish()
@@ -304,8 +296,6 @@ def _with_acked_seen(
             s.type == "ok" and s.key in times and times[s.key]["end_offset"] is not None and fits(s)
         ),
     )
-    if sent is None:
-        return None
     seen = times[sent.key]
     return with_seen(run, seen, **change(dict(seen)))
 
@@ -373,7 +363,7 @@ def stored_at_one_place(run: Run, rng: Random, site: Site) -> Run | None:
     "a message lies within the record of another queue, everywhere",
     unknown_is_enough=True,
 )
-def within_other_record(run: Run, rng: Random, site: Site) -> Run | None:
+def within_other_record(run: Run, rng: Random, site: Site) -> Run:
     stored = sorted(
         (s for s in run.sends.values() if s.type == "ok" and s.physical >= 0),
         key=lambda s: (s.broker or "", s.physical),
@@ -393,8 +383,6 @@ def within_other_record(run: Run, rng: Random, site: Site) -> Run | None:
             )
         ),
     )
-    if pair is None:
-        return None
     low, high = pair
     draft = Draft(run)
     draft.place_message(high, high.offset, low.physical + 40)
@@ -406,7 +394,7 @@ def within_other_record(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker says that it had recovered more than it goes on from",
     unknown_is_enough=True,
 )
-def recovered_too_far(run: Run, rng: Random, site: Site) -> Run | None:
+def recovered_too_far(run: Run, rng: Random, site: Site) -> Run:
     masters = {nodes[0]: name for name, nodes in run.facts.replica_sets.items()}
     acked = [s for s in run.sends.values() if s.type == "ok" and s.physical >= 0]
     last = {
@@ -419,8 +407,6 @@ def recovered_too_far(run: Run, rng: Random, site: Site) -> Run | None:
         for node, seen in last.items()
     }
     node = choose(rng, sorted(last), lambda node: is_side(run, site) and bool(after[node]))
-    if node is None:
-        return None
     lowest = min(s.physical for s in after[node])
     return with_seen(run, last[node], end_offset=lowest + 999)
 
@@ -446,8 +432,6 @@ def restart_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     if "recovery" not in run.facts.due:
         return None
     stop = choose(rng, stopped, lambda _: is_side(run, site))
-    if stop is None:
-        return None
     draft = Draft(run)
     draft.observe(
         lambda seen: (
@@ -468,7 +452,7 @@ def restart_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def offset_skipped(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset > 0)
-    if sent is None or not is_side(run, site) or _may_be_passed(run, sent):
+    if not is_side(run, site) or _may_be_passed(run, sent):
         return None
     draft = Draft(run)
     for op in run.ops:
@@ -539,7 +523,7 @@ def _shifted(value: dict[str, Any], queue: list[Any], first: int) -> dict[str, A
 def opened_for_no_reason(run: Run, rng: Random, site: Site) -> Run | None:
     starts = [seen for seen in run.observations if seen["kind"] == "recovery"]
     start = choose(rng, starts, lambda seen: run.is_at("rest", seen["time_ns"], run.end_ns))
-    if start is None or site == "fault" or "recovery" not in run.facts.due:
+    if site == "fault" or "recovery" not in run.facts.due:
         return None
     draft = Draft(run)
     draft.observations.append({**start, "time_ns": (start["time_ns"] + run.end_ns) // 2})

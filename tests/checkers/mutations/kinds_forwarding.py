@@ -14,9 +14,7 @@ from tests.checkers.mutations.model import Run, S, Site, choose
 from tests.checkers.mutations.pick import pick_delivery
 
 
-def _forward(
-    run: Run, rng: Random, site: Site, fits: Callable[[Op], bool] = lambda _: True
-) -> Op | None:
+def _forward(run: Run, rng: Random, site: Site, fits: Callable[[Op], bool] = lambda _: True) -> Op:
     forwards = [op for op in run.ops if op.f == "forward"]
     return choose(rng, forwards, lambda op: run.is_at(site, op.time_ns) and fits(op))
 
@@ -34,10 +32,8 @@ def _places(op: Op) -> Iterator[tuple[str, str, int, int]]:
     "a forwarder acknowledges a message and never says which copy it sent",
     workloads=("forwarded",),
 )
-def not_forwarded(run: Run, rng: Random, site: Site) -> Run | None:
+def not_forwarded(run: Run, rng: Random, site: Site) -> Run:
     op = _forward(run, rng, site)
-    if op is None:
-        return None
     draft = Draft(run)
     draft.drop(op.index)
     return draft.finish()
@@ -48,11 +44,9 @@ def not_forwarded(run: Run, rng: Random, site: Site) -> Run | None:
     "a forwarder acknowledges a message a second before its only copy is stored",
     workloads=("forwarded",),
 )
-def forwarded_late(run: Run, rng: Random, site: Site) -> Run | None:
+def forwarded_late(run: Run, rng: Random, site: Site) -> Run:
     told = Counter(place for op in run.ops if op.f == "forward" for place in _places(op))
     op = _forward(run, rng, site, lambda op: all(told[place] == 1 for place in _places(op)))
-    if op is None:
-        return None
     draft = Draft(run)
     draft.move(op.index, op.time_ns + S)
     return draft.finish()
@@ -61,10 +55,8 @@ def forwarded_late(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "phantom_copy", "a forwarder sends a copy of what it was not given", workloads=("forwarded",)
 )
-def copy_made_up(run: Run, rng: Random, site: Site) -> Run | None:
+def copy_made_up(run: Run, rng: Random, site: Site) -> Run:
     op = _forward(run, rng, site)
-    if op is None:
-        return None
     originals = [list(row) for row in op.value["originals"]]
     originals[-1][0] += 50_000
     draft = Draft(run)
@@ -77,10 +69,8 @@ def copy_made_up(run: Run, rng: Random, site: Site) -> Run | None:
     "the key of the first copy is one further than what was sent",
     workloads=("forwarded",),
 )
-def copy_has_other_key(run: Run, rng: Random, site: Site) -> Run | None:
+def copy_has_other_key(run: Run, rng: Random, site: Site) -> Run:
     op = _forward(run, rng, site)
-    if op is None:
-        return None
     draft = Draft(run)
     draft.alter(op.index, key=later_key(op.value["key"], 9_000_000))
     return draft.finish()
@@ -89,7 +79,7 @@ def copy_has_other_key(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "lost", "a copy that its forwarder acknowledged is never delivered", workloads=("forwarded",)
 )
-def copy_never_delivered(run: Run, rng: Random, site: Site) -> Run | None:
+def copy_never_delivered(run: Run, rng: Random, site: Site) -> Run:
     copies = pick_delivery(
         run,
         rng,
@@ -100,8 +90,6 @@ def copy_never_delivered(run: Run, rng: Random, site: Site) -> Run | None:
             and run.sends[d.key].type == "ok"
         ),
     )
-    if copies is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries([copies])
     return draft.finish()

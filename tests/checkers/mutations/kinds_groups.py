@@ -27,8 +27,6 @@ def _long_tenure(run: Run, rng: Random, site: Site, span_ns: int) -> tuple[Tenur
         ],
         lambda t: True,
     )
-    if found is None:
-        return None
     for _ in range(20):
         begin_ns = rng.randrange(found.begin_ns + S, found.end_ns - span_ns)
         nodes = (*run.nodes_of_broker(found.broker), found.node or "")
@@ -168,8 +166,6 @@ def two_listeners(run: Run, rng: Random, site: Site) -> Run | None:
             and other_member(run, d, d.begin_ns, d.time_ns + 2 * S) is not None
         ),
     )
-    if like is None:
-        return None
     nexts = [
         d for d in following(run, like, 10 * S) if d.offset == like.offset + 1 and d.at != like.at
     ]
@@ -199,8 +195,8 @@ def message_between_two_of_the_owner(run: Run, rng: Random, site: Site) -> Run |
             and other_member(run, d, d.begin_ns, d.time_ns + 2 * S) is not None
         ),
     )
-    other = other_member(run, like, like.begin_ns, like.time_ns + 2 * S) if like else None
-    if like is None or other is None:
+    other = other_member(run, like, like.begin_ns, like.time_ns + 2 * S)
+    if other is None:
         return None
     draft = Draft(run)
     for at in {like.begin, like.at}:
@@ -211,13 +207,11 @@ def message_between_two_of_the_owner(run: Run, rng: Random, site: Site) -> Run |
 @KINDS.mutation(
     "subscriptions_differ", "a member subscribes to another expression than the rest of its group"
 )
-def other_subscription(run: Run, rng: Random, site: Site) -> Run | None:
+def other_subscription(run: Run, rng: Random, site: Site) -> Run:
     groups = [m.group for m in run.members]
     member = choose(
         rng, run.members, lambda m: run.is_at(site, m.begin_ns) and groups.count(m.group) > 1
     )
-    if member is None:
-        return None
     draft = Draft(run)
     draft.alter(member.at, expression="TagX || TagY")
     return draft.finish()
@@ -228,13 +222,11 @@ def other_subscription(run: Run, rng: Random, site: Site) -> Run | None:
     "a member consumes broadcasting where its group is clustering",
     workloads=GROUPED,
 )
-def other_model(run: Run, rng: Random, site: Site) -> Run | None:
+def other_model(run: Run, rng: Random, site: Site) -> Run:
     groups = [m.group for m in run.members]
     member = choose(
         rng, run.members, lambda m: run.is_at(site, m.begin_ns) and groups.count(m.group) > 1
     )
-    if member is None:
-        return None
     draft = Draft(run)
     draft.alter(member.at, model="broadcasting")
     return draft.finish()

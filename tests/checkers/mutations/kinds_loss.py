@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery, Sent
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import ANSWERED, PLAIN, Run, Site, without
+from tests.checkers.mutations.model import ANSWERED, PLAIN, NoSuchSite, Run, Site, without
 from tests.checkers.mutations.pick import (
     is_delivered_once,
     may_be_destroyed,
@@ -31,10 +32,8 @@ def _can_be_missed(run: Run, sent: Sent) -> bool:
     "a message with SEND_OK is delivered to no group; its queue still has it",
     workloads=without(*ANSWERED),
 )
-def acked_not_delivered(run: Run, rng: Random, site: Site) -> Run | None:
+def acked_not_delivered(run: Run, rng: Random, site: Site) -> Run:
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and _can_be_missed(run, s))
-    if sent is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries(run.by_key[sent.key])
     return draft.finish()
@@ -45,7 +44,7 @@ def acked_not_delivered(run: Run, rng: Random, site: Site) -> Run | None:
     "a message with SEND_OK is in no queue and was delivered to no group",
     workloads=without(*ANSWERED),
 )
-def acked_gone_without_trace(run: Run, rng: Random, site: Site) -> Run | None:
+def acked_gone_without_trace(run: Run, rng: Random, site: Site) -> Run:
     sent = pick_sent(
         run,
         rng,
@@ -57,8 +56,6 @@ def acked_gone_without_trace(run: Run, rng: Random, site: Site) -> Run | None:
             and not may_be_destroyed(run, s.broker, s.begin_ns)
         ),
     )
-    if sent is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries(run.by_key[sent.key])
     draft.look_up(sent.key, lambda row: [*row[:3], False, False, False])
@@ -70,12 +67,10 @@ def acked_gone_without_trace(run: Run, rng: Random, site: Site) -> Run | None:
     "twenty acknowledged messages in a row of a queue are delivered to no group",
     workloads=PLAIN,
 )
-def acked_row_not_delivered(run: Run, rng: Random, site: Site) -> Run | None:
+def acked_row_not_delivered(run: Run, rng: Random, site: Site) -> Run:
     first = pick_sent(
         run, rng, site, lambda s: s.type == "ok" and s.offset >= 0 and _can_be_missed(run, s)
     )
-    if first is None:
-        return None
     row = [
         s
         for s in run.sends.values()
@@ -94,15 +89,13 @@ def acked_row_not_delivered(run: Run, rng: Random, site: Site) -> Run | None:
     "the only group passes the place of a stored message without SEND_OK, and never gets it",
     workloads=PLAIN,
 )
-def unclear_place_passed_over(run: Run, rng: Random, site: Site) -> Run | None:
+def unclear_place_passed_over(run: Run, rng: Random, site: Site) -> Run:
     sent = pick_sent(
         run,
         rng,
         site,
         lambda s: s.type == "info" and bool(run.by_key.get(s.key)) and _can_be_missed(run, s),
     )
-    if sent is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries(run.by_key[sent.key])
     draft.look_up(sent.key, lambda row: None)
@@ -118,22 +111,21 @@ def second_group_misses_acked(run: Run, rng: Random, site: Site) -> Run | None:
     "unseen", "a message of a weak status that group 1 got never reaches group 2", workloads=PLAIN
 )
 def second_group_misses_weak(run: Run, rng: Random, site: Site) -> Run | None:
-    found = _second_group_misses(
-        run,
-        rng,
-        site,
-        lambda s: s.type == "info" and s.status not in ("", "SEND_OK") and s.offset >= 0,
-    )
-    return found or _made_weak(run, rng, site)
+    with suppress(NoSuchSite):
+        return _second_group_misses(
+            run,
+            rng,
+            site,
+            lambda s: s.type == "info" and s.status not in ("", "SEND_OK") and s.offset >= 0,
+        )
+    return _made_weak(run, rng, site)
 
 
 def _made_weak(run: Run, rng: Random, site: Site) -> Run | None:
     """Where there is no weak send: one of which the slave is not said to have anything."""
     wide = two_groups(run)
-    sent = wide and pick_sent(
-        wide, rng, site, lambda s: s.type == "ok" and _missable(wide, s) is not None
-    )
-    if not wide or not sent or sent.at is None or wide.ops[sent.at].f != "send":
+    sent = pick_sent(wide, rng, site, lambda s: s.type == "ok" and _missable(wide, s) is not None)
+    if sent.at is None or wide.ops[sent.at].f != "send":
         return None
     draft = Draft(wide)
     draft.alter(sent.at, status="SLAVE_NOT_AVAILABLE")
@@ -158,16 +150,15 @@ def _made_weak(run: Run, rng: Random, site: Site) -> Run | None:
     "unseen", "a message of an unknown send that group 1 got never reaches group 2", workloads=PLAIN
 )
 def second_group_misses_unknown(run: Run, rng: Random, site: Site) -> Run | None:
-    found = _second_group_misses(
-        run, rng, site, lambda s: s.type == "info" and s.offset < 0 and s.is_plain
-    )
-    if found is not None:
-        return found
+    with suppress(NoSuchSite):
+        return _second_group_misses(
+            run, rng, site, lambda s: s.type == "info" and s.offset < 0 and s.is_plain
+        )
     wide = two_groups(run)
-    sent = wide and pick_sent(
+    sent = pick_sent(
         wide, rng, site, lambda s: s.type == "ok" and s.is_plain and _missable(wide, s) is not None
     )
-    if not wide or not sent or sent.at is None or wide.ops[sent.at].f != "send":
+    if sent.at is None or wide.ops[sent.at].f != "send":
         return None
     draft = Draft(wide)
     outcome_unknown(draft, sent)
@@ -191,15 +182,12 @@ def _missable(run: Run, sent: Sent) -> Delivery | None:
     return only_delivery(run, sent.key, groups[-1]) if len(groups) > 1 else None
 
 
-def _second_group_misses(run: Run, rng: Random, site: Site, fits: object) -> Run | None:
+def _second_group_misses(run: Run, rng: Random, site: Site, fits: object) -> Run:
     wide = two_groups(run)
-    if wide is None:
-        return None
     assert callable(fits)
     sent = pick_sent(wide, rng, site, lambda s: bool(fits(s)) and _missable(wide, s) is not None)
-    missed = _missable(wide, sent) if sent else None
-    if missed is None:
-        return None
+    missed = _missable(wide, sent)
+    assert missed is not None
     draft = Draft(wide)
     draft.drop_deliveries([missed])
     return draft.finish()

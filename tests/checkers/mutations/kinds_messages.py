@@ -17,10 +17,8 @@ from tests.checkers.mutations.pick import (
 
 
 @KINDS.mutation("phantom", "a message that was never sent is delivered, in a place of its own")
-def never_sent(run: Run, rng: Random, site: Site) -> Run | None:
+def never_sent(run: Run, rng: Random, site: Site) -> Run:
     like = pick_delivery(run, rng, site)
-    if like is None:
-        return None
     draft = Draft(run)
     draft.set_field(like, 0, f"p77777-{rng.randrange(1000)}")
     others = [d for d in run.by_key[like.key] if d.at != like.at]
@@ -55,7 +53,7 @@ def failed_send_delivered(run: Run, rng: Random, site: Site) -> Run | None:
             and is_delivered_once(run, s.key)
         ),
     )
-    if sent is None or sent.at is None:
+    if sent.at is None:
         return None
     draft = Draft(run)
     outcome_unknown(draft, sent)
@@ -75,8 +73,6 @@ def failed_send_delivered(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def delivered_from_other_queue(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_single(run, rng, site, lambda d: d.alone and run.sends[d.key].offset >= 0)
-    if like is None:
-        return None
     draft = Draft(run)
     others = [
         (t.broker, t.queue)
@@ -96,10 +92,8 @@ def delivered_from_other_queue(run: Run, rng: Random, site: Site) -> Run | None:
     "a message is delivered from a topic that it was not sent to",
     workloads=without("bulk", "forwarded"),
 )
-def delivered_from_other_topic(run: Run, rng: Random, site: Site) -> Run | None:
+def delivered_from_other_topic(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: d.alone)
-    if like is None:
-        return None
     draft = Draft(run)
     for at in {like.begin, like.at}:
         draft.alter(at, topic="AnotherTopic")
@@ -107,20 +101,16 @@ def delivered_from_other_topic(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation("corrupt", "a body is not what was sent")
-def body_damaged(run: Run, rng: Random, site: Site) -> Run | None:
+def body_damaged(run: Run, rng: Random, site: Site) -> Run:
     like = pick_delivery(run, rng, site)
-    if like is None:
-        return None
     draft = Draft(run)
     draft.set_field(like, 3, False)
     return draft.finish()
 
 
 @KINDS.mutation("corrupt", "a delivered body holds no readable key")
-def body_without_key(run: Run, rng: Random, site: Site) -> Run | None:
+def body_without_key(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: run.workload not in ("forwarded", "request-reply"))
-    if like is None:
-        return None
     draft = Draft(run)
     draft.set_field(like, 3, False)
     draft.set_field(like, 0, "")

@@ -14,11 +14,9 @@ from tests.checkers.mutations.pick import on_master_only
 
 
 @KINDS.mutation("not_serving", "the last probe of a living broker is not acknowledged")
-def probe_fails(run: Run, rng: Random, site: Site) -> Run | None:
+def probe_fails(run: Run, rng: Random, site: Site) -> Run:
     probes = [op for op in run.ops if op.f == "probe"]
     probe = choose(rng, probes, lambda op: (site == "fault") == bool(run.facts.faults))
-    if probe is None:
-        return None
     draft = Draft(run)
     draft.replace(probe.index, type="fail", error="not acknowledged in 120 s")
     return draft.finish()
@@ -84,8 +82,6 @@ def send_gap(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def start_gap(run: Run, rng: Random, site: Site) -> Run | None:
     member = choose(rng, run.members, lambda m: run.is_at(site, m.begin_ns))
-    if member is None:
-        return None
     first = next((op for op in run.ops if op.f == "assign" and op.process == member.process), None)
     if first is None:
         return None

@@ -19,7 +19,7 @@ from tests.checkers.mutations.pick import (
 )
 
 
-def _committed(run: Run, rng: Random, site: Site, spread: int = 5) -> Delivery | None:
+def _committed(run: Run, rng: Random, site: Site, spread: int = 5) -> Delivery:
     """A delivery in a settled tenure, some messages into its queue."""
     return pick_delivery(
         run, rng, site, lambda d: d.offset > spread and is_settled(run, d, d.time_ns + 5 * S)
@@ -50,10 +50,8 @@ def _commit(
     "an owner commits an offset some messages below what it had committed",
     workloads=GROUPED,
 )
-def owner_commits_lower(run: Run, rng: Random, site: Site) -> Run | None:
+def owner_commits_lower(run: Run, rng: Random, site: Site) -> Run:
     like = _committed(run, rng, site)
-    if like is None:
-        return None
     draft = Draft(run)
     _commit(draft, like, like.time_ns + MS, like.offset + 1)
     _commit(draft, like, like.time_ns + S, like.offset - 3)
@@ -62,10 +60,8 @@ def owner_commits_lower(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation("commit_rewound", "an owner commits offset 0 far into the queue", workloads=GROUPED)
-def owner_commits_zero(run: Run, rng: Random, site: Site) -> Run | None:
+def owner_commits_zero(run: Run, rng: Random, site: Site) -> Run:
     like = _committed(run, rng, site)
-    if like is None:
-        return None
     draft = Draft(run)
     _commit(draft, like, like.time_ns + MS, like.offset + 1)
     _commit(draft, like, like.time_ns + S, 0)
@@ -74,10 +70,8 @@ def owner_commits_zero(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation("commit_rewound", "an owner commits an offset below 0", workloads=GROUPED)
-def owner_commits_below_zero(run: Run, rng: Random, site: Site) -> Run | None:
+def owner_commits_below_zero(run: Run, rng: Random, site: Site) -> Run:
     like = _committed(run, rng, site)
-    if like is None:
-        return None
     draft = Draft(run)
     _commit(draft, like, like.time_ns + MS, like.offset + 1)
     _commit(draft, like, like.time_ns + S, -1)
@@ -90,11 +84,9 @@ def owner_commits_below_zero(run: Run, rng: Random, site: Site) -> Run | None:
     "a member takes a queue over, the master tells it three messages less than were committed, and it gets them again",
     workloads=GROUPED,
 )
-def master_forgets_offset(run: Run, rng: Random, site: Site) -> Run | None:
+def master_forgets_offset(run: Run, rng: Random, site: Site) -> Run:
     begins = [op for op in run.ops if op.f == "begin" and op.value.get("broker_id") == 0]
     begun = choose(rng, begins, lambda op: run.is_at(site, op.time_ns) and bool(_known(run, op)))
-    if begun is None:
-        return None
     draft = Draft(run)
     again = _known(run, begun)
     draft.alter(begun.index, offset=again[0].offset)
@@ -150,8 +142,8 @@ def _foreign_commit(run: Run, rng: Random, site: Site, offset: int) -> Run | Non
             and other_member(run, d, d.begin_ns, d.time_ns + 3 * S) is not None
         ),
     )
-    other = other_member(run, like, like.begin_ns, like.time_ns + 3 * S) if like else None
-    if like is None or other is None:
+    other = other_member(run, like, like.begin_ns, like.time_ns + 3 * S)
+    if other is None:
         return None
     draft = Draft(run)
     _commit(draft, like, like.time_ns + MS, like.offset + 1)
@@ -205,10 +197,8 @@ def other_member_commits_lower(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "unowned_commit", "a process that never opened commits an offset of 0", workloads=GROUPED
 )
-def stranger_commits(run: Run, rng: Random, site: Site) -> Run | None:
+def stranger_commits(run: Run, rng: Random, site: Site) -> Run:
     like = _committed(run, rng, site)
-    if like is None:
-        return None
     draft = Draft(run)
     _commit(draft, like, like.time_ns + S, 0, 140_000, "consumer-99")
     return draft.finish()
@@ -229,8 +219,6 @@ def commit_ahead(run: Run, rng: Random, site: Site) -> Run | None:
         site,
         lambda d: d.offset + 25 < last.get(d.place, 0) and is_settled(run, d, d.time_ns + 3 * S),
     )
-    if like is None:
-        return None
     ahead = [
         d
         for d in run.deliveries
@@ -244,16 +232,14 @@ def commit_ahead(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation("commit_ahead", "an owner commits beyond the end of its queue", workloads=GROUPED)
-def commit_far_ahead(run: Run, rng: Random, site: Site) -> Run | None:
+def commit_far_ahead(run: Run, rng: Random, site: Site) -> Run:
     like = _committed(run, rng, site, 0)
-    if like is None:
-        return None
     draft = Draft(run)
     _commit(draft, like, like.time_ns + MS, 10_000_000)
     return draft.finish()
 
 
-def _drain_row(run: Run, rng: Random, site: Site) -> tuple[Op, int] | None:
+def _drain_row(run: Run, rng: Random, site: Site) -> tuple[Op, int]:
     rows = [
         (op, n)
         for op in run.ops
@@ -269,7 +255,7 @@ def _drain_row(run: Run, rng: Random, site: Site) -> tuple[Op, int] | None:
     "at the drain the offset of a group is higher than its queue is long",
     workloads=GROUPED,
 )
-def drained_beyond_end(run: Run, rng: Random, site: Site) -> Run | None:
+def drained_beyond_end(run: Run, rng: Random, site: Site) -> Run:
     return _drained(run, rng, site, +rng.choice((1, 50)))
 
 
@@ -278,14 +264,12 @@ def drained_beyond_end(run: Run, rng: Random, site: Site) -> Run | None:
     "the drain says that nothing is left, and an offset is below the end",
     workloads=GROUPED,
 )
-def drained_behind(run: Run, rng: Random, site: Site) -> Run | None:
+def drained_behind(run: Run, rng: Random, site: Site) -> Run:
     return _drained(run, rng, site, -1)
 
 
-def _drained(run: Run, rng: Random, site: Site, more: int) -> Run | None:
+def _drained(run: Run, rng: Random, site: Site, more: int) -> Run:
     found = _drain_row(run, rng, site)
-    if found is None:
-        return None
     op, n = found
     rows = [list(row) for row in op.value["queues"]]
     rows[n][4] += more
@@ -306,8 +290,6 @@ def drained_short(run: Run, rng: Random, site: Site) -> Run | None:
         if sent.type == "ok" and sent.offset >= ends.get(place, (-1, ""))[0]:
             ends[place] = (sent.offset, sent.key)
     found = _drain_row(run, rng, site)
-    if found is None:
-        return None
     op, n = found
     row = list(op.value["queues"][n])
     last = ends.get((op.value["topic"], row[0], row[1]))
@@ -333,7 +315,7 @@ def drained_short(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def deleted_early(run: Run, rng: Random, site: Site) -> Run | None:
     found = _drain_row(run, rng, site)
-    if not run.facts.kept_s or found is None:
+    if not run.facts.kept_s:
         return None
     op, n = found
     topic, (broker, queue, low, end, _) = op.value["topic"], op.value["queues"][n]
@@ -378,10 +360,8 @@ def _was_full(run: Run, broker: str) -> bool:
 
 
 @KINDS.mutation("not_drained", "a group does not reach the end of a queue", workloads=GROUPED)
-def not_drained(run: Run, rng: Random, site: Site) -> Run | None:
+def not_drained(run: Run, rng: Random, site: Site) -> Run:
     found = _drain_row(run, rng, site)
-    if found is None:
-        return None
     op, n = found
     rows = [list(row) for row in op.value["queues"]]
     rows[n][4] -= 1

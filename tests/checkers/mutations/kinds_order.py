@@ -72,7 +72,7 @@ def order_of_two_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
     "a message is held back 10 s behind an assignment that changed nothing",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
-def held_back_behind_same_assignment(run: Run, rng: Random, site: Site) -> Run | None:
+def held_back_behind_same_assignment(run: Run, rng: Random, site: Site) -> Run:
     return _held_back(run, rng, site, "same")
 
 
@@ -81,7 +81,7 @@ def held_back_behind_same_assignment(run: Run, rng: Random, site: Site) -> Run |
     "a message is held back 10 s behind an assignment of another topic",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
-def held_back_behind_other_topic(run: Run, rng: Random, site: Site) -> Run | None:
+def held_back_behind_other_topic(run: Run, rng: Random, site: Site) -> Run:
     return _held_back(run, rng, site, "topic")
 
 
@@ -90,11 +90,11 @@ def held_back_behind_other_topic(run: Run, rng: Random, site: Site) -> Run | Non
     "a message is held back 10 s, and its successors are not",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
-def held_back(run: Run, rng: Random, site: Site) -> Run | None:
+def held_back(run: Run, rng: Random, site: Site) -> Run:
     return _held_back(run, rng, site, "")
 
 
-def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run | None:
+def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run:
     def fits(d: Delivery) -> bool:
         order_violated = any(
             o.process == d.process and o.offset > d.offset and o.at != d.at
@@ -103,8 +103,6 @@ def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run | None:
         return order_violated and d.alone and is_settled(run, d, d.time_ns + 10 * S)
 
     like = pick_single(run, rng, site, fits)
-    if like is None:
-        return None
     draft = Draft(run)
     later_ns = like.time_ns + 10 * S
     draft.move_deliveries([like], later_ns)
@@ -137,7 +135,7 @@ def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run | None:
     "an owner is not given a message and goes on behind it; the offset is committed",
     workloads=CALM,
 )
-def owner_skips(run: Run, rng: Random, site: Site) -> Run | None:
+def owner_skips(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(
         run,
         rng,
@@ -149,8 +147,6 @@ def owner_skips(run: Run, rng: Random, site: Site) -> Run | None:
             and is_settled(run, d, d.time_ns + 5 * S)
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries([like])
     return draft.finish()
@@ -159,7 +155,7 @@ def owner_skips(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "int_poll_skip", "one call of a listener lacks a message between two others", workloads=CALM
 )
-def call_skips(run: Run, rng: Random, site: Site) -> Run | None:
+def call_skips(run: Run, rng: Random, site: Site) -> Run:
     sizes: dict[int, int] = {}
     for d in run.deliveries:
         sizes[d.at] = max(sizes.get(d.at, 0), d.slot + 1)
@@ -173,8 +169,6 @@ def call_skips(run: Run, rng: Random, site: Site) -> Run | None:
         )
 
     like = pick_single(run, rng, site, fits)
-    if like is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries([like])
     return draft.finish()
@@ -185,10 +179,8 @@ def call_skips(run: Run, rng: Random, site: Site) -> Run | None:
     "one call of a listener holds two messages in the wrong order",
     workloads=without("forwarded"),
 )
-def call_out_of_order(run: Run, rng: Random, site: Site) -> Run | None:
+def call_out_of_order(run: Run, rng: Random, site: Site) -> Run:
     like = pick_delivery(run, rng, site, lambda d: d.slot > 0)
-    if like is None:
-        return None
     draft = Draft(run)
     messages = draft.messages(like)
     messages[like.slot - 1 : like.slot + 1] = reversed(messages[like.slot - 1 : like.slot + 1])
@@ -201,10 +193,8 @@ def call_out_of_order(run: Run, rng: Random, site: Site) -> Run | None:
     "an owner goes back by three messages that it had consumed and committed",
     workloads=CALM,
 )
-def owner_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
+def owner_goes_back(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: d.alone and is_settled(run, d, d.time_ns + 6 * S))
-    if like is None:
-        return None
     before = [
         d
         for d in run.deliveries
@@ -233,7 +223,7 @@ def owner_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
     "an owner is given an early message again, alone, and goes on where it was",
     workloads=CALM,
 )
-def owner_leaps_back(run: Run, rng: Random, site: Site) -> Run | None:
+def owner_leaps_back(run: Run, rng: Random, site: Site) -> Run:
     later = {(d.process, d.group, d.place, d.offset) for d in run.deliveries}
     like = pick_single(
         run,
@@ -246,8 +236,6 @@ def owner_leaps_back(run: Run, rng: Random, site: Site) -> Run | None:
             and (d.process, d.group, d.place, d.offset - 5) in later
         ),
     )
-    if like is None:
-        return None
     early = next(
         d
         for d in run.deliveries
@@ -260,10 +248,8 @@ def owner_leaps_back(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation("int_nonmonotonic_poll", "a delivery is reported twice in one call", workloads=CALM)
-def twice_in_one_call(run: Run, rng: Random, site: Site) -> Run | None:
+def twice_in_one_call(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: is_settled(run, d, d.time_ns + S))
-    if like is None:
-        return None
     draft = Draft(run)
     messages = draft.messages(like)
     messages.insert(like.slot, list(messages[like.slot]))

@@ -16,10 +16,8 @@ from tests.checkers.mutations.pick import neighbours, pick_delivery, pick_sent, 
     "a message that was acknowledged at one queue offset is delivered at another one",
     workloads=without("delayed", "transactional", "reservations"),
 )
-def acked_here_seen_there(run: Run, rng: Random, site: Site) -> Run | None:
+def acked_here_seen_there(run: Run, rng: Random, site: Site) -> Run:
     like = pick_delivery(run, rng, site, lambda d: run.sends[d.key].offset >= 0)
-    if like is None:
-        return None
     draft = Draft(run)
     draft.set_field(like, 1, like.offset + rng.choice((2, 7, 100_000)))
     return draft.finish()
@@ -29,10 +27,8 @@ def acked_here_seen_there(run: Run, rng: Random, site: Site) -> Run | None:
     "inconsistent_physical_offset",
     "a physical offset that is delivered is not the one that was acknowledged",
 )
-def physical_differs_from_ack(run: Run, rng: Random, site: Site) -> Run | None:
+def physical_differs_from_ack(run: Run, rng: Random, site: Site) -> Run:
     like = pick_delivery(run, rng, site, lambda d: run.sends[d.key].physical >= 0)
-    if like is None:
-        return None
     draft = Draft(run)
     draft.set_field(like, 2, like.physical + rng.choice((1, 64)))
     return draft.finish()
@@ -45,9 +41,7 @@ def physical_differs_from_ack(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def physical_differs_between_groups(run: Run, rng: Random, site: Site) -> Run | None:
     wide = two_groups(run)
-    like = wide and pick_delivery(wide, rng, site, lambda d: len(wide.by_key[d.key]) > 1)
-    if not wide or not like:
-        return None
+    like = pick_delivery(wide, rng, site, lambda d: len(wide.by_key[d.key]) > 1)
     draft = Draft(wide)
     draft.set_field(like, 2, like.physical + 1)
     return draft.finish()
@@ -57,10 +51,8 @@ def physical_differs_between_groups(run: Run, rng: Random, site: Site) -> Run | 
     "nonmonotonic_physical_offset",
     "two messages of one broker lie at one physical offset, by acknowledgements and deliveries",
 )
-def two_at_one_physical(run: Run, rng: Random, site: Site) -> Run | None:
+def two_at_one_physical(run: Run, rng: Random, site: Site) -> Run:
     pair = _pair(run, rng, site, lambda low, high: True)
-    if pair is None:
-        return None
     low, high = pair
     draft = Draft(run)
     draft.place_message(high, high.offset, low.physical)
@@ -71,10 +63,8 @@ def two_at_one_physical(run: Run, rng: Random, site: Site) -> Run | None:
     "nonmonotonic_physical_offset",
     "physical offsets go back where queue offsets go up, in acknowledgements and deliveries",
 )
-def physical_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
+def physical_goes_back(run: Run, rng: Random, site: Site) -> Run:
     pair = _pair(run, rng, site, lambda low, high: True)
-    if pair is None:
-        return None
     low, high = pair
     draft = Draft(run)
     draft.place_message(low, low.offset, high.physical)
@@ -85,10 +75,8 @@ def physical_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "inconsistent_offsets", "two messages are acknowledged at one queue offset, and delivered there"
 )
-def two_at_one_offset(run: Run, rng: Random, site: Site) -> Run | None:
+def two_at_one_offset(run: Run, rng: Random, site: Site) -> Run:
     pair = _pair(run, rng, site, lambda low, high: True)
-    if pair is None:
-        return None
     low, high = pair
     draft = Draft(run)
     draft.place_message(high, low.offset, high.physical)
@@ -100,20 +88,16 @@ def two_at_one_offset(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def groups_disagree_on_offset(run: Run, rng: Random, site: Site) -> Run | None:
     wide = two_groups(run)
-    last = wide and list(wide.facts.groups)[-1]
-    like = wide and pick_delivery(
+    last = list(wide.facts.groups)[-1]
+    like = pick_delivery(
         wide, rng, site, lambda d: d.group == last and wide.sends[d.key].type == "ok"
     )
-    if not wide or not like:
-        return None
     other = pick_sent(
         wide,
         rng,
         site,
         lambda s: s.key != like.key and s.queue == like.queue and s.topic == like.topic,
     )
-    if other is None:
-        return None
     draft = Draft(wide)
     draft.set_field(like, 0, other.key)
     return draft.finish()
@@ -167,8 +151,6 @@ def batch_reversed(run: Run, rng: Random, site: Site) -> Run | None:
         [b for b in by_op.values() if len(b) > 1],
         lambda b: run.is_at(site, b[0].begin_ns, b[0].time_ns),
     )
-    if batch is None:
-        return None
     draft = Draft(run)
     batch.sort(key=lambda sent: sent.offset)
     for low, high in zip(batch[: len(batch) // 2], reversed(batch), strict=False):
@@ -214,7 +196,7 @@ def batch_interrupted(run: Run, rng: Random, site: Site) -> Run | None:
     return _exchanged(run, rng, site, is_last_of_several)
 
 
-def _pair(run: Run, rng: Random, site: Site, fits: object) -> tuple[Sent, Sent] | None:
+def _pair(run: Run, rng: Random, site: Site, fits: object) -> tuple[Sent, Sent]:
     assert callable(fits)
     pairs = neighbours(
         run, lambda low, high: low.type == high.type == "ok" and bool(fits(low, high))

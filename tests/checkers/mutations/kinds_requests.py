@@ -25,7 +25,7 @@ def key_moved(run: Run, rng: Random, site: Site) -> Run | None:
             s.type == "ok" and s.broker is not None and "sharding_key" in run.ops[s.begin].value
         ),
     )
-    if sent is None or sent.at is None:
+    if sent.at is None:
         return None
     queues = sorted(
         {
@@ -67,7 +67,7 @@ def key_moved(run: Run, rng: Random, site: Site) -> Run | None:
     "an orderly group begins a message before it has finished the one before",
     workloads=("ordered",),
 )
-def order_violated(run: Run, rng: Random, site: Site) -> Run | None:
+def order_violated(run: Run, rng: Random, site: Site) -> Run:
     nexts = {(d.group, d.place, d.offset): d for d in run.deliveries if d.type == "ok"}
     like = pick_single(
         run,
@@ -81,8 +81,6 @@ def order_violated(run: Run, rng: Random, site: Site) -> Run | None:
             and after.begin_ns < d.time_ns + 5 * S
         ),
     )
-    if like is None:
-        return None
     after = nexts[like.group, like.place, like.offset + 1]
     draft = Draft(run)
     # The listener fails for the first one, the second one is begun, then the first one comes again.
@@ -92,7 +90,7 @@ def order_violated(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-def _answers(run: Run, rng: Random, site: Site) -> Op | None:
+def _answers(run: Run, rng: Random, site: Site) -> Op:
     answers = [op for op in run.ops if op.f == "answer" and op.value["key"] in run.sends]
     return choose(rng, answers, lambda op: run.is_at(site, op.time_ns))
 
@@ -102,7 +100,7 @@ def _answers(run: Run, rng: Random, site: Site) -> Op | None:
 )
 def wrong_answer(run: Run, rng: Random, site: Site) -> Run | None:
     answer, other = _answers(run, rng, site), _answers(run, rng, site)
-    if answer is None or other is None or answer.value["key"] == other.value["key"]:
+    if answer.value["key"] == other.value["key"]:
         return None
     draft = Draft(run)
     draft.alter(answer.index, reply=other.value["key"])
@@ -113,10 +111,8 @@ def wrong_answer(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation("duplicate_reply", "a request ends with two answers", workloads=("request-reply",))
-def duplicate_reply(run: Run, rng: Random, site: Site) -> Run | None:
+def duplicate_reply(run: Run, rng: Random, site: Site) -> Run:
     answer = _answers(run, rng, site)
-    if answer is None:
-        return None
     draft = Draft(run)
     draft.event(answer.time_ns + S, answer.process, "answer", answer.node, **answer.value)
     return draft.finish()
@@ -127,10 +123,8 @@ def duplicate_reply(run: Run, rng: Random, site: Site) -> Run | None:
     "a request is answered that no listener was given",
     workloads=("request-reply",),
 )
-def answered_by_no_listener(run: Run, rng: Random, site: Site) -> Run | None:
+def answered_by_no_listener(run: Run, rng: Random, site: Site) -> Run:
     answer = _answers(run, rng, site)
-    if answer is None:
-        return None
     key = answer.value["key"]
     draft = Draft(run)
     draft.drop_deliveries(run.by_key.get(key, ()))
@@ -152,10 +146,8 @@ def answered_before_delivered(run: Run, rng: Random, site: Site) -> Run | None:
         site,
         lambda d: d.alone and run.sends[d.key].type == "ok" and len(run.by_key[d.key]) == 1,
     )
-    answer = like and next(
-        (op for op in run.ops if op.f == "answer" and op.value["key"] == like.key), None
-    )
-    if like is None or answer is None:
+    answer = next((op for op in run.ops if op.f == "answer" and op.value["key"] == like.key), None)
+    if answer is None:
         return None
     draft = Draft(run)
     draft.move_deliveries([like], answer.time_ns + 20 * MS)
@@ -189,7 +181,7 @@ def answers_missing(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def answer_missing(run: Run, rng: Random, site: Site) -> Run | None:
     answer = _answers(run, rng, site)
-    if answer is None or run.sends[answer.value["key"]].type != "ok":
+    if run.sends[answer.value["key"]].type != "ok":
         return None
     draft = Draft(run)
     draft.drop(answer.index)
@@ -202,8 +194,8 @@ def answer_missing(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def request_times_out(run: Run, rng: Random, site: Site) -> Run | None:
     answer = _answers(run, rng, site)
-    sent = answer and run.sends[answer.value["key"]]
-    if answer is None or not sent or sent.at is None or sent.type != "ok":
+    sent = run.sends[answer.value["key"]]
+    if sent.at is None or sent.type != "ok":
         return None
     nodes = (*run.nodes_of_broker(sent.broker or ""), answer.node or "")
     if run.is_explained(sent.begin_ns - S, sent.begin_ns + 6 * S, nodes, 20):
@@ -240,8 +232,8 @@ def answer_to_other_process(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def answered_too_late(run: Run, rng: Random, site: Site) -> Run | None:
     answer = _answers(run, rng, site)
-    sent = answer and run.sends[answer.value["key"]]
-    if answer is None or not sent or sent.type != "ok":
+    sent = run.sends[answer.value["key"]]
+    if sent.type != "ok":
         return None
     draft = Draft(run)
     draft.move(answer.index, sent.time_ns + 5 * S)
@@ -255,8 +247,6 @@ def answered_too_late(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def reply_never_arrives(run: Run, rng: Random, site: Site) -> Run | None:
     answer = _answers(run, rng, site)
-    if answer is None:
-        return None
     key = answer.value["key"]
     sent = run.sends[key]
     replied = [op.time_ns for op in run.ops if op.f == "reply" and op.value["key"] == key]

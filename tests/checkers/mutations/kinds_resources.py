@@ -21,8 +21,6 @@ def _grown(run: Run, rng: Random, site: Site, name: str, more: int) -> Run | Non
         [of for of in seen_of(run, "resources") if of["when"] == "end"],
         lambda _: is_side(run, site),
     )
-    if seen is None:
-        return None
     begin = _at_begin(run, seen["node"])
     return with_seen(run, seen, **{name: (begin[name] or 0) + more})
 
@@ -50,21 +48,19 @@ def file_leak(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation("thread_leak", "a server has 40 threads more than before the load")
-def thread_leak(run: Run, rng: Random, site: Site) -> Run | None:
+def thread_leak(run: Run, rng: Random, site: Site) -> Run:
     return _measured(run, rng, site, "threads", 5, 45)
 
 
 @KINDS.mutation("memory_leak", "the memory of a server has grown by 1 GiB")
-def memory_leak(run: Run, rng: Random, site: Site) -> Run | None:
+def memory_leak(run: Run, rng: Random, site: Site) -> Run:
     return _measured(run, rng, site, "memory_bytes", 60 << 20, 1084 << 20)
 
 
-def _measured(run: Run, rng: Random, site: Site, name: str, begin: int, end: int) -> Run | None:
+def _measured(run: Run, rng: Random, site: Site, name: str, begin: int, end: int) -> Run:
     """A server was measured before and after the load, which a simulation does not do."""
     nodes = sorted({of["node"] for of in seen_of(run, "resources") if of["when"] == "end"})
     node = choose(rng, nodes, lambda _: is_side(run, site))
-    if node is None:
-        return None
     draft = Draft(run)
     draft.observe(
         lambda seen: seen["kind"] == "resources" and seen["node"] == node,
@@ -79,8 +75,6 @@ def _with_entries(
     """A table of a broker has so many entries more in the end than it had then, or than before the load."""
     brokers = [of for of in seen_of(run, "resources") if of["when"] == "end" and of.get("tables")]
     seen = choose(rng, brokers, lambda _: is_side(run, site))
-    if seen is None:
-        return None
     tables = seen["tables"]
     counted = _at_begin(run, seen["node"])["tables"] if since_begin else tables
     return with_seen(run, seen, tables={**tables, table: counted.get(table, 0) + entries})

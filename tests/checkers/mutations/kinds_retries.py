@@ -16,7 +16,7 @@ from tests.checkers.mutations.pick import message_of, nodes_of, pick_single
 UNFLUSHED = ("slow_disk", "disk", "failing_disk", "pause", "broker_black", "power", "cluster_power")
 
 
-def _failed(run: Run, rng: Random, site: Site, fits: Any = lambda d: True) -> Delivery | None:
+def _failed(run: Run, rng: Random, site: Site, fits: Any = lambda d: True) -> Delivery:
     """A delivery that its listener failed for, alone in its call, and that came again later."""
     return choose(
         rng,
@@ -52,15 +52,13 @@ def _retries(run: Run, like: Delivery) -> list[Delivery]:
 )
 def retry_unprovoked(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_single(run, rng, site, lambda d: len(run.by_key[d.key]) == 1)
-    other = like and choose(
+    other = choose(
         rng,
         run.deliveries,
         lambda d: (
             d.topic.startswith("%RETRY%") and d.group == like.group and d.time_ns > like.time_ns
         ),
     )
-    if like is None or not other:
-        return None
     draft = Draft(run)
     message = message_of(run, like)
     draft.deliver(
@@ -76,10 +74,8 @@ def retry_unprovoked(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation("retry_early", "a retry comes 0.1 s after the failure", workloads=("retry",))
 def retry_early(run: Run, rng: Random, site: Site) -> Run | None:
     like = _failed(run, rng, site)
-    retry = like and next(
-        (d for d in _retries(run, like) if d.tries == like.tries + 1 and d.alone), None
-    )
-    if like is None or not retry or retry.topic.startswith("%DLQ%"):
+    retry = next((d for d in _retries(run, like) if d.tries == like.tries + 1 and d.alone), None)
+    if not retry or retry.topic.startswith("%DLQ%"):
         return None
     draft = Draft(run)
     back = [
@@ -98,7 +94,7 @@ def retry_early(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def retry_never_comes(run: Run, rng: Random, site: Site) -> Run | None:
     like = _failed(run, rng, site, lambda d: d.tries == 0 and run.sends[d.key].type == "ok")
-    return None if like is None else _never_again(run, like).finish()
+    return _never_again(run, like).finish()
 
 
 @KINDS.mutation(
@@ -130,7 +126,7 @@ def retry_gone_long_before_power_cut(run: Run, rng: Random, site: Site) -> Run |
             )
         ),
     )
-    if site != "fault" or like is None:
+    if site != "fault":
         return None
     draft = _never_again(run, like)
     timings = replace(run.facts.timings, flush_s=1.0)
@@ -155,7 +151,7 @@ def _never_again(run: Run, like: Delivery) -> Draft:
 @KINDS.mutation(
     "retried_too_often", "a message comes as retry 7 where 5 are allowed", workloads=("retry",)
 )
-def retried_too_often(run: Run, rng: Random, site: Site) -> Run | None:
+def retried_too_often(run: Run, rng: Random, site: Site) -> Run:
     most = max(run.facts.retries_max.values(), default=0)
     like = choose(
         rng,
@@ -167,8 +163,6 @@ def retried_too_often(run: Run, rng: Random, site: Site) -> Run | None:
             and d.type == "info"
         ),
     )
-    if like is None:
-        return None
     message = message_of(run, like)
     draft = Draft(run)
     draft.deliver(like, run.end_ns - S, [[message[0], 100_001, message[2] + 9, True, most + 2]])
@@ -185,8 +179,6 @@ def tries_in_first_delivery(run: Run, rng: Random, site: Site) -> Run | None:
         site,
         lambda d: not run.is_explained(d.time_ns - 5 * S, d.time_ns, nodes_of(run, d), 20),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     draft.set_field(like, 4, 7)
     return draft.finish()
@@ -199,7 +191,7 @@ def _dead_letters(run: Run) -> list[Delivery]:
 @KINDS.mutation(
     "duplicate_dead_letter", "the dead-letter queue holds a message twice", workloads=("retry",)
 )
-def dead_letter_twice(run: Run, rng: Random, site: Site) -> Run | None:
+def dead_letter_twice(run: Run, rng: Random, site: Site) -> Run:
     """Not of a message with an unclear send-back: the client repeats it, and two dead letters are legal."""
     unclear = {
         row[0]
@@ -213,8 +205,6 @@ def dead_letter_twice(run: Run, rng: Random, site: Site) -> Run | None:
         _dead_letters(run),
         lambda d: (site == "fault") == bool(run.facts.faults) and d.key not in unclear,
     )
-    if like is None:
-        return None
     draft = Draft(run)
     messages = draft.messages(like)
     last = messages[-1]
@@ -226,10 +216,8 @@ def dead_letter_twice(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "duplicate_dead_letter", "the dead-letter queue holds each message twice", workloads=("retry",)
 )
-def dead_letters_twice(run: Run, rng: Random, site: Site) -> Run | None:
+def dead_letters_twice(run: Run, rng: Random, site: Site) -> Run:
     like = choose(rng, _dead_letters(run), lambda d: (site == "fault") == bool(run.facts.faults))
-    if like is None:
-        return None
     draft = Draft(run)
     messages = draft.messages(like)
     end, low = messages[-1][1] + 1, messages[-1][2] + 1000
@@ -239,7 +227,7 @@ def dead_letters_twice(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation("unseen", "a dead letter is missing from its queue", workloads=("retry",))
-def dead_letter_missing(run: Run, rng: Random, site: Site) -> Run | None:
+def dead_letter_missing(run: Run, rng: Random, site: Site) -> Run:
     dead = _dead_letters(run)
     like = choose(
         rng,
@@ -252,8 +240,6 @@ def dead_letter_missing(run: Run, rng: Random, site: Site) -> Run | None:
             and not any(o.type == "ok" and o.topic != d.topic for o in run.by_key[d.key])
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries([like])
     return draft.finish()
@@ -267,7 +253,7 @@ def dead_letter_missing(run: Run, rng: Random, site: Site) -> Run | None:
 def premature_dead_letter(run: Run, rng: Random, site: Site) -> Run | None:
     dead = _dead_letters(run)
     like = _failed(run, rng, site, lambda d: d.tries == 0 and not any(o.key == d.key for o in dead))
-    if like is None or not dead:
+    if not dead:
         return None
     draft = Draft(run)
     draft.drop_deliveries(_retries(run, like))
@@ -290,11 +276,9 @@ def premature_dead_letter(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker refuses to give out a dead-letter topic after the run",
     workloads=("retry",),
 )
-def unreadable_topic(run: Run, rng: Random, site: Site) -> Run | None:
+def unreadable_topic(run: Run, rng: Random, site: Site) -> Run:
     tried = [op for op in run.ops if op.f == "try_read" and op.type == "ok"]
     op = choose(rng, tried, lambda _: (site == "fault") == bool(run.facts.faults))
-    if op is None:
-        return None
     draft = Draft(run)
     draft.replace(op.index, type="fail", error="refused with code 16: no permission to read")
     return draft.finish()
@@ -310,7 +294,7 @@ def retried_twice(run: Run, rng: Random, site: Site) -> Run | None:
     retries = [d for d in run.deliveries if d.topic.startswith("%RETRY%")]
     last = {d.place: d for d in retries}
     like = choose(rng, retries, lambda d: d.type == "ok" and run.is_at("rest", 0, run.end_ns))
-    if like is None or site == "fault":
+    if site == "fault":
         return None
     draft = Draft(run)
     message = message_of(run, like)
@@ -334,12 +318,10 @@ def retried_twice(run: Run, rng: Random, site: Site) -> Run | None:
     workloads=("retry",),
     unknown_is_enough=True,
 )
-def dead_letters_unread(run: Run, rng: Random, site: Site) -> Run | None:
+def dead_letters_unread(run: Run, rng: Random, site: Site) -> Run:
     dead = [d for d in run.deliveries if d.topic.startswith("%DLQ%")]
     lasts = [d for d in dead if d.offset == max(o.offset for o in dead if o.place == d.place)]
     like = choose(rng, lasts, lambda _: (site == "fault") == bool(run.facts.faults))
-    if like is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries([like])
     for op in run.ops:
@@ -358,7 +340,7 @@ def dead_letters_unread(run: Run, rng: Random, site: Site) -> Run | None:
 def dead_letters_untried(run: Run, rng: Random, site: Site) -> Run | None:
     tried = [op for op in run.ops if op.f == "try_read"]
     op = choose(rng, tried, lambda _: (site == "fault") == bool(run.facts.faults))
-    if op is None or "try_read" not in run.facts.due:
+    if "try_read" not in run.facts.due:
         return None
     draft = Draft(run)
     draft.drop(op.index)
@@ -368,14 +350,12 @@ def dead_letters_untried(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "misrouted", "a retry comes from the retry topic of another group", workloads=("retry",)
 )
-def retry_of_other_group(run: Run, rng: Random, site: Site) -> Run | None:
+def retry_of_other_group(run: Run, rng: Random, site: Site) -> Run:
     like = choose(
         rng,
         run.deliveries,
         lambda d: d.topic.startswith("%RETRY%") and d.alone and run.is_at(site, d.time_ns),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     for at in {like.begin, like.at}:
         draft.alter(at, topic="%RETRY%other-group")
@@ -387,10 +367,8 @@ def retry_of_other_group(run: Run, rng: Random, site: Site) -> Run | None:
     "a retry comes, and the member that failed for it has not sent it back",
     workloads=("retry",),
 )
-def retry_never_sent_back(run: Run, rng: Random, site: Site) -> Run | None:
+def retry_never_sent_back(run: Run, rng: Random, site: Site) -> Run:
     like = _failed(run, rng, site, lambda d: run.end_ns - d.time_ns > 60 * S)
-    if like is None:
-        return None
     draft = Draft(run)
     for at, op in draft.ops():
         if op.f == "send_back" and op.value["messages"][0][::2] == [like.key, like.tries]:
@@ -401,7 +379,7 @@ def retry_never_sent_back(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(
     "late_delivery", "a retry, and all that follows of it, comes 40 s late", workloads=("retry",)
 )
-def retry_stalled(run: Run, rng: Random, site: Site) -> Run | None:
+def retry_stalled(run: Run, rng: Random, site: Site) -> Run:
     like = _failed(
         run,
         rng,
@@ -412,8 +390,6 @@ def retry_stalled(run: Run, rng: Random, site: Site) -> Run | None:
             and len(_retries(run, d)) == 1
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     [retry] = _retries(run, like)
     draft.move_deliveries([retry], retry.time_ns + 40 * S)

@@ -12,7 +12,7 @@ from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen
 from tests.checkers.mutations.model import EVIDENCE, Run, S, Site, choose
 
 
-def _route(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
+def _route(run: Run, rng: Random, site: Site) -> Mapping[str, Any]:
     return choose(
         rng,
         seen_of(run, "route"),
@@ -24,10 +24,8 @@ def _route(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
 
 
 @KINDS.mutation("wrong_route", "a name server calls a slave the master")
-def wrong_route(run: Run, rng: Random, site: Site) -> Run | None:
+def wrong_route(run: Run, rng: Random, site: Site) -> Run:
     seen = _route(run, rng, site)
-    if seen is None:
-        return None
     broker = rng.choice([name for name, nodes in sorted(seen["brokers"].items()) if len(nodes) > 1])
     nodes = seen["brokers"][broker]
     numbers = sorted(nodes)
@@ -115,7 +113,7 @@ def _topic_route(
         seen_of(run, "topic_route"),
         lambda seen: is_side(run, site) and bool(seen["route"]) and seen["route"] == seen["master"],
     )
-    return with_seen(run, seen, route=change(list(seen["route"]))) if seen else None
+    return with_seen(run, seen, route=change(list(seen["route"])))
 
 
 @KINDS.mutation(

@@ -26,10 +26,8 @@ from tests.checkers.mutations.pick import (
     "a group is given a message that its filter does not take",
     workloads=("filtered",),
 )
-def unwanted_delivery(run: Run, rng: Random, site: Site) -> Run | None:
+def unwanted_delivery(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: d.alone)
-    if like is None:
-        return None
     wanted = run.facts.wanted_tags.get(like.group, ())
     other = choose(
         rng,
@@ -44,8 +42,6 @@ def unwanted_delivery(run: Run, rng: Random, site: Site) -> Run | None:
         ],
         lambda s: True,
     )
-    if other is None:
-        return None
     draft = Draft(run)
     message = message_of(run, like)
     draft.set_messages(like, [[other.key, other.offset, other.physical, *message[3:5]], message])
@@ -74,10 +70,8 @@ def _before_the_change(run: Run, delivery: Delivery, span_ns: int) -> bool:
     "before a group changes its filter it is given what only the next one takes",
     workloads=("filtered",),
 )
-def unwanted_yet(run: Run, rng: Random, site: Site) -> Run | None:
+def unwanted_yet(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: d.alone and _before_the_change(run, d, S))
-    if like is None:
-        return None
     other = choose(
         rng,
         [
@@ -91,8 +85,6 @@ def unwanted_yet(run: Run, rng: Random, site: Site) -> Run | None:
         ],
         lambda s: _only_by(run, like.group, s.key, first=False),
     )
-    if other is None:
-        return None
     draft = Draft(run)
     message = message_of(run, like)
     draft.set_messages(like, [[other.key, other.offset, other.physical, *message[3:5]], message])
@@ -104,7 +96,7 @@ def unwanted_yet(run: Run, rng: Random, site: Site) -> Run | None:
     "before a group changes its filter it passes over a message that only the first one takes",
     workloads=("filtered",),
 )
-def passed_before_the_change(run: Run, rng: Random, site: Site) -> Run | None:
+def passed_before_the_change(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(
         run,
         rng,
@@ -117,8 +109,6 @@ def passed_before_the_change(run: Run, rng: Random, site: Site) -> Run | None:
             and _is_between(run, d)
         ),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries([like])
     return draft.finish()
@@ -136,7 +126,7 @@ def _is_between(run: Run, delivery: Delivery) -> bool:
     return before and any(d.offset > delivery.offset for d in more)
 
 
-def _transactions(run: Run, rng: Random, site: Site, fits: Any) -> Sent | None:
+def _transactions(run: Run, rng: Random, site: Site, fits: Any) -> Sent:
     return pick_sent(run, rng, site, lambda s: "transaction" in run.ops[s.begin].value and fits(s))
 
 
@@ -152,7 +142,7 @@ def rolled_back_visible(run: Run, rng: Random, site: Site) -> Run | None:
         site,
         lambda s: run.ops[s.begin].value["transaction"] == "rollback" and not run.by_key.get(s.key),
     )
-    return _made_visible(run, rng, sent) if sent else None
+    return _made_visible(run, rng, sent)
 
 
 @KINDS.mutation(
@@ -167,18 +157,16 @@ def undecided_visible(run: Run, rng: Random, site: Site) -> Run | None:
         site,
         lambda s: run.ops[s.begin].value["transaction"] == "unknown" and not run.by_key.get(s.key),
     )
-    return _made_visible(run, rng, sent) if sent else None
+    return _made_visible(run, rng, sent)
 
 
-def _made_visible(run: Run, rng: Random, sent: Sent) -> Run | None:
+def _made_visible(run: Run, rng: Random, sent: Sent) -> Run:
     """The message of a transaction takes the place of one of a later, unknown send."""
     like = choose(
         rng,
         run.deliveries,
         lambda d: is_normal(run, d) and d.alone and sent.time_ns < d.time_ns < sent.time_ns + 5 * S,
     )
-    if like is None:
-        return None
     draft = Draft(run)
     message = message_of(run, like)
     draft.deliver(
@@ -196,7 +184,7 @@ def half_message_visible(run: Run, rng: Random, site: Site) -> Run | None:
     sent = _transactions(
         run, rng, site, lambda s: s.at is not None and "half_queue_offset" in run.ops[s.at].value
     )
-    if sent is None or sent.at is None:
+    if sent.at is None:
         return None
     like = choose(
         rng,
@@ -205,8 +193,6 @@ def half_message_visible(run: Run, rng: Random, site: Site) -> Run | None:
             is_normal(run, d) and d.alone and d.broker == sent.broker and d.time_ns > sent.time_ns
         ),
     )
-    if like is None:
-        return None
     value = run.ops[sent.at].value
     draft = Draft(run)
     message = [sent.key, value["half_queue_offset"], value["stored_at"], True, 0]
@@ -221,25 +207,21 @@ def half_message_visible(run: Run, rng: Random, site: Site) -> Run | None:
     "a transaction that was answered with commit is never seen",
     workloads=("transactional",),
 )
-def answered_commit_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
+def answered_commit_never_seen(run: Run, rng: Random, site: Site) -> Run:
     asked = {
         op.value["key"] for op in run.ops if op.f == "check_back" and op.value["state"] == "commit"
     }
     sent = _transactions(
         run, rng, site, lambda s: s.key in asked and s.type == "info" and _once(run, s)
     )
-    if sent is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries(run.by_key[sent.key])
     return draft.finish()
 
 
 @KINDS.mutation("lost", "a committed transaction is never seen", workloads=("transactional",))
-def committed_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
+def committed_never_seen(run: Run, rng: Random, site: Site) -> Run:
     sent = _transactions(run, rng, site, lambda s: s.type == "ok" and _once(run, s))
-    if sent is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries(run.by_key[sent.key])
     return draft.finish()
@@ -250,15 +232,13 @@ def committed_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
     "the broker never asks for an undecided transaction, and it is never seen",
     workloads=("transactional",),
 )
-def never_asked(run: Run, rng: Random, site: Site) -> Run | None:
+def never_asked(run: Run, rng: Random, site: Site) -> Run:
     asked = {
         op.value["key"] for op in run.ops if op.f == "check_back" and op.value["state"] == "commit"
     }
     sent = _transactions(
         run, rng, site, lambda s: s.key in asked and s.type == "info" and _once(run, s)
     )
-    if sent is None:
-        return None
     draft = Draft(run)
     draft.drop_deliveries(run.by_key[sent.key])
     for at, op in draft.ops():
@@ -272,7 +252,7 @@ def never_asked(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker never asks for a transaction that its producer never decides",
     workloads=("transactional",),
 )
-def undecided_never_asked(run: Run, rng: Random, site: Site) -> Run | None:
+def undecided_never_asked(run: Run, rng: Random, site: Site) -> Run:
     """At rest, and while producers are asked about others."""
     asked = [(op.value["key"], op.time_ns) for op in run.ops if op.f == "check_back"]
 
@@ -287,8 +267,6 @@ def undecided_never_asked(run: Run, rng: Random, site: Site) -> Run | None:
         )
 
     sent = _transactions(run, rng, site, is_passed)
-    if sent is None:
-        return None
     draft = Draft(run)
     for op in run.ops:
         if op.f == "check_back" and op.value["key"] == sent.key:
@@ -317,7 +295,7 @@ def asked_too_late(run: Run, rng: Random, site: Site) -> Run | None:
         undecided,
         lambda s: s.time_ns + late_ns < last_ns and run.is_at("rest", 0, s.time_ns + late_ns),
     )
-    if sent is None or site == "fault":
+    if site == "fault":
         return None
     draft = Draft(run)
     for op in checks:
@@ -336,7 +314,7 @@ def _once(run: Run, sent: Sent) -> bool:
     "a broker asks for a transaction 0.5 s after it began",
     workloads=("transactional",),
 )
-def check_too_early(run: Run, rng: Random, site: Site) -> Run | None:
+def check_too_early(run: Run, rng: Random, site: Site) -> Run:
     checks = [op for op in run.ops if op.f == "check_back" and op.value["key"] in run.sends]
     check = choose(
         rng,
@@ -346,8 +324,6 @@ def check_too_early(run: Run, rng: Random, site: Site) -> Run | None:
             and sum(o.value["key"] == op.value["key"] for o in checks) == 1
         ),
     )
-    if check is None:
-        return None
     draft = Draft(run)
     sent = run.sends[check.value["key"]]
     draft.move(check.index, min(sent.begin_ns + S // 2, check.time_ns))
@@ -359,11 +335,9 @@ def check_too_early(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker asks for a transaction more often than it is configured to",
     workloads=("transactional",),
 )
-def checked_too_often(run: Run, rng: Random, site: Site) -> Run | None:
+def checked_too_often(run: Run, rng: Random, site: Site) -> Run:
     checks = [op for op in run.ops if op.f == "check_back"]
     check = choose(rng, checks, lambda op: run.is_at(site, op.time_ns))
-    if check is None:
-        return None
     draft = Draft(run)
     times = run.facts.check_max + 2
     for n in range(times):
@@ -377,7 +351,7 @@ def checked_too_often(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-def _one_check(run: Run, rng: Random, site: Site) -> Op | None:
+def _one_check(run: Run, rng: Random, site: Site) -> Op:
     """The only question about a transaction, which its producer answered, in one attempt."""
     checks = [op for op in run.ops if op.f == "check_back" and op.value["key"] in run.sends]
     counts = Counter(op.value["key"] for op in checks)
@@ -416,7 +390,7 @@ def committed_stored_late(run: Run, rng: Random, site: Site) -> Run | None:
         )
 
     sent = _transactions(run, rng, site, is_committed)
-    if sent is None or run.facts.wall_epoch_ms is None:
+    if run.facts.wall_epoch_ms is None:
         return None
     given, late_ns = run.by_key[sent.key][0], sent.time_ns + 15 * S
     draft = Draft(run)
@@ -427,9 +401,7 @@ def committed_stored_late(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-def _also_asked(run: Run, check: Op | None, after_ns: int, **value: Any) -> Run | None:
-    if check is None:
-        return None
+def _also_asked(run: Run, check: Op, after_ns: int, **value: Any) -> Run:
     draft = Draft(run)
     at_ns = check.time_ns + after_ns
     draft.event(at_ns, check.process, "check_back", check.node, **{**check.value, **value})
@@ -467,7 +439,7 @@ def checked_what_failed(run: Run, rng: Random, site: Site) -> Run | None:
         lambda s: s.type == "fail" and run.ops[s.begin].value["transaction"] == "commit",
     )
     asked = [op for op in run.ops if op.f == "check_back"]
-    if sent is None or not asked:
+    if not asked:
         return None
     draft = Draft(run)
     value = {**asked[0].value, "key": sent.key, "times": 1, "state": "commit"}

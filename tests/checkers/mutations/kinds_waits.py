@@ -11,9 +11,7 @@ from tests.checkers.mutations.model import Run, S, Site, without
 from tests.checkers.mutations.pick import following, is_settled, pick_single
 
 
-def _delayed_queue(
-    run: Run, rng: Random, site: Site, span_ns: int, settled_s: float = 15
-) -> Draft | None:
+def _delayed_queue(run: Run, rng: Random, site: Site, span_ns: int, settled_s: float = 15) -> Draft:
     """Nothing of a queue is delivered for a while; then all of it, in order. No other member has the queue, too."""
     like = pick_single(
         run,
@@ -21,8 +19,6 @@ def _delayed_queue(
         site,
         lambda d: is_settled(run, d, d.time_ns + span_ns, any_fault=True, after_s=settled_s),
     )
-    if like is None:
-        return None
     draft = Draft(run)
     waiting = [d for d in following(run, like, span_ns) if d.process == like.process]
     end_ns = like.begin_ns + span_ns
@@ -38,7 +34,7 @@ def _delayed_queue(
 )
 def queue_stalls_for_10_s(run: Run, rng: Random, site: Site) -> Run | None:
     draft = _delayed_queue(run, rng, site, 10 * S)
-    return draft.finish() if draft else None
+    return draft.finish()
 
 
 @KINDS.mutation(
@@ -48,7 +44,7 @@ def queue_stalls_for_10_s(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def queue_stalls_for_18_s(run: Run, rng: Random, site: Site) -> Run | None:
     draft = _delayed_queue(run, rng, site, 18 * S)
-    return draft.finish() if draft else None
+    return draft.finish()
 
 
 @KINDS.mutation(
@@ -73,9 +69,7 @@ def everything_late(run: Run, rng: Random, site: Site) -> Run | None:
     "an acknowledged message waits 12 s for its delivery where 5 s are promised",
     workloads=without("broadcast", "forwarded", "request-reply", "retry"),
 )
-def waits_longer_than_promised(run: Run, rng: Random, site: Site) -> Run | None:
+def waits_longer_than_promised(run: Run, rng: Random, site: Site) -> Run:
     draft = _delayed_queue(run, rng, site, 12 * S)
-    if draft is None:
-        return None
     draft.facts = replace(draft.facts, gap_max_s=5.0)
     return draft.finish()

@@ -33,7 +33,7 @@ def acked_in_cache_only(run: Run, rng: Random, site: Site) -> Run | None:
     if run.facts.flush != "sync" or run.facts.transient_pool:
         return None
     seen = _acked(run, rng, site)
-    return with_seen(run, seen, durable_on=[]) if seen else None
+    return with_seen(run, seen, durable_on=[])
 
 
 @KINDS.mutation(
@@ -43,7 +43,7 @@ def acked_by_master_only(run: Run, rng: Random, site: Site) -> Run | None:
     if run.facts.replication != "sync":
         return None
     seen = _acked(run, rng, site)
-    if seen is None or len(run.nodes_of_broker(seen["broker_name"])) < 2:
+    if len(run.nodes_of_broker(seen["broker_name"])) < 2:
         return None
     master = run.nodes_of_broker(seen["broker_name"])[0]
     only = [master]
@@ -57,15 +57,15 @@ def acked_by_slaves_only(run: Run, rng: Random, site: Site) -> Run | None:
     if run.facts.flush != "sync" or run.facts.transient_pool:
         return None
     seen = _acked(run, rng, site)
-    slaves = [] if seen is None else list(run.nodes_of_broker(seen["broker_name"])[1:])
-    if seen is None or not slaves:
+    slaves = list(run.nodes_of_broker(seen["broker_name"])[1:])
+    if not slaves:
         return None
     return with_seen(
         run, seen, durable_on=slaves, cached_on=run.nodes_of_broker(seen["broker_name"])
     )
 
 
-def _acked(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
+def _acked(run: Run, rng: Random, site: Site) -> Mapping[str, Any]:
     return choose(
         rng,
         seen_of(run, "ack_durability"),
@@ -143,7 +143,7 @@ def _with_status(
         )
 
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and is_safe(s.key) and fits(s))
-    if sent is None or sent.at is None:
+    if sent.at is None:
         return None
     draft = Draft(run)
     draft.alter(sent.at, status=status)
@@ -158,7 +158,7 @@ def _with_status(
     return draft.finish()
 
 
-def _replica(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
+def _replica(run: Run, rng: Random, site: Site) -> Mapping[str, Any]:
     return choose(
         rng,
         seen_of(run, "replica"),
@@ -167,10 +167,8 @@ def _replica(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
 
 
 @KINDS.mutation("replica_diverged", "a slave's log differs from its master's within what both have")
-def replica_diverged(run: Run, rng: Random, site: Site) -> Run | None:
+def replica_diverged(run: Run, rng: Random, site: Site) -> Run:
     seen = _replica(run, rng, site)
-    if seen is None:
-        return None
     return with_seen(
         run, seen, first_difference=0 if seen["slave_end"] < 3 else seen["slave_end"] // 2
     )
@@ -179,10 +177,10 @@ def replica_diverged(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation("replica_ahead", "a slave has more than its master")
 def replica_ahead(run: Run, rng: Random, site: Site) -> Run | None:
     seen = _replica(run, rng, site)
-    return with_seen(run, seen, slave_end=seen["master_end"] + 500) if seen else None
+    return with_seen(run, seen, slave_end=seen["master_end"] + 500)
 
 
-def _entries(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
+def _entries(run: Run, rng: Random, site: Site) -> Mapping[str, Any]:
     return choose(
         rng, seen_of(run, "queue_entries"), lambda seen: is_side(run, site) and seen["entries"] > 0
     )
@@ -192,23 +190,23 @@ def _entries(run: Run, rng: Random, site: Site) -> Mapping[str, Any] | None:
 def queue_hole(run: Run, rng: Random, site: Site) -> Run | None:
     seen = _entries(run, rng, site)
     topic = run.facts.topics[0]
-    return with_seen(run, seen, holes=1, hole_at=[[topic, 0, 5]]) if seen else None
+    return with_seen(run, seen, holes=1, hole_at=[[topic, 0, 5]])
 
 
 @KINDS.mutation("queue_entry_wrong", "an entry of a queue leads to another message")
 def queue_entry_wrong(run: Run, rng: Random, site: Site) -> Run | None:
     seen = _entries(run, rng, site)
     topic = run.facts.topics[0]
-    return with_seen(run, seen, wrong=1, wrong_at=[[topic, 0, 5]]) if seen else None
+    return with_seen(run, seen, wrong=1, wrong_at=[[topic, 0, 5]])
 
 
 @KINDS.mutation("queue_entry_missing", "the log holds a message more than queues have entries")
 def queue_entry_missing(run: Run, rng: Random, site: Site) -> Run | None:
     seen = _entries(run, rng, site)
-    return with_seen(run, seen, missing=1) if seen else None
+    return with_seen(run, seen, missing=1)
 
 
-def _looked_up(run: Run, rng: Random, site: Site, column: int) -> list[Any] | None:
+def _looked_up(run: Run, rng: Random, site: Site, column: int) -> list[Any]:
     rows = [
         row
         for op in run.ops
@@ -230,30 +228,24 @@ def _looked_up(run: Run, rng: Random, site: Site, column: int) -> list[Any] | No
 
 
 @KINDS.mutation("not_found_by_id", "a message in its queue is not found by its id")
-def not_found_by_id(run: Run, rng: Random, site: Site) -> Run | None:
+def not_found_by_id(run: Run, rng: Random, site: Site) -> Run:
     row = _looked_up(run, rng, site, 4)
-    if row is None:
-        return None
     draft = Draft(run)
     draft.look_up(row[0], lambda r: [*r[:4], False, *r[5:]])
     return draft.finish()
 
 
 @KINDS.mutation("not_found_by_key", "a message in its queue is not found by its key")
-def not_found_by_key(run: Run, rng: Random, site: Site) -> Run | None:
+def not_found_by_key(run: Run, rng: Random, site: Site) -> Run:
     row = _looked_up(run, rng, site, 3)
-    if row is None:
-        return None
     draft = Draft(run)
     draft.look_up(row[0], lambda r: [*r[:3], False, *r[4:]])
     return draft.finish()
 
 
 @KINDS.mutation("lost_from_log", "a consumed message is not in its queue after the run")
-def consumed_and_gone(run: Run, rng: Random, site: Site) -> Run | None:
+def consumed_and_gone(run: Run, rng: Random, site: Site) -> Run:
     row = _looked_up(run, rng, site, 5)
-    if row is None:
-        return None
     draft = Draft(run)
     draft.look_up(row[0], lambda r: [*r[:3], False, False, False])
     return draft.finish()
@@ -281,8 +273,6 @@ def look_ups_incomplete(run: Run, rng: Random, site: Site) -> Run | None:
     op = choose(
         rng, [op for op in run.ops if op.f == "look_up"], lambda op: len(op.value["messages"]) > 60
     )
-    if op is None:
-        return None
     rows = list(op.value["messages"])
     start = rng.randrange(len(rows) - 20)
     draft = Draft(run)
@@ -291,7 +281,7 @@ def look_ups_incomplete(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.mutation("wrong_time_search", "the search for a store time leads to the message behind")
-def search_leads_behind(run: Run, rng: Random, site: Site) -> Run | None:
+def search_leads_behind(run: Run, rng: Random, site: Site) -> Run:
     """Not of a broker whose clock was wrong: there store times need not ascend."""
     skewed = {
         node for fault in run.facts.faults if fault.kind == "clock_skew" for node in fault.targets
@@ -305,8 +295,6 @@ def search_leads_behind(run: Run, rng: Random, site: Site) -> Run | None:
             and run.facts.mode == "hardened"
         ),
     )
-    if op is None:
-        return None
     rows = [list(row) for row in op.value["searched"]]
     row = rng.choice(rows)
     row[4:] = [row[4] + 1, row[3] + 1, row[3]]
@@ -319,8 +307,6 @@ def search_leads_behind(run: Run, rng: Random, site: Site) -> Run | None:
 def search_refused(run: Run, rng: Random, site: Site) -> Run | None:
     ops = [op for op in run.ops if op.f == "look_up" and op.value.get("searched")]
     op = choose(rng, ops, lambda op: is_side(run, site))
-    if op is None:
-        return None
     rows = list(op.value["searched"])
     gone = rows.pop(rng.randrange(len(rows)))
     if not any(row[:3] == gone[:3] and row[5] for row in op.value["messages"]):
@@ -375,8 +361,6 @@ def read_beyond_recovery(run: Run, rng: Random, site: Site) -> Run | None:
             seen["node"] in alone and seen["time_ns"] > 5 * S and seen["end_offset"] > 5000
         ),
     )
-    if found is None:
-        return None
     broker = next(name for name, nodes in run.facts.replica_sets.items() if found["node"] in nodes)
     read = [
         d
@@ -384,8 +368,6 @@ def read_beyond_recovery(run: Run, rng: Random, site: Site) -> Run | None:
         if d.broker == broker and d.time_ns + S < found["time_ns"] and d.topic in run.facts.topics
     ]
     like = choose(rng, read, lambda d: d.physical > found["end_offset"] * 3 // 4 and d.type == "ok")
-    if like is None:
-        return None
     draft = Draft(run)
     draft.observe(
         lambda seen: seen is found,

@@ -230,7 +230,7 @@ Plant = Callable[[Run, Random, Site], Run | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """One wrong, and how it is planted. `plant` returns None where the run has no such place."""
+    """One wrong, and how it is planted. `plant` returns None where the run has no site for it."""
 
     name: str
     what: str  # is planted, in one sentence
@@ -263,7 +263,7 @@ class Kinds:
     def mutation(self, aim: str, what: str, **options: Any) -> Callable[[Plant], Plant]:
         def register(plant: Plant) -> Plant:
             self.mutations.append(
-                Mutation(name=_name(plant), aim=aim, what=what, plant=plant, **options)
+                Mutation(name=_name(plant), aim=aim, what=what, plant=_or_none(plant), **options)
             )
             return plant
 
@@ -271,10 +271,22 @@ class Kinds:
 
     def oddity(self, why: str, **options: Any) -> Callable[[Plant], Plant]:
         def register(plant: Plant) -> Plant:
-            self.oddities.append(Oddity(name=_name(plant), why=why, plant=plant, **options))
+            self.oddities.append(
+                Oddity(name=_name(plant), why=why, plant=_or_none(plant), **options)
+            )
             return plant
 
         return register
+
+
+def _or_none(plant: Plant) -> Plant:
+    def planted(run: Run, rng: Random, site: Site) -> Run | None:
+        try:
+            return plant(run, rng, site)
+        except NoSuchSite:
+            return None
+
+    return planted
 
 
 def _name(plant: Plant) -> str:
@@ -287,10 +299,17 @@ def without(*names: str) -> tuple[str, ...]:
     return tuple(name for name in WORKLOADS if name not in names)
 
 
-def choose(rng: Random, candidates: Sequence[T], fits: Callable[[T], bool]) -> T | None:
-    """A random candidate that fits, or None."""
+class NoSuchSite(Exception):
+    """The run has no candidate for a mutation."""
+
+
+def choose(rng: Random, candidates: Sequence[T], fits: Callable[[T], bool]) -> T:
+    """A random candidate that fits. Raises NoSuchSite."""
     order = rng.sample(range(len(candidates)), min(len(candidates), TRIES_MAX))
-    return next((candidates[at] for at in order if fits(candidates[at])), None)
+    for at in order:
+        if fits(candidates[at]):
+            return candidates[at]
+    raise NoSuchSite
 
 
 CALM = without("broadcast", "request-reply", "forwarded")  # no other op follows from a delivery

@@ -65,7 +65,7 @@ def statuses_missing(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.oddity("one send may lack its physical offset")
 def one_physical_offset_missing(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(run, rng, site, lambda s: s.physical >= 0 and run.ops[s.at or 0].f == "send")
-    if sent is None or sent.at is None:
+    if sent.at is None:
         return None
     draft = Draft(run)
     draft.alter(sent.at, physical_offset=None)
@@ -73,10 +73,8 @@ def one_physical_offset_missing(run: Run, rng: Random, site: Site) -> Run | None
 
 
 @KINDS.oddity("a consumer need not say what it was configured with")
-def open_says_nothing(run: Run, rng: Random, site: Site) -> Run | None:
+def open_says_nothing(run: Run, rng: Random, site: Site) -> Run:
     member = choose(rng, run.members, lambda m: run.is_at(site, m.begin_ns))
-    if member is None:
-        return None
     draft = Draft(run)
     draft.replace(member.at, value={})
     return draft.finish()
@@ -96,7 +94,7 @@ def producers_without_nodes(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.oddity("a client may report more than is asked of it")
 def more_fields(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(run, rng, site)
-    if sent is None or sent.at is None:
+    if sent.at is None:
         return None
     draft = Draft(run)
     draft.alter(sent.at, note="of the client", trace_id=17)
@@ -127,7 +125,7 @@ def _with_origin(rest: list[Any], later: Callable[[int], int]) -> list[Any]:
 @KINDS.oddity("other topics of a broker lie in the same log")
 def physical_gap(run: Run, rng: Random, site: Site) -> Run | None:
     like = pick_delivery(run, rng, site)
-    if like is None or any(_is_copied_elsewhere(run, d) for d in run.deliveries):
+    if any(_is_copied_elsewhere(run, d) for d in run.deliveries):
         return None
     broker, from_, by = like.broker, like.physical, 1000
     nodes = run.nodes_of_broker(broker)
@@ -208,14 +206,12 @@ def no_observations(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.oddity("a node that could not be looked into leaves it open whether it had the message")
-def acks_of_unobserved_nodes(run: Run, rng: Random, site: Site) -> Run | None:
+def acks_of_unobserved_nodes(run: Run, rng: Random, site: Site) -> Run:
     seen = choose(
         rng,
         [o for o in run.observations if o["kind"] == "ack_durability"],
         lambda o: run.is_at(site, o["time_ns"]),
     )
-    if seen is None:
-        return None
     draft = Draft(run)
     nodes = list(run.nodes_of_broker(seen["broker_name"]))
     draft.observe(

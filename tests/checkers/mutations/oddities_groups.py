@@ -29,8 +29,6 @@ def again_after_failure(run: Run, rng: Random, site: Site) -> Run | None:
     if run.workload in ("ordered", "broadcast"):
         return None
     like = pick_single(run, rng, site, lambda d: d.alone and is_settled(run, d, d.time_ns + 6 * S))
-    if like is None:
-        return None
     draft = Draft(run)
     message = message_of(run, like)
     draft.replace(like.at, type="info", error="the listener failed")
@@ -62,17 +60,15 @@ def again_after_failure(run: Run, rng: Random, site: Site) -> Run | None:
     "a listener may take its time; the group's offset waits for it",
     workloads=without("ordered", "broadcast", "forwarded", "request-reply"),
 )
-def slow_listener(run: Run, rng: Random, site: Site) -> Run | None:
+def slow_listener(run: Run, rng: Random, site: Site) -> Run:
     like = pick_single(run, rng, site, lambda d: d.alone and is_settled(run, d, d.time_ns + 6 * S))
-    if like is None:
-        return None
     draft = Draft(run)
     draft.move(like.at, like.time_ns + 4 * S)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 4 * S)
     return draft.finish()
 
 
-def _handover(run: Run, rng: Random, site: Site) -> tuple[Tenure, Tenure] | None:
+def _handover(run: Run, rng: Random, site: Site) -> tuple[Tenure, Tenure]:
     """A queue that one member had, and then another one soon after."""
     pairs = [
         (old, new)
@@ -152,7 +148,7 @@ def again_after_handover(run: Run, rng: Random, site: Site) -> Run | None:
 def failed_call_never_ends(run: Run, rng: Random, site: Site) -> Run | None:
     calls = [op for op in run.ops if op.f in CONSUMED and op.type == "info"]
     call = choose(rng, calls, lambda op: run.is_at(site, op.time_ns))
-    if call is None or run.workload in ("retry", "ordered"):
+    if run.workload in ("retry", "ordered"):
         return None
     draft = Draft(run)
     draft.drop(call.index)
@@ -171,7 +167,7 @@ def a_second_group(run: Run, rng: Random, site: Site) -> Run | None:
 def member_comes_and_goes(run: Run, rng: Random, site: Site) -> Run | None:
     time_ns = time_at(run, rng, site, 2 * S)
     member = choose(rng, run.members, lambda m: True)
-    if time_ns is None or member is None or run.facts.gap_max_s is not None:
+    if time_ns is None or run.facts.gap_max_s is not None:
         return None
     draft = Draft(run)
     draft.event(time_ns, 170_000, "open", "consumer-77", **run.ops[member.at].value)
@@ -194,8 +190,6 @@ def member_comes_and_goes(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def owners_overlap_briefly(run: Run, rng: Random, site: Site) -> Run | None:
     pair = _handover(run, rng, site)
-    if pair is None:
-        return None
     give_up = [
         op
         for op in run.ops
@@ -225,8 +219,6 @@ def same_assignment_again(run: Run, rng: Random, site: Site) -> Run | None:
         [t for t in run.tenures if t.topic in run.facts.topics and t.end_ns - t.begin_ns > 3 * S],
         lambda t: True,
     )
-    if tenure is None:
-        return None
     time_ns = rng.randrange(tenure.begin_ns + S, tenure.end_ns - S)
     if not run.is_at(site, time_ns):
         return None

@@ -79,7 +79,7 @@ def one_way_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.oddity("an unknown send may have been stored", workloads=without("request-reply"))
 def unknown_send_seen(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.is_plain)
-    if sent is None or sent.at is None or run.ops[sent.at].f != "send":
+    if sent.at is None or run.ops[sent.at].f != "send":
         return None
     draft = Draft(run)
     outcome_unknown(draft, sent)
@@ -94,12 +94,7 @@ def weak_send_on_master_only(run: Run, rng: Random, site: Site) -> Run | None:
     if run.facts.replication != "sync":
         return None
     sent = pick_sent(run, rng, site, lambda s: s.type == "ok")
-    if (
-        sent is None
-        or sent.at is None
-        or run.ops[sent.at].f != "send"
-        or "batch" in run.ops[sent.at].value
-    ):
+    if sent.at is None or run.ops[sent.at].f != "send" or "batch" in run.ops[sent.at].value:
         return None
     draft = Draft(run)
     on_master_only(draft, sent)
@@ -115,7 +110,7 @@ def answer_comes_late(run: Run, rng: Random, site: Site) -> Run | None:
     sent = pick_sent(
         run, rng, site, lambda s: s.type == "ok" and run.ops[s.at or 0].value.get("batch") is None
     )
-    if sent is None or sent.at is None or run.workload in ("request-reply", "forwarded"):
+    if sent.at is None or run.workload in ("request-reply", "forwarded"):
         return None
     later = [time_ns for time_ns in nexts[sent.process] if time_ns > sent.time_ns]
     if not later or later[0] - sent.time_ns < 2 * MS:
@@ -134,7 +129,7 @@ def answer_comes_late(run: Run, rng: Random, site: Site) -> Run | None:
     "a send that was tried twice may be stored twice",
     workloads=("queue", "rebalance", "filtered", "ordered"),
 )
-def two_copies_of_two_attempts(run: Run, rng: Random, site: Site) -> Run | None:
+def two_copies_of_two_attempts(run: Run, rng: Random, site: Site) -> Run:
     pairs = neighbours(
         run,
         lambda low, high: (
@@ -154,8 +149,6 @@ def two_copies_of_two_attempts(run: Run, rng: Random, site: Site) -> Run | None:
             and len({run.ops[s.begin].value.get("tag") for s in p}) == 1
         ),
     )
-    if pair is None:
-        return None
     low, high = pair
     draft = Draft(run)
     outcome_unknown(draft, low)

@@ -47,10 +47,8 @@ def contents_unknown(run: Run, rng: Random, site: Site) -> Run | None:
 
 
 @KINDS.oddity("what a client does not know of the contents of a message is null")
-def contents_are_null(run: Run, rng: Random, site: Site) -> Run | None:
+def contents_are_null(run: Run, rng: Random, site: Site) -> Run:
     like = pick_delivery(run, rng, site, lambda d: run.ops[d.begin].f == "consume")
-    if like is None:
-        return None
     draft = Draft(run)
     messages = draft.messages(like)
     messages[like.slot][BARE:] = [[None] * 7]

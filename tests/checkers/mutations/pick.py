@@ -12,7 +12,7 @@ from typing import Any
 from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft, at_index
 from tests.checkers.mutations.events import Delivery, Sent
-from tests.checkers.mutations.model import Member, Run, S, Site, Tenure, choose
+from tests.checkers.mutations.model import Member, NoSuchSite, Run, S, Site, Tenure, choose
 
 DESTROYS = ("disk_lost", "wiped_slave", "failing_disk", "bit_rot")
 DESTROYS_UNSYNCED = ("power_cut", "cluster_power_cut", "kill")
@@ -64,7 +64,7 @@ def pick_delivery(
     *,
     local: bool = False,
     after_s: float = 10.0,
-) -> Delivery | None:
+) -> Delivery:
     """A normal delivery at that site; `local`: no fault of its broker or its member can explain it."""
     return choose(
         rng,
@@ -86,7 +86,7 @@ def pick_single(
     site: Site,
     fits: Callable[[Delivery], bool] = lambda delivery: True,
     **options: Any,
-) -> Delivery | None:
+) -> Delivery:
     """A normal delivery that is the only one of its message to its group."""
     return pick_delivery(
         run,
@@ -99,7 +99,7 @@ def pick_single(
 
 def pick_sent(
     run: Run, rng: Random, site: Site, fits: Callable[[Sent], bool] = lambda sent: True
-) -> Sent | None:
+) -> Sent:
     """A message of the load that was sent at that site."""
     return choose(
         rng,
@@ -201,8 +201,11 @@ def has_two_groups(run: Run) -> bool:
 
 
 @lru_cache(maxsize=4)
-def two_groups(run: Run) -> Run | None:
-    """The run itself if several groups consume its topic, or one in which a second group saw what the first one did."""
+def two_groups(run: Run) -> Run:
+    """The run itself if several groups consume its topic, or one in which a second group saw what the first one did.
+
+    Raises NoSuchSite.
+    """
     if has_two_groups(run):
         return run
     if (
@@ -210,7 +213,7 @@ def two_groups(run: Run) -> Run | None:
         or run.facts.broadcasting
         or run.workload in ("forwarded", "request-reply")
     ):
-        return None
+        raise NoSuchSite
     (group,) = run.facts.groups
     nodes = {node: f"{node}-b" for node in run.facts.consumers}
     ops: list[Op] = []
