@@ -71,7 +71,7 @@ REASONS = {
 
 
 def tally_agreement(columns: Columns, context: Context) -> Tally:
-    """Count what does not agree, of whole queues or pieces of them (partition key: log)."""
+    """Count what does not agree, of whole queues or chunks of them (partition key: log)."""
     seen = _seen(columns, context)
     return Tally(
         counts={
@@ -124,8 +124,8 @@ def _not_looked_up(columns: Columns, context: Context) -> int:
         return 0
     first = np.ones(len(sends), np.bool_)  # row of its op
     first[1:] = (sends.op_index[1:] != sends.op_index[:-1]) | (sends.log[1:] != sends.log[:-1])
-    if columns.piece is not None:  # whose first message may not be the first one of its stretch
-        first &= sends.queue_offset != columns.piece.first_offset
+    if columns.chunk is not None:  # whose first message may not be the first one of its stretch
+        first &= sends.queue_offset != columns.chunk.first_offset
     placed = (sends.log != UNKNOWN) & (sends.queue_offset != UNKNOWN)
     rows = np.flatnonzero(first & placed & (sends.outcome == Outcome.OK))
     missing = 0
@@ -258,12 +258,12 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
 class _Ends(NamedTuple):
     """Where the records of a broker end that were seen between faults that may have cost it something."""
 
-    borders: Ints  # beginnings of faults, and the ends of what they may disturb, in turn
+    cut_points: Ints  # beginnings of faults, and the ends of what they may disturb, in turn
     ends: Mapping[int, list[int]]  # by stretch, ascending; one for each message
 
     def stretch(self, times_ns: Ints) -> Ints:
         """The quiet stretch of each time; UNKNOWN in none."""
-        number = np.searchsorted(self.borders, times_ns, side="right")
+        number = np.searchsorted(self.cut_points, times_ns, side="right")
         found: Ints = np.where(number % 2 == 0, number, UNKNOWN)
         return found
 
@@ -278,14 +278,14 @@ def _ends(context: Context, broker: str) -> _Ends:
 
 
 def _make_ends(context: Context, broker: str) -> _Ends:
-    borders: list[int] = []
+    cut_points: list[int] = []
     for start_ns, until_ns in sorted(context.promises.hit_times(broker)):
         end_ns = until_ns + SETTLED_NS
-        if borders and start_ns <= borders[-1]:
-            borders[-1] = max(borders[-1], end_ns)
+        if cut_points and start_ns <= cut_points[-1]:
+            cut_points[-1] = max(cut_points[-1], end_ns)
         else:
-            borders += [start_ns, end_ns]
-    log = _Ends(np.array(borders, np.int64), {})
+            cut_points += [start_ns, end_ns]
+    log = _Ends(np.array(cut_points, np.int64), {})
     seen = [
         of
         for of in context.observations
@@ -300,7 +300,7 @@ def _make_ends(context: Context, broker: str) -> _Ends:
     ends: dict[int, list[int]] = {}
     for stretch, _, end in once:
         ends.setdefault(stretch, []).append(end)
-    return _Ends(log.borders, {stretch: sorted(found) for stretch, found in ends.items()})
+    return _Ends(log.cut_points, {stretch: sorted(found) for stretch, found in ends.items()})
 
 
 def _below_recovery(columns: Columns, context: Context) -> int:
@@ -363,9 +363,9 @@ def _places(columns: Columns, context: Context) -> dict[str, int]:
             continue
         queue = names.logs[number]
         low, high = ends.get(queue, (0, 0))
-        if columns.piece is not None:
-            low = max(low, columns.piece.first_offset)
-            high = min(high, columns.piece.last_offset + 1)
+        if columns.chunk is not None:
+            low = max(low, columns.chunk.first_offset)
+            high = min(high, columns.chunk.last_offset + 1)
         if low < high:
             stored = _of_queue(sends.log, number), _of_queue(given.log, number)
             placed = sends.outcome[stored[0]] <= Outcome.WEAK

@@ -82,10 +82,10 @@ def settled_spans(context: Context, broker: str) -> list[Span]:
     if not all_replicas_hold_acknowledged(context.facts, broker):
         return []
     ends = [until_ns for _, until_ns in context.promises.hit_times(broker)]
-    borders = [0, *sorted(end + 1 for end in ends if end < FOREVER_NS), FOREVER_NS]
-    sent_ns = np.array(borders[:-1], np.int64)
+    cut_points = [0, *sorted(end + 1 for end in ends if end < FOREVER_NS), FOREVER_NS]
+    sent_ns = np.array(cut_points[:-1], np.int64)
     survives = context.promises.must_survive(broker, sent_ns).tolist()
-    spans = map(Span, borders[:-1], borders[1:])
+    spans = map(Span, cut_points[:-1], cut_points[1:])
     return joined(span for span, settled in zip(spans, survives, strict=True) if settled)
 
 

@@ -1,8 +1,8 @@
 """The kernels over a history in partitions of whole queues, however large: one rule for every engine.
 
-1. `first_look` at each partition: kernels by queue judge it; the screening clears nearly all messages, and names the
-   candidates among them.
-2. `second_look` at each partition: fetch what is there of the candidates of all partitions; what the first look had
+1. `screening_pass` at each partition: kernels by queue judge it; the screening clears nearly all messages, and names
+   the candidates among them.
+2. `exact_pass` at each partition: fetch what is there of the candidates of all partitions; what the screening pass had
    counted of them is taken back.
 3. `conclude`: the other kernels judge the candidates, tallies merge, each kernel finishes.
 
@@ -50,7 +50,7 @@ class ScreeningPass:
     )  # ids of messages, sorted, each once
     totals: Mapping[str, int] = field(default_factory=dict)  # sends by outcome, deliveries
     failed: Mapping[str, str] = field(default_factory=dict)  # kernel -> why it could not judge
-    states: Mapping[tuple[str, int], Any] = field(default_factory=dict)  # of queues in pieces
+    states: Mapping[tuple[str, int], Any] = field(default_factory=dict)  # of queues in chunks
 
     def merge(self, other: ScreeningPass) -> ScreeningPass:
         """Associative; FirstLook() is the identity."""
@@ -71,19 +71,19 @@ class ExactPass:
     sends: MessageEvents
     deliveries: MessageEvents
     commits: Commits  # of queues in which a candidate was delivered
-    correction: Mapping[str, Tally]  # what the first look had counted of them
+    correction: Mapping[str, Tally]  # what the screening pass had counted of them
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
-def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) -> ScreeningPass:
-    """Judge whole queues, or a piece of one, as far as they tell by themselves. A kernel that raises is in `failed`."""
+def screening_pass(columns: Columns, context: Context, kernels: Sequence[Kernel]) -> ScreeningPass:
+    """Judge whole queues, or a chunk of one, as far as they tell by themselves. A kernel that raises is in `failed`."""
     results = _Results()
-    piece = columns.piece
+    chunk = columns.chunk
     states = {}
     for kernel in kernels:
-        if piece is not None and kernel.split is not None:
+        if chunk is not None and kernel.split is not None:
             try:
-                states[kernel.name, piece.queue] = kernel.split.look(columns, context, piece)
+                states[kernel.name, chunk.queue] = kernel.split.scan(columns, context, chunk)
             except Exception as error:
                 results.failed[kernel.name] = failure(error)
         elif kernel.partition_by == "log":
@@ -103,7 +103,7 @@ def first_look(columns: Columns, context: Context, kernels: Sequence[Kernel]) ->
     )
 
 
-def second_look(
+def exact_pass(
     columns: Columns, candidates: Ints, own: Ints, context: Context, kernels: Sequence[Kernel]
 ) -> ExactPass:
     """Fetch all rows of `candidates`, which are those of all partitions; `own` are this partition's.
@@ -137,18 +137,18 @@ def conclude(
 ) -> dict[str, Verdict]:
     """Judge the candidates and finish: the verdict of each kernel by its name."""
     columns = columns_of_rows(
-        names, [(look.sends, look.deliveries, look.commits) for look in second]
+        names, [(exact.sends, exact.deliveries, exact.commits) for exact in second]
     )
     results = _Results(failed=dict(first.failed))
-    for look in second:
-        results.failed.update(look.failed)
+    for exact in second:
+        results.failed.update(exact.failed)
     screened = of_messages(columns, first.candidates) if reads_every_row(kernels) else columns
     for kernel in kernels:
         if kernel.partition_by != "log":
             read = screened if kernel.screened else columns
             results.keep(kernel, partial(_partial, read, context))
     tallies = reduce(
-        merged, (look.correction for look in second), merged(first.tallies, results.tallies)
+        merged, (exact.correction for exact in second), merged(first.tallies, results.tallies)
     )
     for kernel in kernels:
         tallies = merged(tallies, _of_pieces(kernel, first, columns, context, results))
@@ -159,7 +159,7 @@ def conclude(
 
 
 def reads_every_row(kernels: Sequence[Kernel]) -> bool:
-    """Whether one of the kernels must see all rows at once, so that the second look is at every partition."""
+    """Whether one of the kernels must see all rows at once, so that the exact pass is at every partition."""
     return any(kernel.partition_by != "log" and not kernel.screened for kernel in kernels)
 
 
@@ -174,7 +174,7 @@ def _partial(columns: Columns, context: Context, kernel: Kernel) -> Tally:
 def _of_pieces(
     kernel: Kernel, first: ScreeningPass, columns: Columns, context: Context, results: _Results
 ) -> dict[str, Tally]:
-    """What a kernel says of queues that were judged in pieces."""
+    """What a kernel says of queues that were judged in chunks."""
     states = [state for (name, _), state in sorted(first.states.items()) if name == kernel.name]
     if kernel.split is None or not states:
         return {}
@@ -186,12 +186,12 @@ def _of_pieces(
     return own.tallies
 
 
-def gathered(looks: Iterable[ScreeningPass]) -> tuple[ScreeningPass, list[Ints]]:
-    """All looks as one, and the candidates of each; of looks that are made one by one only the sum is held."""
+def gathered(passes: Iterable[ScreeningPass]) -> tuple[ScreeningPass, list[Ints]]:
+    """All passes as one, and the candidates of each; of passes that are made one by one only the sum is held."""
     total, own = ScreeningPass(), [NO_CANDIDATES]
-    for look in looks:
-        own.append(look.candidates)
-        total = total.merge(replace(look, candidates=NO_CANDIDATES))
+    for screened in passes:
+        own.append(screened.candidates)
+        total = total.merge(replace(screened, candidates=NO_CANDIDATES))
     return replace(total, candidates=np.unique(np.concatenate(own))), own[1:]
 
 
@@ -202,11 +202,11 @@ def judge_partitions(
     kernels: Sequence[Kernel],
 ) -> tuple[dict[str, Verdict], ScreeningPass]:
     """Judge a history that is read partition by partition, in the order of queues; once more where candidates are."""
-    first, own = gathered(first_look(read(), context, kernels) for read in partitions)
+    first, own = gathered(screening_pass(read(), context, kernels) for read in partitions)
     second: list[ExactPass] = []
     if len(first.candidates) or reads_every_row(kernels):
         for read, candidates in zip(partitions, own, strict=True):
-            second.append(second_look(read(), first.candidates, candidates, context, kernels))
+            second.append(exact_pass(read(), first.candidates, candidates, context, kernels))
     return conclude(first, second, names, context, kernels), first
 
 
@@ -218,7 +218,7 @@ def judge_columns(
 
 
 def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
-    """Rows of all partitions in the order of Columns: pieces of a queue, one after the other, overlap in time."""
+    """Rows of all partitions in the order of Columns: chunks of a queue, one after the other, overlap in time."""
     return Columns(
         names=names,
         sends=_in_order(joined(MessageEvents, [part[0] for part in parts])),
@@ -235,7 +235,7 @@ def _in_order(rows: R) -> R:
 def of_messages(columns: Columns, messages: Ints) -> Columns:
     """The touches of some messages (ids, sorted), and the commits of the queues where they were delivered.
 
-    Of a piece all commits to its offsets: what was delivered in another piece is not known here.
+    Of a chunk all commits to its offsets: what was delivered in another chunk is not known here.
     """
     sends = np.flatnonzero(is_among(columns.sends.message, messages))
     deliveries = np.flatnonzero(is_among(columns.deliveries.message, messages))
@@ -245,7 +245,7 @@ def of_messages(columns: Columns, messages: Ints) -> Columns:
         sends=columns.sends.where(sends),
         deliveries=columns.deliveries.where(deliveries),
         commits=columns.commits
-        if columns.piece is not None
+        if columns.chunk is not None
         else columns.commits.where(is_among(columns.commits.log, queues)),
     )
 

@@ -176,14 +176,14 @@ class Checker:
     rows: Rows
     applies: Callable[[Context], bool] = always
     needs_observations: bool = False
-    kernel: Kernel | None = None  # how it runs in pieces, if it can
+    kernel: Kernel | None = None  # how it runs in chunks, if it can
     # What it reads instead once it has the `rows` of all queues (third argument, joined in their order).
     rows_again: Callable[[Columns, Context, Columns], Columns] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenedCounts:
-    """How many the first look at some queues has cleared (`checkers/engine/screening.py`)."""
+    """How many the screening pass at some queues has cleared (`checkers/engine/screening.py`)."""
 
     sends: Ints  # by Outcome
     deliveries: int
@@ -215,19 +215,19 @@ def no_more_candidates(_columns: Columns, _context: Context, _cleared: Mask) -> 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a kernel by queue judges one queue in pieces (`Columns.piece`), when it needs more than the piece.
+    """How a kernel by queue judges one queue in chunks (`Columns.chunk`), when it needs more than the chunk.
 
-    `look` makes a state of each piece, states have `merge` (associative, in any order), `conclude` makes a tally of
+    `scan` makes a state of each chunk, states have `merge` (associative, in any order), `conclude` makes a tally of
     all; of its columns only the names are looked at.
     """
 
-    look: Callable[[Columns, Context, Chunk], Any]
+    scan: Callable[[Columns, Context, Chunk], Any]
     conclude: Callable[[Any, Columns, Context], Tally]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A checker that can run in pieces.
+    """A checker that can run in chunks.
 
     `partial` gets columns that hold whole partitions. `unknown_reason` says why a tally without any
     violation still proves nothing; None when it does.
@@ -249,7 +249,7 @@ class Kernel:
     more_candidates: Callable[[Columns, Context, Mask], Ints] = no_more_candidates
     finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
     split: Split | None = (
-        None  # of a kernel by queue; None: `partial` tells of a piece all there is to tell
+        None  # of a kernel by queue; None: `partial` tells of a chunk all there is to tell
     )
 
     def finish(self, tally: Tally, context: Context) -> Verdict:
@@ -269,9 +269,9 @@ class Kernel:
     def check(self, columns: Columns, context: Context) -> Verdict:
         return self.finish(self.partial(columns, context), context)
 
-    def check_pieces(self, columns: Columns, context: Context, pieces: int) -> Verdict:
-        """Give the verdict of `check`, computed in pieces of whole partitions."""
-        parts = columns.partitions(self.partition_by, pieces)
+    def check_chunks(self, columns: Columns, context: Context, chunks: int) -> Verdict:
+        """Give the verdict of `check`, computed in chunks of whole partitions."""
+        parts = columns.partitions(self.partition_by, chunks)
         tallies = (self.partial(part, context) for part in parts)
         return self.finish(reduce(Tally.merge, tallies, Tally()), context)
 

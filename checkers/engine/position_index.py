@@ -148,9 +148,9 @@ class Streams:
         """Those of `back` that are the first delivery of their place to the group."""
         if not len(self.back):
             return self.back
-        suspect = np.zeros(self._places, np.bool_)
-        suspect[self.place[self.back]] = True
-        at = np.flatnonzero(suspect[self.place])
+        candidate = np.zeros(self._places, np.bool_)
+        candidate[self.place[self.back]] = True
+        at = np.flatnonzero(candidate[self.place])
         at = at[np.lexsort((at, self.place[at], self.number[at]))]
         same_place = self.place[at[1:]] == self.place[at[:-1]]
         again = same_place & (self.number[at[1:]] == self.number[at[:-1]])

@@ -235,27 +235,27 @@ def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
         return np.zeros(0, np.int64)
     index = index_of(columns)
     rows = np.flatnonzero(cleared & index.placed)
-    suspect = np.zeros(len(deliveries), np.bool_)
+    candidate = np.zeros(len(deliveries), np.bool_)
     place = index.delivery_place
     for name in ("message_id", "properties"):
-        suspect |= _differ(
+        candidate |= _differ(
             getattr(deliveries, name),
             _at_places(index.size, index.send_place, sends, name, rows)[place],
         )
     size = _at_places(index.size, index.send_place, sends, "size", rows)[place]
-    suspect |= _differ(deliveries.size, size)
+    candidate |= _differ(deliveries.size, size)
     tag = _at_places(index.size, index.send_place, sends, "tag", rows)[place]
     tags = columns.names.tags
     untagged = tags.index("") if "" in tags else len(tags)
-    suspect |= (deliveries.tag != UNKNOWN) & (
+    candidate |= (deliveries.tag != UNKNOWN) & (
         deliveries.tag != np.where(tag == UNKNOWN, untagged, tag)
     )
-    suspect |= (deliveries.origin != UNKNOWN) & ~columns.names.internal_topic[deliveries.topic]
+    candidate |= (deliveries.origin != UNKNOWN) & ~columns.names.internal_topic[deliveries.topic]
     every = np.arange(len(deliveries))
     for name in ("message_id", "born_ms", "stored_ms"):
         any_of = _at_places(index.size, place, deliveries, name, every)
-        suspect |= _differ(getattr(deliveries, name), any_of[place])
-    found: Ints = np.unique(deliveries.message[suspect & (deliveries.message != UNKNOWN)])
+        candidate |= _differ(getattr(deliveries, name), any_of[place])
+    found: Ints = np.unique(deliveries.message[candidate & (deliveries.message != UNKNOWN)])
     return found
 
 

@@ -69,52 +69,52 @@ NEVER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidates:
-    """First deliveries that were late as far as a piece of a queue tells; all arrays of shape (deliveries,)."""
+    """First deliveries that were late as far as a chunk of a queue tells; all arrays of shape (deliveries,)."""
 
-    number: int  # of the piece
+    number: int  # of the chunk
     given: MessageEvents
     there_ns: Ints  # when it was acknowledged, or else stored
     is_acked: Mask
     finished_ns: (
-        Ints  # when what the reader had been given before, in this piece, was finished; or NEVER
+        Ints  # when what the reader had been given before, in this chunk, was finished; or NEVER
     )
     busy_until: Mapping[
         int, int
-    ]  # by group: when everything was finished that it was given in this piece
+    ]  # by group: when everything was finished that it was given in this chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeliveryWaits:
-    """What some pieces of one queue tell. Merges in any order."""
+    """What some chunks of one queue tell. Merges in any order."""
 
-    pieces: tuple[Candidates, ...] = ()
+    chunks: tuple[Candidates, ...] = ()
     counts: Tally = field(default_factory=Tally)
 
     def merge(self, other: DeliveryWaits) -> DeliveryWaits:
-        pieces = sorted((*self.pieces, *other.pieces), key=lambda piece: piece.number)
-        return DeliveryWaits(pieces=tuple(pieces), counts=self.counts.merge(other.counts))
+        chunks = sorted((*self.chunks, *other.chunks), key=lambda chunk: chunk.number)
+        return DeliveryWaits(chunks=tuple(chunks), counts=self.counts.merge(other.counts))
 
 
 def tally_delivery_waits(columns: Columns, context: Context) -> Tally:
     """Judge the deliveries of whole message queues (partition key: log)."""
-    return conclude_waits(_look(columns, context, 0), columns, context)
+    return conclude_waits(_scan(columns, context, 0), columns, context)
 
 
-def look_at_waits(columns: Columns, context: Context, piece: Chunk) -> DeliveryWaits:
-    """Find late deliveries in a piece of a queue; how long lower pieces kept their readers busy is not known here."""
-    return _look(columns, context, piece.number)
+def scan_waits(columns: Columns, context: Context, chunk: Chunk) -> DeliveryWaits:
+    """Find late deliveries in a chunk of a queue; how long lower chunks kept their readers busy is not known here."""
+    return _scan(columns, context, chunk.number)
 
 
 def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> Tally:
     """Judge what was late. Of `columns` only the names are looked at."""
     findings: list[Finding] = []
     busy_until: dict[int, int] = {}
-    for piece in state.pieces:
-        for row in range(len(piece.given)):
-            busy_ns = busy_until.get(int(piece.given.group[row]), NEVER)
-            free_ns = max(int(piece.there_ns[row]), int(piece.finished_ns[row]), busy_ns)
-            findings.extend(_judge(columns, context, piece, row, free_ns))
-        for group, until_ns in piece.busy_until.items():
+    for chunk in state.chunks:
+        for row in range(len(chunk.given)):
+            busy_ns = busy_until.get(int(chunk.given.group[row]), NEVER)
+            free_ns = max(int(chunk.there_ns[row]), int(chunk.finished_ns[row]), busy_ns)
+            findings.extend(_judge(columns, context, chunk, row, free_ns))
+        for group, until_ns in chunk.busy_until.items():
             busy_until[group] = max(busy_until.get(group, NEVER), until_ns)
     return state.counts.merge(Tally.of(findings))
 
@@ -128,7 +128,7 @@ def bound_ns(context: Context, broker: str | None = None) -> int:
     return at_once_ns + unwoken_ns + int(facts.timings.poll_s * NS_PER_S)
 
 
-def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
+def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     there_ns, is_acked = _there_ns(columns, context)
     sends, deliveries, bound = columns.sends, columns.deliveries, bound_ns(context)
     rows: list[Ints] = []
@@ -167,7 +167,7 @@ def _look(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         busy_until=busy_until,
     )
     return DeliveryWaits(
-        pieces=(candidates,), counts=Tally(counts={"timed": waited} if waited else {})
+        chunks=(candidates,), counts=Tally(counts={"timed": waited} if waited else {})
     )
 
 
@@ -230,10 +230,10 @@ def _readers(columns: Columns, context: Context) -> Iterator[Ints]:
 
 
 def _judge(
-    columns: Columns, context: Context, piece: Candidates, row: int, free_ns: int
+    columns: Columns, context: Context, chunk: Candidates, row: int, free_ns: int
 ) -> Iterator[Finding]:
     """Judge one delivery that might have been made at `free_ns`."""
-    given = piece.given
+    given = chunk.given
     group, queue = columns.names.groups[given.group[row]], queue_of(columns, given, row)
     assert queue is not None  # it was delivered from it
     until_ns, longest = int(given.invoke_ns[row]), Span(0, 0)
@@ -249,7 +249,7 @@ def _judge(
             *context.excuses.spans("slow_delivery", queue.stream, (node,)),
             *behind_spans(context, queue.stream),
         ]
-        judged = [able] if piece.is_acked[row] else shared([able], spans_at_rest(context))
+        judged = [able] if chunk.is_acked[row] else shared([able], spans_at_rest(context))
         longest = max([longest, *without(judged, excused)], key=_length_ns)
     if longest.length_ns > bound:
         yield finding_at(
@@ -288,5 +288,5 @@ DELIVERY_WAITS = Kernel(
     anomalies=("slow_delivery",),
     partial=tally_delivery_waits,
     unknown_reason=nothing_missing,
-    split=Split(look_at_waits, conclude_waits),
+    split=Split(scan_waits, conclude_waits),
 )

@@ -72,9 +72,9 @@ def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[MessageEvent
 
 
 def _queues_here(columns: Columns) -> list[int]:
-    """Those that an op touched, whole or in a piece."""
-    if columns.piece is not None:
-        return [columns.piece.queue]
+    """Those that an op touched, whole or in a chunk."""
+    if columns.chunk is not None:
+        return [columns.chunk.queue]
     touched = np.unique(np.concatenate((columns.sends.log, columns.deliveries.log)))
     queues: list[int] = touched[touched != UNKNOWN].tolist()
     return queues
@@ -123,8 +123,8 @@ def _numbers(one: Ints, other: Ints) -> tuple[Ints, Ints, int]:
 def _originals(columns: Columns, forwards: Sequence[Forward]) -> tuple[Ints, Ints]:
     """Offsets that are here, and the number of the `forward` of each."""
     lowest, highest = -NEVER, NEVER
-    if columns.piece is not None:
-        lowest, highest = columns.piece.first_offset, columns.piece.last_offset
+    if columns.chunk is not None:
+        lowest, highest = columns.chunk.first_offset, columns.chunk.last_offset
     offsets, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for number, forward in enumerate(forwards):
         for first, count in forward.originals:

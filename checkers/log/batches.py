@@ -33,10 +33,10 @@ ANOMALY = "torn_batch"
 
 
 def batch_rows(columns: Columns, _context: Context) -> Columns:
-    """Messages of requests with something wrong, of those of unknown outcome, and of those that a piece may cut."""
+    """Messages of requests with something wrong, of those of unknown outcome, and of those that a chunk may cut."""
     acked = _acked(columns.sends)
     lower, upper = _torn_pairs(columns.sends, acked)
-    ends = acked[:0] if columns.piece is None else _ends_of_processes(columns.sends, acked)
+    ends = acked[:0] if columns.chunk is None else _ends_of_processes(columns.sends, acked)
     rows = np.concatenate((lower, upper, ends, _of_unknown_batches(columns.sends)))
     return sends_only(columns, np.unique(rows))
 
@@ -99,7 +99,7 @@ def _torn_pairs(sends: MessageEvents, acked: Ints) -> tuple[Ints, Ints]:
 
 
 def _ends_of_processes(sends: MessageEvents, acked: Ints) -> Ints:
-    """The lowest and the highest message of each process: their requests may go on in another piece."""
+    """The lowest and the highest message of each process: their requests may go on in another chunk."""
     rows = acked[np.lexsort((sends.queue_offset[acked], sends.process[acked]))]
     process = sends.process[rows]
     first = np.diff(process, prepend=-2) != 0

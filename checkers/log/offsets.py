@@ -67,7 +67,7 @@ def tally_commits(columns: Columns, context: Context) -> Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Consumption:
-    """What some pieces of a queue tell of all its commits; everything of shape (commits,). Merges in any order."""
+    """What some chunks of a queue tell of all its commits; everything of shape (commits,). Merges in any order."""
 
     commits: Commits  # by group
     reached: Ints
@@ -83,9 +83,9 @@ class Consumption:
         )
 
 
-def look_at_consumption(columns: Columns, context: Context, piece: Chunk) -> Consumption:
-    """Look what the groups had consumed of a piece of a queue before each commit."""
-    commits = _by_stream(columns, piece.commits)
+def scan_consumption(columns: Columns, context: Context, chunk: Chunk) -> Consumption:
+    """Look what the groups had consumed of a chunk of a queue before each commit."""
+    commits = _by_stream(columns, chunk.commits)
     reached, wanted = np.zeros(len(commits), np.int64), np.full(len(commits), NOTHING, np.int64)
     settled = np.full(len(commits), NOWHERE, np.int64)
     for rows, stream in _streams(columns, commits):
@@ -98,7 +98,7 @@ def look_at_consumption(columns: Columns, context: Context, piece: Chunk) -> Con
 
 
 def conclude_commits(state: Consumption, columns: Columns, context: Context) -> Tally:
-    """Judge the commits of a queue when all its pieces are known."""
+    """Judge the commits of a queue when all its chunks are known."""
     findings: list[Finding] = []
     for rows, _ in _streams(columns, state.commits):
         mine, wanted = state.commits.where(rows), partial(state.wanted.__getitem__, rows)
@@ -335,7 +335,7 @@ OFFSETS = Kernel(
     anomalies=("commit_ahead", "commit_rewound"),
     partial=tally_commits,
     unknown_reason=nothing_missing,
-    split=Split(look_at_consumption, conclude_commits),
+    split=Split(scan_consumption, conclude_commits),
 )
 
 DRAINED_OFFSETS = Checker(

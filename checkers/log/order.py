@@ -199,7 +199,7 @@ def _misordered_to_group(
 def _judge_owner(
     columns: Columns, context: Context, rows: Ints, candidates: Ints
 ) -> Iterator[Finding]:
-    """Report suspects that come after a higher offset, unless their owner gained the queue anew in between.
+    """Report candidates that come after a higher offset, unless their owner gained the queue anew in between.
 
     `rows` are deliveries to one owner, in the order of calls; `candidates` are positions in it.
     """

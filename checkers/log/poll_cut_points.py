@@ -1,8 +1,8 @@
-"""Polls of a queue in pieces: what one piece cannot know of the owners that it sees, and the answers of the others.
+"""Polls of a queue in chunks: what one chunk cannot know of the owners that it sees, and the answers of the others.
 
-Pieces are ranges of offsets, and every group passed each border once, for good. So the past of a process that a piece
-sees for the first time is the last that it was given in lower pieces, and what its group was not given there in all, it
-had not been given by then. All of it is small: a few rows for each process, and messages that were skipped.
+Chunks are ranges of offsets, and every group passed each cut point once, for good. So the past of a process that a
+chunk sees for the first time is the last that it was given in lower chunks, and what its group was not given there in
+all, it had not been given by then. All of it is small: a few rows for each process, and messages that were skipped.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from staticfire.checkers.model.columns import Columns, MessageEvents, joined
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Question:
-    """A delivery that is judged when the lower pieces are known, too."""
+    """A delivery that is judged when the lower chunks are known, too."""
 
     given: MessageEvents  # one row
-    begins: bool  # its process had a delivery in this piece before, and was assigned anew since
-    leads: bool  # it is the first to its group in this piece
+    begins: bool  # its process had a delivery in this chunk before, and was assigned anew since
+    leads: bool  # it is the first to its group in this chunk
     committed: int | None  # the offset of its group by then
-    skipped: MessageEvents  # what its group had not been given by then, of this piece, below it, by offset
+    skipped: MessageEvents  # what its group had not been given by then, of this chunk, below it, by offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PollBorder:
-    """What a piece asks, and what it answers to higher ones."""
+class PollCutPoint:
+    """What a chunk asks, and what it answers to higher ones."""
 
     number: int
     questions: tuple[Question, ...]
@@ -54,17 +54,19 @@ class Skip(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PollsInChunks:
-    """Some pieces of one queue. Merges in any order."""
+    """Some chunks of one queue. Merges in any order."""
 
     tally: Tally
-    borders: tuple[PollBorder, ...]  # by number
+    cut_points: tuple[PollCutPoint, ...]  # by number
 
     def merge(self, other: PollsInChunks) -> PollsInChunks:
-        borders = sorted((*self.borders, *other.borders), key=lambda border: border.number)
-        return PollsInChunks(tally=self.tally.merge(other.tally), borders=tuple(borders))
+        cut_points = sorted(
+            (*self.cut_points, *other.cut_points), key=lambda cut_point: cut_point.number
+        )
+        return PollsInChunks(tally=self.tally.merge(other.tally), cut_points=tuple(cut_points))
 
     def skips(self, columns: Columns, context: Context) -> Iterator[Skip]:
-        """The answers to all questions, which is what was skipped; `borders` must be those of all pieces."""
+        """The answers to all questions, which is what was skipped; `cut_points` must be those of all chunks."""
         for answer in self._answers(columns, context):
             if isinstance(answer, Skip):
                 yield answer
@@ -77,11 +79,11 @@ class PollsInChunks:
 
     def _answers(self, columns: Columns, context: Context) -> Iterator[Skip | Hole]:
         below = _Below()
-        for border in self.borders:
-            below.add_given(border)
-            for question in border.questions:
+        for cut_point in self.cut_points:
+            below.add_given(cut_point)
+            for question in cut_point.questions:
                 yield from below.answer(columns, context, question)
-            below.add(border)
+            below.add(cut_point)
 
 
 class _Past(NamedTuple):
@@ -94,7 +96,7 @@ class _Past(NamedTuple):
 
 
 class _Below:
-    """What is known of all pieces below a border."""
+    """What is known of all chunks below a cut point."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[int, int], _Past] = {}  # by group and process
@@ -102,11 +104,11 @@ class _Below:
             int, tuple[int, int]
         ] = {}  # group -> process and offset of its last delivery
         self._unread: dict[int, list[MessageEvents]] = {}
-        self._gaps: dict[int, list[tuple[int, int]]] = {}  # by group, of this piece, too
+        self._gaps: dict[int, list[tuple[int, int]]] = {}  # by group, of this chunk, too
         self._highest: dict[int, int] = {}  # by group
 
-    def add_given(self, border: PollBorder) -> None:
-        for group, given in border.given.items():
+    def add_given(self, cut_point: PollCutPoint) -> None:
+        for group, given in cut_point.given.items():
             gaps = self._gaps.setdefault(group, [])
             highest = self._highest.get(group)
             if highest is not None and highest + 1 < given.lowest:
@@ -114,8 +116,8 @@ class _Below:
             gaps.extend(given.gaps)
             self._highest[group] = given.highest
 
-    def add(self, border: PollBorder) -> None:
-        for group, rows in border.last.items():
+    def add(self, cut_point: PollCutPoint) -> None:
+        for group, rows in cut_point.last.items():
             known = (
                 rows.process,
                 rows.queue_offset,
@@ -126,7 +128,7 @@ class _Below:
             for process, *past in zip(*(column.tolist() for column in known), strict=True):
                 self._last[group, process] = _Past(*past)
                 self._end[group] = process, past[0]
-        for group, rows in border.unread.items():
+        for group, rows in cut_point.unread.items():
             self._unread.setdefault(group, []).append(rows)
 
     def answer(

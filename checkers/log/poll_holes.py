@@ -17,7 +17,7 @@ Gaps = Sequence[tuple[int, int]]
 
 
 class Given(NamedTuple):
-    """Which places of a queue, or of a piece of one, a group was given."""
+    """Which places of a queue, or of a chunk of one, a group was given."""
 
     lowest: int
     highest: int

@@ -54,7 +54,7 @@ from staticfire.checkers.engine.position_index import (
 )
 from staticfire.checkers.guarantees.promises import Judgement
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.log.poll_cut_points import PollBorder, PollsInChunks, Question
+from staticfire.checkers.log.poll_cut_points import PollCutPoint, PollsInChunks, Question
 from staticfire.checkers.log.poll_holes import (
     Gaps,
     Given,
@@ -79,29 +79,29 @@ def tally_polls(columns: Columns, context: Context) -> Tally:
     return Tally.of(findings, polled=len(columns.deliveries))
 
 
-def look_at_polls(columns: Columns, context: Context, piece: Chunk) -> PollsInChunks:
-    """Judge the deliveries of a piece of a queue, and ask of those whose owner may have a past in a lower piece."""
-    polls = _Polls(replace(columns, commits=piece.commits, cache=columns.cache), context)
+def scan_polls(columns: Columns, context: Context, chunk: Chunk) -> PollsInChunks:
+    """Judge the deliveries of a chunk of a queue, and ask of those whose owner may have a past in a lower chunk."""
+    polls = _Polls(replace(columns, commits=chunk.commits, cache=columns.cache), context)
     findings: list[Finding] = []
     questions: list[Question] = []
     for at, before in polls.out_of_step():
-        if piece.number and polls.looks_below(at, before, piece):
-            questions.append(polls.question(at, before, piece))
+        if chunk.number and polls.reads_below(at, before, chunk):
+            questions.append(polls.question(at, before, chunk))
         else:
             findings.extend(polls.judge(at, before))
-    border = PollBorder(
-        number=piece.number,
+    cut_point = PollCutPoint(
+        number=chunk.number,
         questions=tuple(questions),
         last=polls.last_rows(),
-        unread=polls.unread(piece),
+        unread=polls.unread(chunk),
         given=polls.given(),
     )
     tally = Tally.of(findings, polled=len(columns.deliveries))
-    return PollsInChunks(tally=tally, borders=(border,))
+    return PollsInChunks(tally=tally, cut_points=(cut_point,))
 
 
 def conclude_polls(state: PollsInChunks, columns: Columns, context: Context) -> Tally:
-    """Answer the questions of all pieces of a queue."""
+    """Answer the questions of all chunks of a queue."""
     findings = [
         skip_finding(columns, context, skip.given, skip.skipped, skip.what, skip.inside)
         for skip in state.skips(columns, context)
@@ -177,17 +177,17 @@ class _Polls:
         skips = list(self._skipped(at, last + 1, f"was given {offset} after {last}", inside))
         yield from skips or self._passed_over(at, before, inside)
 
-    def looks_below(self, at: int, before: int, piece: Chunk) -> bool:
-        """Whether what is to be said of a position may depend on offsets below the piece."""
+    def reads_below(self, at: int, before: int, chunk: Chunk) -> bool:
+        """Whether what is to be said of a position may depend on offsets below the chunk."""
         if before == NONE_BEFORE:
             return True
         row = self._row(at)
         if self._same_term(row, self._row(before)):
             return False
         committed = self._committed(row)
-        return committed is not None and committed < piece.first_offset
+        return committed is not None and committed < chunk.first_offset
 
-    def question(self, at: int, before: int, piece: Chunk) -> Question:
+    def question(self, at: int, before: int, chunk: Chunk) -> Question:
         row = self._row(at)
         given = self._columns.deliveries.where(slice(row, row + 1))
         return Question(
@@ -195,14 +195,14 @@ class _Polls:
             begins=before != NONE_BEFORE,
             leads=at == int(self._streams.starts[self._streams.number[at]]),
             committed=self._committed(row),
-            skipped=self.not_given(at, self._lowest_asked_for(piece, int(given.group[0]))),
+            skipped=self.not_given(at, self._lowest_asked_for(chunk, int(given.group[0]))),
         )
 
-    def _lowest_asked_for(self, piece: Chunk, group: int) -> int:
+    def _lowest_asked_for(self, chunk: Chunk, group: int) -> int:
         """No question about a group goes below this offset: the lowest that it was given, or has committed."""
         commits = self._columns.commits
-        mine = commits.offset[(commits.log == piece.queue) & (commits.group == group)]
-        lowest = piece.given[group][0]
+        mine = commits.offset[(commits.log == chunk.queue) & (commits.group == group)]
+        lowest = chunk.given[group][0]
         return min(lowest, int(mine.min())) if len(mine) else lowest
 
     def last_rows(self) -> Mapping[int, MessageEvents]:
@@ -216,22 +216,22 @@ class _Polls:
             found[int(of_group.group[0])] = of_group
         return found
 
-    def unread(self, piece: Chunk) -> Mapping[int, MessageEvents]:
+    def unread(self, chunk: Chunk) -> Mapping[int, MessageEvents]:
         """By group: stored messages that it wants and was never given, as far as questions may go."""
         return {
             group: self._stored.touches(found)
-            for group in piece.given
-            if len(found := self._unread_by(group, piece))
+            for group in chunk.given
+            if len(found := self._unread_by(group, chunk))
         }
 
-    def _unread_by(self, group: int, piece: Chunk) -> Ints:
-        low, high = self._lowest_asked_for(piece, group), piece.given[group][1]
+    def _unread_by(self, group: int, chunk: Chunk) -> Ints:
+        low, high = self._lowest_asked_for(chunk, group), chunk.given[group][1]
         bounds = np.searchsorted(self._stored.offset, (low, high))
         # What the first filter lets through holds all that both do.
         found = self._stored.matching(
             np.arange(*bounds), self._columns.names.groups[group], BEFORE_ALL_NS
         )
-        stream = stream_id(self._columns, piece.queue, group)
+        stream = stream_id(self._columns, chunk.queue, group)
         given = np.zeros(self._index.size, np.bool_)
         given[self._index.delivery_place[self._streams.ended(stream)]] = True
         unread: Ints = found[~given[self._stored.place[found]]]
@@ -522,5 +522,5 @@ POLLS = Kernel(
     anomalies=("poll_skip", "int_poll_skip", "nonmonotonic_poll", "int_nonmonotonic_poll"),
     partial=tally_polls,
     unknown_reason=nothing_missing,
-    split=Split(look_at_polls, conclude_polls),
+    split=Split(scan_polls, conclude_polls),
 )

@@ -66,7 +66,7 @@ Pair = tuple[Stored, Stored]  # neighbours of one queue
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StorageChunk:
-    """The outermost messages of a piece of a queue; their neighbours are in other pieces."""
+    """The outermost messages of a chunk of a queue; their neighbours are in other chunks."""
 
     number: int
     stored: tuple[Stored, ...]  # none, or the first and the last with a physical offset
@@ -75,14 +75,14 @@ class StorageChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StorageInChunks:
-    """Some pieces of one queue. Merges in any order."""
+    """Some chunks of one queue. Merges in any order."""
 
     tally: Tally
-    pieces: tuple[StorageChunk, ...]  # by number
+    chunks: tuple[StorageChunk, ...]  # by number
 
     def merge(self, other: StorageInChunks) -> StorageInChunks:
-        pieces = sorted((*self.pieces, *other.pieces), key=lambda piece: piece.number)
-        return StorageInChunks(tally=self.tally.merge(other.tally), pieces=tuple(pieces))
+        chunks = sorted((*self.chunks, *other.chunks), key=lambda chunk: chunk.number)
+        return StorageInChunks(tally=self.tally.merge(other.tally), chunks=tuple(chunks))
 
 
 def tally_storage_order(columns: Columns, context: Context) -> Tally:
@@ -90,24 +90,24 @@ def tally_storage_order(columns: Columns, context: Context) -> Tally:
     return _tally(columns, context, _Places(columns))
 
 
-def look_at_storage(columns: Columns, context: Context, piece: Chunk) -> StorageInChunks:
-    """Judge a piece of a queue, and keep its ends."""
+def scan_storage(columns: Columns, context: Context, chunk: Chunk) -> StorageInChunks:
+    """Judge a chunk of a queue, and keep its ends."""
     places = _Places(columns)
     stored, sent = np.flatnonzero(places.stored), np.flatnonzero(places.sender != UNKNOWN)
     ends = StorageChunk(
-        number=piece.number,
+        number=chunk.number,
         stored=tuple(places.stored_at(at) for at in stored[[0, -1]].tolist())
         if len(stored)
         else (),
         sent=tuple(places.sent_at(at) for at in sent[[0, -1]].tolist()) if len(sent) else (),
     )
-    return StorageInChunks(tally=_tally(columns, context, places), pieces=(ends,))
+    return StorageInChunks(tally=_tally(columns, context, places), chunks=(ends,))
 
 
 def conclude_storage(state: StorageInChunks, columns: Columns, context: Context) -> Tally:
-    """Judge the neighbours that lie in two pieces; of `columns` only the names are looked at."""
-    stored = [piece.stored for piece in state.pieces if piece.stored]
-    sent = [piece.sent for piece in state.pieces if piece.sent]
+    """Judge the neighbours that lie in two chunks; of `columns` only the names are looked at."""
+    stored = [chunk.stored for chunk in state.chunks if chunk.stored]
+    sent = [chunk.sent for chunk in state.chunks if chunk.sent]
     met = ((lower[1], upper[0]) for lower, upper in pairwise(stored))
     asked = ((lower[1], upper[0]) for lower, upper in pairwise(sent))
     findings = [
@@ -319,5 +319,5 @@ STORAGE_ORDER = Kernel(
     ),
     partial=tally_storage_order,
     unknown_reason=nothing_missing,
-    split=Split(look_at_storage, conclude_storage),
+    split=Split(scan_storage, conclude_storage),
 )

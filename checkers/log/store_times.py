@@ -29,7 +29,7 @@ ANOMALY = "nonmonotonic_store_time"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TimedChunk:
-    """The outermost messages of a piece of a queue; their neighbours are in other pieces."""
+    """The outermost messages of a chunk of a queue; their neighbours are in other chunks."""
 
     number: int
     ends: tuple[MessageEvents, ...]  # none, or the first and the last, a row each
@@ -37,14 +37,14 @@ class TimedChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TimedInChunks:
-    """Some pieces of one queue. Merges in any order."""
+    """Some chunks of one queue. Merges in any order."""
 
     tally: Tally
-    pieces: tuple[TimedChunk, ...]  # by number
+    chunks: tuple[TimedChunk, ...]  # by number
 
     def merge(self, other: TimedInChunks) -> TimedInChunks:
-        pieces = sorted((*self.pieces, *other.pieces), key=lambda piece: piece.number)
-        return TimedInChunks(tally=self.tally.merge(other.tally), pieces=tuple(pieces))
+        chunks = sorted((*self.chunks, *other.chunks), key=lambda chunk: chunk.number)
+        return TimedInChunks(tally=self.tally.merge(other.tally), chunks=tuple(chunks))
 
 
 def tally_store_times(columns: Columns, context: Context) -> Tally:
@@ -56,17 +56,17 @@ def tally_store_times(columns: Columns, context: Context) -> Tally:
     return Tally.of(_finding(columns, context, *pair) for pair in pairs)
 
 
-def look_at_store_times(columns: Columns, context: Context, piece: Chunk) -> TimedInChunks:
-    """Judge a piece of a queue, and keep its ends."""
+def scan_store_times(columns: Columns, context: Context, chunk: Chunk) -> TimedInChunks:
+    """Judge a chunk of a queue, and keep its ends."""
     rows = _timed(columns, context)
     ends = tuple(_at(columns.deliveries, row) for row in rows[[0, -1]]) if len(rows) else ()
-    chunk = TimedChunk(number=piece.number, ends=ends)
-    return TimedInChunks(tally=tally_store_times(columns, context), pieces=(chunk,))
+    timed = TimedChunk(number=chunk.number, ends=ends)
+    return TimedInChunks(tally=tally_store_times(columns, context), chunks=(timed,))
 
 
 def conclude_store_times(state: TimedInChunks, columns: Columns, context: Context) -> Tally:
-    """Judge the neighbours that lie in two pieces; of `columns` only the names are looked at."""
-    ends = [piece.ends for piece in state.pieces if piece.ends]
+    """Judge the neighbours that lie in two chunks; of `columns` only the names are looked at."""
+    ends = [chunk.ends for chunk in state.chunks if chunk.ends]
     met = ((lower[1], upper[0]) for lower, upper in pairwise(ends))
     findings = [
         _finding(columns, context, lower, upper)
@@ -126,5 +126,5 @@ STORE_TIMES = Kernel(
     anomalies=(ANOMALY,),
     partial=tally_store_times,
     unknown_reason=nothing_missing,
-    split=Split(look_at_store_times, conclude_store_times),
+    split=Split(scan_store_times, conclude_store_times),
 )

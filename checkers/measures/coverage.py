@@ -44,11 +44,11 @@ def tally_coverage(columns: Columns, context: Context) -> Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoverageInChunks:
-    """What some pieces of one queue tell. Merges in any order."""
+    """What some chunks of one queue tell. Merges in any order."""
 
     tally: Tally  # of what is counted row by row
     at_work: Mask  # by change of an owner, see `_worked_at`
-    ends: tuple[tuple[int, str, int, int], ...]  # piece, orderly group, its first and last process
+    ends: tuple[tuple[int, str, int, int], ...]  # chunk, orderly group, its first and last process
 
     def merge(self, other: CoverageInChunks) -> CoverageInChunks:
         return CoverageInChunks(
@@ -58,11 +58,11 @@ class CoverageInChunks:
         )
 
 
-def look_at_coverage(columns: Columns, context: Context, piece: Chunk) -> CoverageInChunks:
-    """Count what a piece of a queue tells; what happens from one piece to the next is counted in the end."""
+def scan_coverage(columns: Columns, context: Context, chunk: Chunk) -> CoverageInChunks:
+    """Count what a chunk of a queue tells; what happens from one chunk to the next is counted in the end."""
     tally = tally_coverage(columns, replace(context, timeline=_no_owners(context.timeline)))
     ends = [
-        (piece.number, group, int(process[0]), int(process[-1]))
+        (chunk.number, group, int(process[0]), int(process[-1]))
         for group, _, process in _orderly_calls(columns, context)
         if len(process)
     ]
@@ -74,7 +74,7 @@ def _no_owners(timeline: Timeline) -> Timeline:
 
 
 def conclude_coverage(state: CoverageInChunks, _columns: Columns, _context: Context) -> Tally:
-    """Count what happens from one piece to the next."""
+    """Count what happens from one chunk to the next."""
     last: dict[str, int] = {}
     handed_over = 0
     for _, group, first_process, last_process in state.ends:
@@ -158,7 +158,7 @@ COVERAGE = Kernel(
     anomalies=(),
     partial=tally_coverage,
     unknown_reason=nothing_missing,
-    split=Split(look_at_coverage, conclude_coverage),
+    split=Split(scan_coverage, conclude_coverage),
 )
 
 

@@ -169,16 +169,16 @@ def joined(kind: type[R], parts: Sequence[R]) -> R:
     columns: dict[str, Any] = {}
     for name in TOUCH_FIELDS if kind is MessageEvents else COMMIT_FIELDS:
         nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
-        pieces: list[Any] = [getattr(part, name) for part in parts]
-        columns[name] = _in_a_row([nothing, *pieces])
+        chunks: list[Any] = [getattr(part, name) for part in parts]
+        columns[name] = _in_a_row([nothing, *chunks])
     return kind(**columns)
 
 
-def _in_a_row(pieces: list[Any]) -> Any:
-    held = [piece for piece in pieces if len(piece)]
-    if held and all(map(is_constant, held)) and len({piece[0] for piece in held}) == 1:
+def _in_a_row(chunks: list[Any]) -> Any:
+    held = [chunk for chunk in chunks if len(chunk)]
+    if held and all(map(is_constant, held)) and len({chunk[0] for chunk in held}) == 1:
         return np.broadcast_to(held[0][0], sum(map(len, held)))
-    return np.concatenate(pieces)
+    return np.concatenate(chunks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,26 +224,26 @@ class Columns:
     names: Names
     sends: MessageEvents
     deliveries: MessageEvents
-    commits: Commits  # of a piece: those to its offsets
-    piece: Chunk | None = None  # None: whole queues
+    commits: Commits  # of a chunk: those to its offsets
+    chunk: Chunk | None = None  # None: whole queues
     cache: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 
-    def partitions(self, key: PartitionKey, pieces: int) -> Iterator[Columns]:
-        """Cut into `pieces`, each holding whole partitions (partition id modulo pieces).
+    def partitions(self, key: PartitionKey, chunks: int) -> Iterator[Columns]:
+        """Cut into `chunks`, each holding whole partitions (partition id modulo chunks).
 
-        Commits belong to queues; by message they are in every piece.
+        Commits belong to queues; by message they are in every chunk.
         """
         pick = _PARTITION_IDS[key]
         sends, deliveries = pick(self.names, self.sends), pick(self.names, self.deliveries)
         commits = None if key == "message" else pick(self.names, self.commits)
-        for piece in range(pieces):
+        for chunk in range(chunks):
             yield Columns(
                 names=self.names,
-                sends=self.sends.where(sends % pieces == piece),
-                deliveries=self.deliveries.where(deliveries % pieces == piece),
+                sends=self.sends.where(sends % chunks == chunk),
+                deliveries=self.deliveries.where(deliveries % chunks == chunk),
                 commits=self.commits
                 if commits is None
-                else self.commits.where(commits % pieces == piece),
+                else self.commits.where(commits % chunks == chunk),
             )
 
 

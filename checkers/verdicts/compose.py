@@ -298,7 +298,7 @@ def _unless_excused(checker: Checker, verdict: Verdict, shares: Mapping[str, flo
 
 
 def kernels_of(checkers: Sequence[Checker]) -> list[Kernel]:
-    """Those of the checkers that run in pieces."""
+    """Those of the checkers that run in chunks."""
     return [checker.kernel for checker in checkers if checker.kernel is not None]
 
 

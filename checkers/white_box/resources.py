@@ -38,7 +38,7 @@ SLACK = {
     "file_leak": ("surplus_files", 2),
 }
 # Table of a broker -> by how many entries it may have grown. Of clients only the harness's own producer is left, and a
-# broker may have heard of it after the first look. Topics and groups of a run are few, retry topics and those beside
+# broker may have heard of it after the first sample. Topics and groups of a run are few, retry topics and those beside
 # the load included; their offsets stay.
 TABLE_SLACK = {
     "heldPulls": 0,

@@ -1,7 +1,7 @@
 """Verdicts over runs in columns, whatever their size and wherever they are judged: the same kernels, the same merges.
 
 Two narrow passes over partitions of whole queues (`checkers/engine/engine.py`), of all runs together: nothing is
-shuffled, and the second reads only for the suspects of the first.
+shuffled, and the second reads only for the candidates of the first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from staticfire.checkers.engine.engine import (
     ExactPass,
     ScreeningPass,
     conclude,
-    first_look,
+    exact_pass,
     gathered,
-    second_look,
+    screening_pass,
 )
 from staticfire.checkers.engine.kernel import Checker, Context, Kernel
 from staticfire.checkers.engine.row_selection import (
@@ -68,10 +68,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The first look at a partition, and the rows that checkers read which are no kernels."""
+    """The screening pass at a partition, and the rows that checkers read which are no kernels."""
 
     first: ScreeningPass
-    own: ExactPass  # of the suspects of this partition
+    own: ExactPass  # of the candidates of this partition
     rows: Asked
 
 
@@ -149,10 +149,10 @@ def look_at(questions: Sequence[Question], partition: Partition) -> Look:
     question = questions[partition.run]
     context, kernels, others = _asked(question)
     columns = read_unit(ColumnarHistory(question.history), partition.unit)
-    first = first_look(columns, context, kernels)
+    first = screening_pass(columns, context, kernels)
     return Look(
         first=first,
-        own=second_look(columns, first.candidates, first.candidates, context, kernels),
+        own=exact_pass(columns, first.candidates, first.candidates, context, kernels),
         rows=rows_asked_for(columns, context, others),
     )
 
@@ -160,7 +160,7 @@ def look_at(questions: Sequence[Question], partition: Partition) -> Look:
 def look_again(
     questions: Sequence[Question], item: tuple[Partition, Ints, Ints]
 ) -> ExactPass | None:
-    """The second pass over a partition, given the suspects of others and its own: what is there of them all.
+    """The second pass over a partition, given the candidates of others and its own: what is there of them all.
 
     None: nothing of others. Only the column of messages is read, unless some are there. Raises HistoryError, OSError.
     """
@@ -171,7 +171,7 @@ def look_again(
         return None
     context, kernels, _ = _asked(question)
     columns = read_unit(history, partition.unit)
-    return second_look(columns, np.union1d(foreign, own), own, context, kernels)
+    return exact_pass(columns, np.union1d(foreign, own), own, context, kernels)
 
 
 def _read(

@@ -48,11 +48,11 @@ def lay_out(source: Path, target: Path, engine: Engine) -> Manifest:
     manifest = read_raw_manifest(source)
     (target / MANIFEST).unlink(missing_ok=True)
     (target / "ops").mkdir(parents=True, exist_ok=True)
-    pieces = [
+    chunks = [
         RawChunk(source=source.absolute(), target=target.absolute(), number=number, part=part)
         for number, part in enumerate(manifest.touches)
     ]
-    written = engine.map("layout", cut_by_queue, pieces, [part.rows for part in manifest.touches])
+    written = engine.map("layout", cut_by_queue, chunks, [part.rows for part in manifest.touches])
     for part in manifest.op_parts:
         _share(source / part.path, target / part.path)
     if manifest.events.rows:
@@ -62,13 +62,13 @@ def lay_out(source: Path, target: Path, engine: Engine) -> Manifest:
     return done
 
 
-def cut_by_queue(piece: RawChunk) -> list[Part]:
+def cut_by_queue(chunk: RawChunk) -> list[Part]:
     """Write what a raw part holds of each queue. Raises HistoryError, OSError.
 
     A few rows at a time are put into the order of queues: memory that was used before is used again, and is near.
     """
     held: dict[int, list[pa.Table]] = {}
-    for table in read_raw_part(piece.source, piece.part):
+    for table in read_raw_part(chunk.source, chunk.part):
         queue = table["queue"].to_numpy()
         narrow = (queue + 1).astype(np.uint16) if len(queue) and queue.max() < 65535 else queue
         order = np.argsort(narrow, kind="stable")
@@ -78,12 +78,12 @@ def cut_by_queue(piece: RawChunk) -> list[Part]:
     for number in sorted(held):
         rows = pa.concat_tables(held.pop(number))
         for place, start in enumerate(range(0, len(rows), ROWS_A_PART)):
-            path = f"touches/queue-{number}/part-{piece.number}-{place}.parquet"
+            path = f"touches/queue-{number}/part-{chunk.number}-{place}.parquet"
             try:
-                part = write_part(piece.target, path, number, rows.slice(start, ROWS_A_PART))
+                part = write_part(chunk.target, path, number, rows.slice(start, ROWS_A_PART))
             except OSError as error:
                 error.filename = error.filename or str(
-                    piece.target / path
+                    chunk.target / path
                 )  # a full disk names none
                 raise
             parts.append(part)

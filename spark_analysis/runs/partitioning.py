@@ -1,6 +1,6 @@
 """Splits runs into work units: whole queues, small ones together, and chunks of long ones.
 
-Queues with more than WHOLE_ROWS touches are surveyed before, and cut by offset
+Queues with more than WHOLE_ROWS touches are profiled before, and cut by offset
 (`checkers/formats/chunks/cut_points.py`).
 """
 
@@ -18,15 +18,15 @@ from staticfire.checkers.formats.chunks.cut_points import (
 )
 from staticfire.checkers.formats.chunks.queue_profile import (
     Grid,
-    Survey,
+    QueueProfile,
     grid_of,
     is_sparse,
+    profile_part,
     span_of,
-    survey_part,
 )
 from staticfire.checkers.formats.chunks.work_units import (
+    CHUNK_DIVISOR,
     PARTITION_ROWS,
-    PIECES,
     WHOLE_ROWS,
     WorkUnit,
     is_long,
@@ -40,20 +40,20 @@ from staticfire.spark_analysis.runs.inputs import RunInput
 from staticfire.spark_analysis.runs.observed_file import bytes_in_memory
 
 BYTES_A_ROW = 420  # of a partition while it is judged, measured
-BYTES_A_ROW_READ = 310  # of a part of which a piece needs some rows only, measured
+BYTES_A_ROW_READ = 310  # of a part of which a chunk needs some rows only, measured
 BASE_BYTES = 180 << 20  # of a Python process with NumPy and Arrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Some whole queues of one run, or a piece of one."""
+    """Some whole queues of one run, or a chunk of one."""
 
     run: int
     unit: WorkUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surveying:
+class ProfileTask:
     """A part of a queue that is too long; `at` is the number of its partition."""
 
     at: int
@@ -70,10 +70,10 @@ def partitions_of(run: RunInput, number: int) -> list[Partition]:
 
 
 def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
-    """Whole queues, and pieces of those that are too long. Raises HistoryError, OSError, SparkError."""
+    """Whole queues, and chunks of those that are too long. Raises HistoryError, OSError, SparkError."""
     partitions = [part for number, run in enumerate(runs) for part in partitions_of(run, number)]
     items = [
-        Surveying(
+        ProfileTask(
             at=at,
             history=runs[partitions[at].run].history,
             part=part,
@@ -83,10 +83,10 @@ def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
         for at, grid in _grids(runs, engine, partitions).items()
         for part in partitions[at].unit.parts
     ]
-    surveys = engine.map("survey", survey_of, items, [item.part.rows for item in items])
-    found: dict[int, list[Survey]] = {}
-    for item, survey in zip(items, surveys, strict=True):
-        found.setdefault(item.at, []).append(survey)
+    profiles = engine.map("survey", profile_of, items, [item.part.rows for item in items])
+    found: dict[int, list[QueueProfile]] = {}
+    for item, profile in zip(items, profiles, strict=True):
+        found.setdefault(item.at, []).append(profile)
     return [
         Partition(run=partition.run, unit=unit)
         for at, partition in enumerate(partitions)
@@ -123,23 +123,25 @@ def span_in(item: tuple[int, Path, Part]) -> tuple[int, int]:
     return span_of(ColumnarHistory(history), part)
 
 
-def survey_of(item: Surveying) -> Survey:
+def profile_of(item: ProfileTask) -> QueueProfile:
     """Raises HistoryError, OSError."""
-    return survey_part(ColumnarHistory(item.history), item.part, item.grid, item.orderly)
+    return profile_part(ColumnarHistory(item.history), item.part, item.grid, item.orderly)
 
 
 def _orderly(run: RunInput) -> list[int]:
     return orderly_groups(run.manifest.dictionaries.names(), run.facts)
 
 
-def _cut(partition: Partition, surveys: list[Survey] | None, run: RunInput) -> list[WorkUnit]:
-    if surveys is None:
+def _cut(
+    partition: Partition, profiles: list[QueueProfile] | None, run: RunInput
+) -> list[WorkUnit]:
+    if profiles is None:
         return [partition.unit]
     history, parts = ColumnarHistory(run.history), partition.unit.parts
     timeline = history.timeline_of_events()
     owners = owners_of(history.names, run.facts, timeline, parts[0].queue)
     broadcasting = broadcasting_groups(history.names, run.facts)
-    return cut(parts, surveys, owners, broadcasting, WHOLE_ROWS // PIECES)
+    return cut(parts, profiles, owners, broadcasting, WHOLE_ROWS // CHUNK_DIVISOR)
 
 
 def memory_bound_bytes(
@@ -152,6 +154,6 @@ def memory_bound_bytes(
 
 
 def _bytes_of(unit: WorkUnit) -> int:
-    """What a unit needs while it is judged. Parts are read as a whole, one after the other, also for a piece."""
-    read = 0 if unit.piece is None else max((part.rows for part in unit.parts), default=0)
+    """What a unit needs while it is judged. Parts are read as a whole, one after the other, also for a chunk."""
+    read = 0 if unit.chunk is None else max((part.rows for part in unit.parts), default=0)
     return BYTES_A_ROW * unit.rows + BYTES_A_ROW_READ * read

@@ -24,7 +24,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from staticfire.checkers.engine.engine import ScreeningPass, first_look
+from staticfire.checkers.engine.engine import ScreeningPass, screening_pass
 from staticfire.checkers.engine.kernel import Context, Kernel
 from staticfire.checkers.formats.chunks.check_files import check_files
 from staticfire.checkers.formats.chunks.work_units import PARTITION_ROWS, together
@@ -64,15 +64,15 @@ class _Bench:
         self.read_s = 0.0
 
     def judge(self, kernels: Sequence[Kernel]) -> float:
-        """CPU seconds of the first look at all partitions (nobody is suspect), without reading."""
+        """CPU seconds of the screening pass at all partitions (without candidates), without reading."""
         self.read_s = judged_s = 0.0
         total = ScreeningPass()
         for parts in together(self._history.manifest, PARTITION_ROWS):
             columns, read_s = _timed(partial(self._history.columns_of, parts))
-            look, look_s = _timed(partial(first_look, columns, self._context, kernels))
-            total = total.merge(look)
+            scan, screen_s = _timed(partial(screening_pass, columns, self._context, kernels))
+            total = total.merge(scan)
             self.read_s += read_s
-            judged_s += look_s
+            judged_s += screen_s
         assert not len(total.candidates)
         assert not total.failed, total.failed
         return judged_s

@@ -1,4 +1,4 @@
-"""Forwarding against a plain reference: on random histories, in pieces of whole queues, and in files."""
+"""Forwarding against a plain reference: on random histories, in chunks of whole queues, and in files."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def test_forwarding(seed: int) -> None:
 
 @pytest.mark.slow
 @STEADY
-@given(seed=SEEDS, pieces=st.integers(2, 5))
-def test_any_cut_says_the_same(seed: int, pieces: int) -> None:
+@given(seed=SEEDS, chunks=st.integers(2, 5))
+def test_any_cut_says_the_same(seed: int, chunks: int) -> None:
     columns, timeline = build_columns(forwarding_history(seed))
     known = facts(**FACTS)
     context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
     kernel = FORWARDING.kernel
     assert kernel is not None
     whole = kernel.check(columns, context)
-    assert kernel.check_pieces(columns, context, pieces).to_json() == whole.to_json()
+    assert kernel.check_chunks(columns, context, chunks).to_json() == whole.to_json()
 
 
 @pytest.mark.slow

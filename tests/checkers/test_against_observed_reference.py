@@ -114,8 +114,8 @@ def test_acknowledgements(seed: int) -> None:
 
 @pytest.mark.slow
 @STEADY
-@given(seed=SEEDS, pieces=st.integers(2, 7))
-def test_any_cut_says_the_same_of_acknowledgements(seed: int, pieces: int) -> None:
+@given(seed=SEEDS, chunks=st.integers(2, 7))
+def test_any_cut_says_the_same_of_acknowledgements(seed: int, chunks: int) -> None:
     run = observed_history(seed)
     columns, timeline = build_columns(run.ops)
     known = facts(**run.facts)
@@ -128,7 +128,7 @@ def test_any_cut_says_the_same_of_acknowledgements(seed: int, pieces: int) -> No
     kernel = DURABLE_BEFORE_ACK.kernel
     assert kernel is not None
     whole = kernel.check(columns, context)
-    assert kernel.check_pieces(columns, context, pieces).to_json() == whole.to_json()
+    assert kernel.check_chunks(columns, context, chunks).to_json() == whole.to_json()
 
 
 @pytest.mark.slow

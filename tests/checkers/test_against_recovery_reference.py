@@ -103,8 +103,8 @@ def test_the_hot_key(seed: int) -> None:
 
 @pytest.mark.slow
 @STEADY
-@given(seed=SEEDS, pieces=st.integers(2, 7))
-def test_any_cut_says_the_same_of_observations(seed: int, pieces: int) -> None:
+@given(seed=SEEDS, chunks=st.integers(2, 7))
+def test_any_cut_says_the_same_of_observations(seed: int, chunks: int) -> None:
     run = recovery_history(seed)
     columns, timeline = build_columns(run.ops)
     known = facts(faults=run.faults, **recovery_histories.FACTS)
@@ -117,7 +117,7 @@ def test_any_cut_says_the_same_of_observations(seed: int, pieces: int) -> None:
     for kernel in KERNELS:
         if kernel.name in ("recovery", "recovery_times", "coverage"):
             whole = kernel.check(columns, context)
-            assert kernel.check_pieces(columns, context, pieces).to_json() == whole.to_json()
+            assert kernel.check_chunks(columns, context, chunks).to_json() == whole.to_json()
 
 
 @pytest.mark.slow

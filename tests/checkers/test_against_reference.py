@@ -310,9 +310,9 @@ def test_every_anomaly_occurs() -> None:
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("flush", ["sync", "async"])
 @settings(STEADY, max_examples=40)
-@given(ops=histories(), pieces=st.integers(1, 7))
+@given(ops=histories(), chunks=st.integers(1, 7))
 def test_any_cut_gives_the_same_verdict(
-    kernel: Kernel, flush: str, ops: list[Op], pieces: int
+    kernel: Kernel, flush: str, ops: list[Op], chunks: int
 ) -> None:
     columns, timeline = build_columns(ops)
     known = facts(
@@ -321,6 +321,6 @@ def test_any_cut_gives_the_same_verdict(
     context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
 
     whole = kernel.check(columns, context)
-    in_pieces = kernel.check_pieces(columns, context, pieces)
+    in_chunks = kernel.check_chunks(columns, context, chunks)
 
-    assert in_pieces.to_json() == whole.to_json()
+    assert in_chunks.to_json() == whole.to_json()

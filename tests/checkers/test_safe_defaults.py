@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from staticfire.checkers.engine.engine import first_look
+from staticfire.checkers.engine.engine import screening_pass
 from staticfire.checkers.engine.kernel import Context, no_rows
 from staticfire.checkers.formats.chunks.check_files import check_files
 from staticfire.checkers.guarantees.promises import LossPromises
@@ -65,4 +65,4 @@ def test_nothing_is_nothing(tmp_path: Path) -> None:
     context = Context(facts=ALL_FACTS[0], timeline=timeline, promises=LossPromises(ALL_FACTS[0]))
 
     assert check_rows(no_rows(columns, context), context).valid is True
-    assert len(first_look(columns, context, []).candidates) == 0
+    assert len(screening_pass(columns, context, []).candidates) == 0

@@ -1,4 +1,4 @@
-"""A kernel by queue whose queues are judged in pieces, held against the same kernel on whole queues."""
+"""A kernel by queue whose queues are judged in chunks, held against the same kernel on whole queues."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ END = 1 << 40
 def check_pieces_of_queues(
     kernel: Kernel, columns: Columns, context: Context, cuts: Sequence[int], random: Random
 ) -> None:
-    """Assert that each queue, cut at these offsets, gives the tally of the whole queue, in any order of pieces."""
+    """Assert that each queue, cut at these offsets, gives the tally of the whole queue, in any order of chunks."""
     split = kernel.split
     assert split is not None
     for queue in range(len(columns.names.logs)):
         looks: list[Any] = []
         for number, (first, end) in enumerate(zip([0, *cuts], [*cuts, END], strict=True)):
-            piece = Chunk(
+            chunk = Chunk(
                 queue=queue,
                 number=number,
                 first_offset=first,
@@ -31,8 +31,8 @@ def check_pieces_of_queues(
                 commits=columns.commits,
                 given={},
             )
-            part = replace(_of_queue(columns, queue, first, end), piece=piece)
-            looks.append(split.look(part, context, piece))
+            part = replace(_of_queue(columns, queue, first, end), chunk=chunk)
+            looks.append(split.scan(part, context, chunk))
         random.shuffle(looks)
         state = reduce(lambda one, other: one.merge(other), looks)
         whole = _of_queue(columns, queue, 0, END)

@@ -1,8 +1,8 @@
-"""Judge a history in files, of any size: whole queues at a time, or pieces of long ones, in one process or in several.
+"""Judge a history in files, of any size: whole queues at a time, or chunks of long ones, in one process or in several.
 
 Never holds the whole history. Memory: for each process a partition (some queues of together PARTITION_ROWS touches, or
-one queue or piece of a queue of up to about WHOLE_ROWS), and all touches of all suspects. Checkers that are no kernels
-see the rows that they ask for (`Checker.rows`), or ask for once more when they know what all queues gave them
+one queue or chunk of a queue of up to about WHOLE_ROWS), and all touches of all candidates. Checkers that are no
+kernels see the rows that they ask for (`Checker.rows`), or ask for once more when they know what all queues gave them
 (`Checker.rows_again`).
 """
 
@@ -25,10 +25,10 @@ from staticfire.checkers.engine.engine import (
     ExactPass,
     ScreeningPass,
     conclude,
-    first_look,
+    exact_pass,
     gathered,
     reads_every_row,
-    second_look,
+    screening_pass,
 )
 from staticfire.checkers.engine.kernel import Checker, Context
 from staticfire.checkers.engine.row_selection import (
@@ -45,15 +45,15 @@ from staticfire.checkers.formats.chunks.cut_points import (
 )
 from staticfire.checkers.formats.chunks.queue_profile import (
     Grid,
-    Survey,
+    QueueProfile,
     grid_of,
     is_sparse,
+    profile_part,
     span_of,
-    survey_part,
 )
 from staticfire.checkers.formats.chunks.work_units import (
+    CHUNK_DIVISOR,
     PARTITION_ROWS,
-    PIECES,
     WHOLE_ROWS,
     WorkUnit,
     is_long,
@@ -104,7 +104,7 @@ def check_files(
     """Give the verdict of `check_columns`. Raises HistoryError for a damaged file, OSError for one that is missing.
 
     With more than one job, `checkers` must be some of ALL_CHECKERS, because workers find them by name; others raise
-    ValueError. A queue with more than `whole_rows` is judged in pieces of about a quarter of that.
+    ValueError. A queue with more than `whole_rows` is judged in chunks of about a quarter of that.
     """
     unknown = [checker.name for checker in checkers if checker not in ALL_CHECKERS]
     if jobs > 1 and unknown:
@@ -125,29 +125,29 @@ def check_files(
         names=[checker.name for checker in asked],
     )
     with _Workers(judging, asked, jobs) as each:
-        partitions = list(_portions(history, context, partition_rows, whole_rows, each))
+        partitions = list(_work_units(history, context, partition_rows, whole_rows, each))
         partitions = partitions or [whole(())]
         rows_in_all = sum(unit.rows for unit in partitions)
-        told: list[Asked] = []
+        asked_first: list[Asked] = []
 
-        def looks() -> Iterator[ScreeningPass]:
+        def passes() -> Iterator[ScreeningPass]:
             done = 0
-            for unit, (look, asked_for) in zip(
-                partitions, each(_look_first, [(unit,) for unit in partitions]), strict=True
+            for unit, (screened, asked_for) in zip(
+                partitions, each(_screen_unit, [(unit,) for unit in partitions]), strict=True
             ):
-                told.append(asked_for)
+                asked_first.append(asked_for)
                 done += unit.rows
                 progress(done, rows_in_all)
-                yield look
+                yield screened
 
-        first, own = gathered(looks())
+        first, own = gathered(passes())
         again = [
             (unit, first.candidates, candidates)
             for unit, candidates in zip(partitions, own, strict=True)
         ]
         reads = len(first.candidates) or reads_every_row(kernels_of(asked))
-        second = list(each(_look_again, again)) if reads else []
-        read = Read.of(history.names, told)
+        second = list(each(_judge_unit, again)) if reads else []
+        read = Read.of(history.names, asked_first)
         asking = read.of_those_that_ask_again(asked)
         more = each(_rows_again, [(unit, asking) for unit in partitions]) if asking else ()
         read = read.then(Read.of(history.names, list(more)))
@@ -155,14 +155,14 @@ def check_files(
     return conclude_run(checkers, context, by_kernel, read.answer, first.totals, history.names)
 
 
-def _portions(
+def _work_units(
     history: ColumnarHistory,
     context: Context,
     rows_max: int,
     whole_rows: int,
     each: Callable[..., Iterator[Any]],
 ) -> Iterator[WorkUnit]:
-    """Whole queues, and pieces of those that are too long."""
+    """Whole queues, and chunks of those that are too long."""
     for parts in together(history.manifest, rows_max):
         if not is_long(parts, whole_rows):
             yield whole(parts)
@@ -171,10 +171,10 @@ def _portions(
         spans = each(_span, [(part,) for part in sparse])
         paths = [part.path for part in sparse]
         if grid := grid_of(parts, dict(zip(paths, spans, strict=True))):
-            surveys = list(each(_survey, [(part, grid) for part in parts]))
+            profiles = list(each(_profile, [(part, grid) for part in parts]))
             owners = owners_of(history.names, context.facts, context.timeline, parts[0].queue)
             broadcasting = broadcasting_groups(history.names, context.facts)
-            yield from cut(parts, surveys, owners, broadcasting, whole_rows // PIECES)
+            yield from cut(parts, profiles, owners, broadcasting, whole_rows // CHUNK_DIVISOR)
         else:
             yield whole(parts)
 
@@ -185,14 +185,14 @@ def _span(
     return span_of(history, part)
 
 
-def _survey(
+def _profile(
     history: ColumnarHistory,
     context: Context,
     _checkers: Sequence[Checker],
     part: Part,
     grid: Grid,
-) -> Survey:
-    return survey_part(history, part, grid, orderly_groups(history.names, context.facts))
+) -> QueueProfile:
+    return profile_part(history, part, grid, orderly_groups(history.names, context.facts))
 
 
 class _Workers:
@@ -207,18 +207,18 @@ class _Workers:
         if self._jobs == 1:
             history = ColumnarHistory(self._judging.folder, verify=self._judging.verify)
             mine = history, self._judging.context, self._checkers
-            return lambda look, work: (look(*mine, *one) for one in work)
+            return lambda call, work: (call(*mine, *one) for one in work)
         self._others = multiprocessing.active_children()
         self._pool = ProcessPoolExecutor(
             self._jobs, get_context("spawn"), initializer=_begin, initargs=(self._judging,)
         )
         return self._map
 
-    def _map(self, look: Callable[..., Any], work: Iterable[Any]) -> Iterator[Any]:
+    def _map(self, call: Callable[..., Any], work: Iterable[Any]) -> Iterator[Any]:
         """Start the work. The new processes ignore Ctrl-C, which their parent handles."""
         assert self._pool is not None
         with _interrupts_ignored():
-            return self._pool.map(partial(_in_worker, look), work)
+            return self._pool.map(partial(_in_worker, call), work)
 
     def __exit__(self, error: object, *_: object) -> None:
         if self._pool is None:
@@ -250,19 +250,19 @@ def _begin(judging: Judging) -> None:
     _worker[:] = [(history, judging.context, judging.checkers())]
 
 
-def _in_worker(look: Callable[..., Any], work: tuple[Any, ...]) -> Any:
-    return look(*_worker[0], *work)
+def _in_worker(call: Callable[..., Any], work: tuple[Any, ...]) -> Any:
+    return call(*_worker[0], *work)
 
 
-def _look_first(
+def _screen_unit(
     history: ColumnarHistory, context: Context, checkers: Sequence[Checker], unit: WorkUnit
 ) -> tuple[ScreeningPass, Asked]:
     columns = read_unit(history, unit)
-    look = first_look(columns, context, kernels_of(checkers))
-    return look, rows_asked_for(columns, context, checkers)
+    screened = screening_pass(columns, context, kernels_of(checkers))
+    return screened, rows_asked_for(columns, context, checkers)
 
 
-def _look_again(
+def _judge_unit(
     history: ColumnarHistory,
     context: Context,
     checkers: Sequence[Checker],
@@ -271,7 +271,7 @@ def _look_again(
     own: Ints,
 ) -> ExactPass:
     columns = read_unit(history, unit)
-    return second_look(columns, candidates, own, context, kernels_of(checkers))
+    return exact_pass(columns, candidates, own, context, kernels_of(checkers))
 
 
 def _rows_again(

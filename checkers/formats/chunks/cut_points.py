@@ -1,15 +1,15 @@
 """Finds offsets at which a queue can be cut so that its chunks give the verdict of the whole.
 
-A border lies between two offsets. It is *clean* when no member went back across it: each group was called with
+A cut point lies between two offsets. It is *clean* when no member went back across it: each group was called with
 everything below before it was called with anything above (in one call: in this order), and no send below began when one
 above had been acknowledged. In orderly groups everything below had also ended by then, and no process that kept the
 queue was called on both sides with a call of another in between (`ownership_runs.py`). Then what kernels compare lies
-on one side of the border, but for a few rows for each process (`Kernel.split`).
+on one side of the cut point, but for a few rows for each process (`Kernel.split`).
 
-Near redeliveries and rebalances no border is clean, a little further on one is. A group that reads a queue again from
-the start leaves none on its way, and a queue that a broadcasting group reads is never cut, because each of its members
-is judged by itself: such a queue is judged as a whole, or in large pieces. That is the price: 420 bytes for each of its
-touches in one task.
+Near redeliveries and rebalances no cut point is clean, a little further on one is. A group that reads a queue again
+from the start leaves none on its way, and a queue that a broadcasting group reads is never cut, because each of its
+members is judged by itself: such a queue is judged as a whole, or in large chunks. That is the price: 420 bytes for
+each of its touches in one task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staticfire.checkers.formats.chunks.ownership_runs import kept_together
-from staticfire.checkers.formats.chunks.queue_profile import SENDS, Survey, Times
+from staticfire.checkers.formats.chunks.queue_profile import SENDS, QueueProfile, Times
 from staticfire.checkers.formats.chunks.work_units import WorkUnit, whole
 from staticfire.checkers.formats.columnar.manifest import Part
 from staticfire.checkers.guarantees.facts import RunFacts
@@ -36,33 +36,33 @@ LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
 def cut(
     parts: Sequence[Part],
-    surveys: Sequence[Survey],
+    profiles: Sequence[QueueProfile],
     owners: Owners,
     broadcasting: Sequence[int],
     rows_max: int,
 ) -> list[WorkUnit]:
-    """Cut a queue into pieces of about `rows_max` touches. The whole where that cannot be.
+    """Cut a queue into chunks of about `rows_max` touches. The whole where that cannot be.
 
-    Surveys are those of the parts of the queue, both in the order of time; `broadcasting` are the ids of such groups.
+    Profiles are those of the parts of the queue, both in the order of time; `broadcasting` are the ids of such groups.
     """
-    survey = reduce(Survey.merge, surveys)
-    if not survey.given.keys().isdisjoint(broadcasting):
+    profile = reduce(QueueProfile.merge, profiles)
+    if not profile.given.keys().isdisjoint(broadcasting):
         return [whole(parts)]
-    clean = clean_borders(survey, owners) & _follow(parts, survey)
-    starts = [0, *_chosen(survey.rows, clean, rows_max)]
+    clean = clean_cut_points(profile, owners) & _follow(parts, profile)
+    starts = [0, *_chosen(profile.rows, clean, rows_max)]
     if len(starts) == 1:
         return [whole(parts)]
-    firsts = [LOWEST, *(survey.grid.first_offset(cell) for cell in starts[1:])]
+    firsts = [LOWEST, *(profile.grid.first_offset(cell) for cell in starts[1:])]
     lasts = [*(first - 1 for first in firsts[1:]), HIGHEST]
-    rows = np.add.reduceat(survey.rows, starts).tolist()
+    rows = np.add.reduceat(profile.rows, starts).tolist()
     return [
-        _portion(survey, parts, number, *bounds)
+        _work_unit(profile, parts, number, *bounds)
         for number, bounds in enumerate(zip(firsts, lasts, rows, strict=True))
     ]
 
 
 def orderly_groups(names: Names, facts: RunFacts) -> list[int]:
-    """The ids of groups whose members take turns."""
+    """The ids of groups whose members take ownership runs."""
     return [at for at, group in enumerate(names.groups) if group in facts.orderly]
 
 
@@ -81,49 +81,51 @@ def owners_of(names: Names, facts: RunFacts, timeline: Timeline, queue: int) -> 
     }
 
 
-def _portion(
-    survey: Survey, parts: Sequence[Part], number: int, first: int, last: int, rows: int
+def _work_unit(
+    profile: QueueProfile, parts: Sequence[Part], number: int, first: int, last: int, rows: int
 ) -> WorkUnit:
-    reach = survey.reach
-    piece = Chunk(
+    reach = profile.reach
+    chunk = Chunk(
         queue=parts[0].queue,
         number=number,
         first_offset=first,
         last_offset=last,
-        commits=survey.commits,
-        given=survey.given,
+        commits=profile.commits,
+        given=profile.given,
     )
     holding = (
         part for part in parts if reach[part.path][0] <= last and reach[part.path][1] >= first
     )
-    return WorkUnit(parts=tuple(holding), rows=rows, piece=piece)
+    return WorkUnit(parts=tuple(holding), rows=rows, chunk=chunk)
 
 
-def _follow(parts: Sequence[Part], survey: Survey) -> Mask:
-    """Which lower borders of cells are clean as far as one part follows the other, shape (cells,)."""
-    steps = np.zeros(survey.grid.cells + 1, np.int64)
+def _follow(parts: Sequence[Part], profile: QueueProfile) -> Mask:
+    """Which lower edges of cells are clean as far as one part follows the other, shape (cells,)."""
+    steps = np.zeros(profile.grid.cells + 1, np.int64)
     for earlier, later in pairwise(parts):
         if later.first < earlier.last:
-            return np.zeros(survey.grid.cells, np.bool_)  # time goes back
-        low, high = survey.ends[later.path][0], survey.ends[earlier.path][1]
+            return np.zeros(profile.grid.cells, np.bool_)  # time goes back
+        low, high = profile.ends[later.path][0], profile.ends[earlier.path][1]
         if later.first == earlier.last and low < high:  # a call in two parts that runs backwards
-            span = survey.grid.cell(np.array([low, high])) + 1
+            span = profile.grid.cell(np.array([low, high])) + 1
             steps[span] += (1, -1) if span[0] < span[1] else 0
     follow: Mask = np.cumsum(steps[:-1]) == 0
     return follow
 
 
-def clean_borders(survey: Survey, owners: Owners) -> Mask:
-    """Whether the lower border of each cell is clean, shape (cells,)."""
-    clean: Mask = np.cumsum(survey.within[:-1]) == 0
-    for group, times in survey.times.items():
+def clean_cut_points(profile: QueueProfile, owners: Owners) -> Mask:
+    """Whether the lower edge of each cell is clean, shape (cells,)."""
+    clean: Mask = np.cumsum(profile.within[:-1]) == 0
+    for group, times in profile.times.items():
         if group == SENDS:
             clean &= _before(times.last_call >> np.uint64(32), times.first_end)
         else:
             clean &= _before(times.last_call, times.first_call)
             if group in owners:
                 clean &= _before(times.last_end, _calls(times))
-                clean &= _undivided(times, kept_together(survey.turns[group], owners[group]))
+                clean &= _undivided(
+                    times, kept_together(profile.ownership_runs[group], owners[group])
+                )
     return clean
 
 
@@ -156,7 +158,7 @@ def _latest_below(last: Indices) -> Indices:
 
 
 def _chosen(rows: Ints, clean: Mask, rows_max: int) -> list[int]:
-    """The clean cells that begin a piece, so that each has about `rows_max` rows, or as many more as it takes."""
+    """The clean cells that begin a chunk, so that each has about `rows_max` rows, or as many more as it takes."""
     chosen: list[int] = []
     before = np.concatenate(([0], np.cumsum(rows)))  # rows below each cell
     start = 0

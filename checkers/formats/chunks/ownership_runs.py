@@ -1,7 +1,8 @@
 """Ownership runs: the calls of a group's processes on one queue, in order, as far as a cut point must know them.
 
 `overlapping_owners` (`checkers/groups/listeners.py`) compares two calls of a process that follow each other with the
-calls of others in between: no border may lie between such two. Turns of parts merge (associative, in any order).
+calls of others in between: no cut point may lie between such two. Ownership runs of parts merge (associative, in any
+order).
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from staticfire.checkers.model.timeline import Ownership, same_stint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Turns:
-    """Calls of one process without one of another in between, by the first; of shape (turns,), calls by op index."""
+class OwnershipRuns:
+    """Calls of one process without one of another in between, by the first; of shape (runs,), calls by op index."""
 
     process: Ints
     first: Ints
     last: Ints
 
-    def merge(self, other: Turns) -> Turns:
+    def merge(self, other: OwnershipRuns) -> OwnershipRuns:
         return _of_runs(
             np.concatenate((self.process, other.process)),
             np.concatenate((self.first, other.first)),
@@ -32,34 +33,36 @@ class Turns:
         )
 
 
-def turns_of(process: Ints, invoke_index: Ints) -> Turns:
-    """The turns of some deliveries to one group."""
+def ownership_runs_of(process: Ints, invoke_index: Ints) -> OwnershipRuns:
+    """The ownership runs of some deliveries to one group."""
     return _of_runs(process, invoke_index, invoke_index)
 
 
-def _of_runs(process: Ints, first: Ints, last: Ints) -> Turns:
+def _of_runs(process: Ints, first: Ints, last: Ints) -> OwnershipRuns:
     order = np.lexsort((last, first))
     process, first, last = process[order], first[order], last[order]
     if not len(order):
-        return Turns(process=process, first=first, last=last)
+        return OwnershipRuns(process=process, first=first, last=last)
     starts = np.concatenate(([0], np.flatnonzero(np.diff(process)) + 1))
-    return Turns(
+    return OwnershipRuns(
         process=process[starts], first=first[starts], last=np.maximum.reduceat(last, starts)
     )
 
 
-def kept_together(turns: Turns, changes: Sequence[Ownership]) -> list[tuple[int, int]]:
-    """Pairs of calls that no border may separate; `changes` are those of the queue's owners in the group.
+def kept_together(
+    ownership_runs: OwnershipRuns, changes: Sequence[Ownership]
+) -> list[tuple[int, int]]:
+    """Pairs of calls that no cut point may separate; `changes` are those of the queue's owners in the group.
 
-    Turns of two parts may overlap, when a call ended long after it began: then it is not known which calls followed
-    which, and all of both are kept together.
+    Ownership runs of two parts may overlap, when a call ended long after it began: then it is not known which calls
+    followed which, and all of both are kept together.
     """
-    first, last = turns.first, turns.last
+    first, last = ownership_runs.first, ownership_runs.last
     meets = np.zeros(len(first) + 1, np.bool_)  # each the one before
     meets[1:-1] = np.maximum.accumulate(last)[:-1] >= first[1:]
     meeting = meets[:-1] | meets[1:]
     together = _pairs(first[meeting], last[meeting])
-    for process, mine in rows_by_id(turns.process):
+    for process, mine in rows_by_id(ownership_runs.process):
         own = [change for change in changes if change.process == process[0]]
         earlier, later = last[mine[:-1]], first[mine[1:]]
         shared = same_stint(earlier, later, own)

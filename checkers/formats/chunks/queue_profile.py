@@ -1,7 +1,7 @@
-"""A first look at a queue that is too long to be held: what happened when, by range of offsets. Reads a few columns.
+"""Profiles a queue that is too long to be held: what happened when, by range of offsets. Reads a few columns.
 
-Offsets are counted into cells of equal width. Surveys of parts merge (associative, in any order); `cut_points.py` tells
-from that of all parts where the queue may be cut.
+Offsets are counted into cells of equal width. Profiles of parts merge (associative, in any order); `cut_points.py`
+tells from that of all parts where the queue may be cut.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from staticfire.checkers.formats.chunks.ownership_runs import Turns, turns_of
+from staticfire.checkers.formats.chunks.ownership_runs import OwnershipRuns, ownership_runs_of
 from staticfire.checkers.formats.columnar.manifest import Part
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.rows import commits_of
@@ -74,7 +74,7 @@ def grid_of(
     """The cells of a queue, of which these are the parts; None where offsets are too far apart to be counted.
 
     `spans` are those of the sparse ones by path: one offset far away must not make the cells too wide for all others.
-    Their width is odd, as the sizes of calls mostly are not: else each border might lie within a call.
+    Their width is odd, as the sizes of calls mostly are not: else each edge might lie within a call.
     """
     low, high = min(part.low for part in parts), max(part.high for part in parts)
     if low < UNKNOWN or high >= 1 << 62 or max(part.last for part in parts) > INDEX_MAX:
@@ -104,14 +104,14 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Survey:
+class QueueProfile:
     """What some parts of one queue tell."""
 
     grid: Grid
     rows: Ints  # shape (cells,)
     times: Mapping[int, Times]  # by group: its deliveries; SENDS: what was acknowledged
-    within: Ints  # shape (cells + 1,): changes of how many calls run backwards across the lower border of each cell
-    turns: Mapping[int, Turns]  # by orderly group
+    within: Ints  # shape (cells + 1,): changes of how many calls run backwards across the lower edge of each cell
+    ownership_runs: Mapping[int, OwnershipRuns]  # by orderly group
     given: Mapping[int, tuple[int, int]]  # group -> lowest and highest offset that it was given
     reach: Mapping[
         str, tuple[int, int]
@@ -121,9 +121,9 @@ class Survey:
     ]  # part -> lowest offset of its first op, highest one of its last op
     commits: Commits
 
-    def merge(self, other: Survey) -> Survey:
+    def merge(self, other: QueueProfile) -> QueueProfile:
         """Raises nothing; both must be of one grid."""
-        return Survey(
+        return QueueProfile(
             grid=self.grid,
             rows=self.rows + other.rows,
             times={
@@ -133,11 +133,11 @@ class Survey:
                 for of in sorted({*self.times, *other.times})
             },
             within=self.within + other.within,
-            turns={
-                of: self.turns[of].merge(other.turns[of])
-                if of in self.turns and of in other.turns
-                else self.turns.get(of) or other.turns[of]
-                for of in sorted({*self.turns, *other.turns})
+            ownership_runs={
+                of: self.ownership_runs[of].merge(other.ownership_runs[of])
+                if of in self.ownership_runs and of in other.ownership_runs
+                else self.ownership_runs.get(of) or other.ownership_runs[of]
+                for of in sorted({*self.ownership_runs, *other.ownership_runs})
             },
             given={
                 group: _span(self.given.get(group), other.given.get(group))
@@ -149,9 +149,9 @@ class Survey:
         )
 
 
-def survey_part(
+def profile_part(
     history: ColumnarHistory, part: Part, grid: Grid, orderly: Collection[int]
-) -> Survey:
+) -> QueueProfile:
     """`orderly` are groups. Raises HistoryError, OSError."""
     table = history.table(part, READ)
     column = {name: table[name].to_numpy() for name in READ}
@@ -164,7 +164,7 @@ def survey_part(
     rows = np.flatnonzero(placed)
     streams = {SENDS: np.flatnonzero(acked), **of_group}
     touched = np.flatnonzero(kind != Kind.COMMIT)
-    return Survey(
+    return QueueProfile(
         grid=grid,
         rows=np.bincount(grid.cell(offset[rows]), minlength=grid.cells),
         times={of: _times(column, of_stream, grid) for of, of_stream in streams.items()},
@@ -172,8 +172,8 @@ def survey_part(
             (_backwards(column, of_stream, grid) for of_stream in of_group.values()),
             np.zeros(grid.cells + 1, np.int64),
         ),
-        turns={
-            of: turns_of(column["process"][mine], column["invoke_index"][mine])
+        ownership_runs={
+            of: ownership_runs_of(column["process"][mine], column["invoke_index"][mine])
             for of, mine in of_group.items()
             if of in orderly
         },
@@ -215,7 +215,7 @@ def _times(column: Mapping[str, Ints], rows: Ints, grid: Grid) -> Times:
 
 
 def _backwards(column: Mapping[str, Ints], rows: Ints, grid: Grid) -> Ints:
-    """Where a call got a lower offset after a higher one: no border may lie between them."""
+    """Where a call got a lower offset after a higher one: no cut point may lie between them."""
     offset, op_index = column["queue_offset"][rows], column["op_index"][rows]
     back = np.flatnonzero((op_index[1:] == op_index[:-1]) & (offset[1:] < offset[:-1]))
     steps = np.zeros(grid.cells + 1, np.int64)

@@ -15,16 +15,16 @@ from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, Mas
 
 PARTITION_ROWS = 1 << 18  # touches: small queues are judged together, about 150 MB at a time
 WHOLE_ROWS = 1 << 22  # a queue with more is cut,
-PIECES = 4  # into pieces of this part of that
+CHUNK_DIVISOR = 4  # into chunks of this part of that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WorkUnit:
-    """Parts in the order of queues and time; with a piece, those that hold something of it."""
+    """Parts in the order of queues and time; with a chunk, those that hold something of it."""
 
     parts: tuple[Part, ...]
     rows: int
-    piece: Chunk | None = None
+    chunk: Chunk | None = None
 
 
 def whole(parts: Sequence[Part]) -> WorkUnit:
@@ -58,24 +58,24 @@ def is_long(parts: Sequence[Part], whole_rows: int) -> bool:
 
 def read_unit(history: ColumnarHistory, unit: WorkUnit) -> Columns:
     """Raises HistoryError, OSError."""
-    piece = unit.piece
-    if piece is None:
+    chunk = unit.chunk
+    if chunk is None:
         return history.columns_of(unit.parts)
-    tables = (_of_piece(history.table(part), piece) for part in unit.parts)
-    commits = piece.commits
+    tables = (_of_chunk(history.table(part), chunk) for part in unit.parts)
+    commits = chunk.commits
     return replace(
         history.columns_of_tables([table for table in tables if len(table)]),
-        commits=commits.where(np.flatnonzero(is_in(piece, commits.offset))),
-        piece=piece,
+        commits=commits.where(np.flatnonzero(is_in(chunk, commits.offset))),
+        chunk=chunk,
     )
 
 
-def _of_piece(table: pa.Table, piece: Chunk) -> pa.Table:
+def _of_chunk(table: pa.Table, chunk: Chunk) -> pa.Table:
     touches = table["kind"].to_numpy() != Kind.COMMIT
-    return table.filter(pa.array(touches & is_in(piece, table["queue_offset"].to_numpy())))
+    return table.filter(pa.array(touches & is_in(chunk, table["queue_offset"].to_numpy())))
 
 
-def is_in(piece: Chunk, offsets: Ints) -> Mask:
-    """Which offsets are of a piece; what lies at an unknown place (-1) is of the first."""
-    within: Mask = (offsets >= piece.first_offset) & (offsets <= piece.last_offset)
+def is_in(chunk: Chunk, offsets: Ints) -> Mask:
+    """Which offsets are of a chunk; what lies at an unknown place (-1) is of the first."""
+    within: Mask = (offsets >= chunk.first_offset) & (offsets <= chunk.last_offset)
     return within

@@ -369,7 +369,7 @@ def test_any_cut_gives_the_same_answer(run: Run, edit: Callable[[Run], Run]) -> 
 
     whole = AGREEMENT.check(columns, context)
 
-    assert AGREEMENT.check_pieces(columns, context, 3) == whole
+    assert AGREEMENT.check_chunks(columns, context, 3) == whole
 
 
 def durable(end: int, at_s: float, *nodes: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.engine import ScreeningPass, first_look, judge_partitions
+from staticfire.checkers.engine.engine import ScreeningPass, judge_partitions, screening_pass
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.promises import LossPromises
@@ -47,18 +47,18 @@ def verdicts_at_once(columns: Columns, context: Context) -> dict[str, Any]:
     return {kernel.name: kernel.check(columns, context).to_json() for kernel in KERNELS}
 
 
-def verdicts_in_pieces(columns: Columns, context: Context, pieces: int) -> dict[str, Any]:
-    """In `pieces` partitions of neighbouring queues."""
+def verdicts_in_chunks(columns: Columns, context: Context, chunks: int) -> dict[str, Any]:
+    """In `chunks` partitions of neighbouring queues."""
     reads: list[Callable[[], Columns]] = [
-        partial(_queues, columns, first, pieces) for first in range(pieces)
+        partial(_queues, columns, first, chunks) for first in range(chunks)
     ]
     verdicts, _ = judge_partitions(reads, columns.names, context, KERNELS)
     return {name: verdict.to_json() for name, verdict in verdicts.items()}
 
 
-def _queues(columns: Columns, piece: int, pieces: int) -> Columns:
-    width = -(-(len(columns.names.logs) + 1) // pieces)
-    low, high = piece * width - 1, (piece + 1) * width - 1
+def _queues(columns: Columns, chunk: int, chunks: int) -> Columns:
+    width = -(-(len(columns.names.logs) + 1) // chunks)
+    low, high = chunk * width - 1, (chunk + 1) * width - 1
     rows = {
         name: getattr(columns, name).where(
             (getattr(columns, name).log >= low) & (getattr(columns, name).log < high)
@@ -75,15 +75,15 @@ def context_of(ops: list[Op], known: RunFacts) -> tuple[Columns, Context]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pieces", [1, 3, 20])
+@pytest.mark.parametrize("chunks", [1, 3, 20])
 @STEADY
 @given(ops=histories(), known=FACTS)
 def test_any_partitions_give_the_verdict_of_all_at_once(
-    pieces: int, ops: list[Op], known: RunFacts
+    chunks: int, ops: list[Op], known: RunFacts
 ) -> None:
     columns, context = context_of(ops, known)
 
-    assert verdicts_in_pieces(columns, context, pieces) == verdicts_at_once(columns, context)
+    assert verdicts_in_chunks(columns, context, chunks) == verdicts_at_once(columns, context)
 
 
 @pytest.mark.slow
@@ -96,14 +96,14 @@ def test_planted_anomalies_are_found_in_any_partitions(seed: int) -> None:
     columns, context = context_of(planted_history(seed, plants), known)
     once = verdicts_at_once(columns, context)
 
-    for pieces in (1, 2, 7):
-        assert verdicts_in_pieces(columns, context, pieces) == once, (plants, pieces)
+    for chunks in (1, 2, 7):
+        assert verdicts_in_chunks(columns, context, chunks) == once, (plants, chunks)
 
 
 def test_of_a_good_history_everybody_is_cleared() -> None:
     columns, context = context_of(planted_history(1, []), ALL_FACTS[0])
 
-    look = first_look(columns, context, CORE)
+    look = screening_pass(columns, context, CORE)
 
     assert list(look.candidates) == []
     assert look.tallies["loss"].counts["delivered"] == len(columns.sends) == 30
@@ -179,14 +179,14 @@ def test_columns_that_hardly_any_history_has(
     columns, context = context_of(planted_history(5, ["cut_short"]), known)
     columns = _with(columns, rows, name, value)
 
-    assert verdicts_in_pieces(columns, context, 1) == verdicts_at_once(columns, context)
+    assert verdicts_in_chunks(columns, context, 1) == verdicts_at_once(columns, context)
 
 
 def test_a_message_sent_twice_is_a_suspect() -> None:
     columns, context = context_of(planted_history(5, []), ALL_FACTS[0])
     message = int(columns.sends.message[0])
 
-    look = first_look(_with(columns, "sends", "message", message), context, CORE)
+    look = screening_pass(_with(columns, "sends", "message", message), context, CORE)
 
     assert message in look.candidates
 
@@ -207,7 +207,9 @@ def test_a_kernel_that_raises_is_unknown_and_hides_nobody() -> None:
 
 def test_first_looks_merge_in_any_order() -> None:
     columns, context = context_of(planted_history(3, ["lost", "copied"]), ALL_FACTS[0])
-    one, two, three = (first_look(_queues(columns, piece, 3), context, CORE) for piece in range(3))
+    one, two, three = (
+        screening_pass(_queues(columns, chunk, 3), context, CORE) for chunk in range(3)
+    )
 
     left, right = one.merge(two).merge(three), one.merge(two.merge(three))
 

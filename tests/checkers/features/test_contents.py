@@ -282,11 +282,11 @@ def test_queues_one_by_one_give_the_same(seed: int) -> None:
     columns, timeline = build_columns(ops)
     context = Context(facts=facts(), timeline=timeline, promises=LossPromises(facts()))
     parts = [lambda part=part: part for part in columns.partitions("log", 3)]
-    pieces, _ = judge_partitions(parts, columns.names, context, [CONTENTS_KEPT])
+    chunks, _ = judge_partitions(parts, columns.names, context, [CONTENTS_KEPT])
 
     whole = CONTENTS_KEPT.check(columns, context)
-    assert pieces["contents"].counts == whole.counts
-    assert {str(found) for found in pieces["contents"].findings} == {
+    assert chunks["contents"].counts == whole.counts
+    assert {str(found) for found in chunks["contents"].findings} == {
         str(found) for found in whole.findings
     }
 

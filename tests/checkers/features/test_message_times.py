@@ -135,7 +135,7 @@ def test_a_dead_letter_is_stored_after_its_group_was_given_the_message(
 
 
 def random_story(random: Random) -> Story:
-    """Sends that overlap with what was skewed, and deliveries with times near the borders."""
+    """Sends that overlap with what was skewed, and deliveries with times near the cut points."""
     story = Story().op(1.0, "ok", "open", {}, process=0, node="p1")
     kinds: list[dict[str, object]] = [
         {},

@@ -304,7 +304,7 @@ def test_a_broker_that_died_once_asks_for_what_it_put_back_since_it_wrote_its_pr
 ) -> None:
     asked = [
         40.0 + n / 10 for n in range(times)
-    ]  # in 5 s: a round, the first half, and one on the border
+    ]  # in 5 s: a round, the first half, and one on the cut point
     story = asked_at(*asked)
     kill = fault("kill", NODE, at_s=30.0, healed_s=31.0)
     known = {"check_after_s": 6.0, "check_every_s": 5.0, "check_max": 9, "faults": (kill,)}

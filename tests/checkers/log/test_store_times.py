@@ -18,7 +18,7 @@ from staticfire.checkers.model.columns import Columns
 from tests.checkers.stories import Story
 from tests.support import reference_storage
 from tests.support.history_language import facts, fault
-from tests.support.in_pieces import check_pieces_of_queues
+from tests.support.in_chunks import check_pieces_of_queues
 
 GOES_BACK = {"nonmonotonic_store_time"}
 BROKERS = {"b": ("n0", "n1")}

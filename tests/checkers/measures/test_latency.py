@@ -111,4 +111,4 @@ def test_it_is_the_same_in_pieces() -> None:
     lines = (*SLOW, "0 ok send c queue=1 t=7", "1 ok consume c t=7.5", "0 info send e t=8")
     columns, context = context_of(*lines)
 
-    assert LATENCY.check_pieces(columns, context, 3) == LATENCY.check(columns, context)
+    assert LATENCY.check_chunks(columns, context, 3) == LATENCY.check(columns, context)

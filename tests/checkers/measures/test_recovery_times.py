@@ -26,13 +26,13 @@ LINES = (
 
 
 def rows(
-    *lines: str, faults: tuple[FaultFacts, ...] = (CUT,), pieces: int = 0, **changes: Any
+    *lines: str, faults: tuple[FaultFacts, ...] = (CUT,), chunks: int = 0, **changes: Any
 ) -> Any:
     columns, timeline = build_columns(history(*lines))
     known = facts(faults=faults, **changes)
     context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
-    if pieces:
-        return RECOVERY_TIMES.check_pieces(columns, context, pieces).to_json()
+    if chunks:
+        return RECOVERY_TIMES.check_chunks(columns, context, chunks).to_json()
     return RECOVERY_TIMES.check(columns, context).to_json()
 
 
@@ -86,7 +86,7 @@ def test_it_is_the_same_in_pieces() -> None:
     lines = (*LINES, "0 ok send e queue=1 t=5", "1 ok consume e t=6")
     late = fault("partition", "n0", at_s=5.1, healed_s=5.2)
 
-    assert rows(*lines, faults=(CUT, late), pieces=3) == rows(*lines, faults=(CUT, late))
+    assert rows(*lines, faults=(CUT, late), chunks=3) == rows(*lines, faults=(CUT, late))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Stretches of time, in pieces and together."""
+"""Stretches of time, in chunks and together."""
 
 from __future__ import annotations
 

@@ -32,9 +32,9 @@ def cells(of: Measured) -> dict[tuple[int, int], int]:
 @pytest.mark.slow
 @settings(derandomize=True, deadline=None)
 @given(ROWS, st.integers(1, 5))
-def test_any_cut_gives_what_the_whole_gives(rows: list[tuple[int, int, int]], pieces: int) -> None:
+def test_any_cut_gives_what_the_whole_gives(rows: list[tuple[int, int, int]], chunks: int) -> None:
     whole = measured(rows)
-    parts = [part for piece in range(pieces) if (part := rows[piece::pieces])]
+    parts = [part for chunk in range(chunks) if (part := rows[chunk::chunks])]
 
     merged = reduce(Measured.merge, map(measured, reversed(parts)))
 

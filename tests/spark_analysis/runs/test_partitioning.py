@@ -29,8 +29,8 @@ def test_memory_of_a_piece_counts_the_whole_parts_that_are_read(tmp_path: Path) 
     assert memory_bound_bytes([run], [first], 1) == BASE_BYTES + BYTES_A_ROW * rows
 
     commits = joined(Commits, [])
-    piece = Chunk(queue=0, number=0, first_offset=0, last_offset=9, commits=commits, given={})
-    some = Partition(run=0, unit=replace(first.unit, rows=10, piece=piece))
+    chunk = Chunk(queue=0, number=0, first_offset=0, last_offset=9, commits=commits, given={})
+    some = Partition(run=0, unit=replace(first.unit, rows=10, chunk=chunk))
     largest = max(part.rows for part in first.unit.parts)
     needed = BASE_BYTES + 10 * BYTES_A_ROW + largest * BYTES_A_ROW_READ
     assert memory_bound_bytes([run], [some], 1) == needed

@@ -1,4 +1,4 @@
-"""One queue in pieces: cut at any clean borders, it gets the verdict of the whole."""
+"""One queue in chunks: cut at any clean cut points, it gets the verdict of the whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.formats.chunks import cut_points as borders
+from staticfire.checkers.formats.chunks import cut_points as cut_points
 from staticfire.checkers.formats.chunks.check_files import check_files
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.guarantees.facts import RunFacts
@@ -36,10 +36,10 @@ def told(verdict: RunVerdict) -> dict[str, object]:
     }
 
 
-def in_pieces(
+def in_chunks(
     history: ColumnarHistory, known: RunFacts, wanted: Random | None = None
 ) -> tuple[list[int], dict[str, object]]:
-    """How many pieces there were, and the verdict; cut at every clean border, or at those that `wanted` picks."""
+    """How many chunks there were, and the verdict; cut at every clean cut point, or at those that `wanted` picks."""
     numbers: list[int] = []
 
     def chosen(_rows: Ints, clean: Mask, _rows_max: int) -> list[int]:
@@ -48,7 +48,7 @@ def in_pieces(
         numbers.append(1 + len(taken))
         return taken
 
-    with patch.object(borders, "_chosen", chosen):
+    with patch.object(cut_points, "_chosen", chosen):
         verdict = check_files(history, [], known, partition_rows=1, whole_rows=1)
     return numbers, told(verdict)
 
@@ -62,5 +62,5 @@ def test_any_borders_give_the_verdict_of_the_whole(seed: int, known: RunFacts, s
         history = record(one_queue_history(random, steps), Path(folder) / "h", part_rows=15)
         whole = told(check_columns(*history.whole(), [], known))
 
-        assert in_pieces(history, known)[1] == whole
-        assert in_pieces(history, known, random)[1] == whole
+        assert in_chunks(history, known)[1] == whole
+        assert in_chunks(history, known, random)[1] == whole

@@ -1,18 +1,22 @@
-"""Which calls of an orderly group no border may separate."""
+"""Which calls of an orderly group no cut point may separate."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from staticfire.checkers.formats.chunks.ownership_runs import Turns, kept_together, turns_of
+from staticfire.checkers.formats.chunks.ownership_runs import (
+    OwnershipRuns,
+    kept_together,
+    ownership_runs_of,
+)
 from staticfire.checkers.model.timeline import Ownership
 
 
-def turns(*calls: tuple[int, int]) -> Turns:
+def ownership_runs(*calls: tuple[int, int]) -> OwnershipRuns:
     """Of calls: process and op index."""
     process, called = np.array(calls, np.int64).reshape(-1, 2).T
-    return turns_of(process, called)
+    return ownership_runs_of(process, called)
 
 
 def had(process: int, *changes: int) -> list[Ownership]:
@@ -38,11 +42,11 @@ def had(process: int, *changes: int) -> list[Ownership]:
 def test_calls_around_another_ones_are_kept_together(
     calls: list[tuple[int, int]], owned: list[Ownership], together: list[tuple[int, int]]
 ) -> None:
-    assert kept_together(turns(*calls), owned) == together
+    assert kept_together(ownership_runs(*calls), owned) == together
 
 
 def test_turns_that_follow_each_other_in_two_parts_are_one() -> None:
-    both = turns((1, 30), (1, 40), (2, 50)).merge(turns((1, 10), (1, 20)))
+    both = ownership_runs((1, 30), (1, 40), (2, 50)).merge(ownership_runs((1, 10), (1, 20)))
 
     assert [both.process.tolist(), both.first.tolist(), both.last.tolist()] == [
         [1, 2],
@@ -52,6 +56,6 @@ def test_turns_that_follow_each_other_in_two_parts_are_one() -> None:
 
 
 def test_turns_of_two_parts_that_overlap_are_kept_together_whoever_had_the_queue() -> None:
-    both = turns((1, 10), (1, 40)).merge(turns((2, 30), (2, 60)))
+    both = ownership_runs((1, 10), (1, 40)).merge(ownership_runs((2, 30), (2, 60)))
 
     assert kept_together(both, []) == [(10, 40), (30, 60)]

@@ -1,4 +1,4 @@
-"""A history in columns says the same as its ops: random histories, written in any pieces and read back."""
+"""A history in columns says the same as its ops: random histories, written in any chunks and read back."""
 
 from __future__ import annotations
 

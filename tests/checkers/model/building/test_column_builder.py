@@ -175,11 +175,11 @@ def test_a_history_may_become_arrays_in_pieces(monkeypatch: pytest.MonkeyPatch) 
     ops = history("0 invoke send a", "0 ok send b@1:3", "0 ok send a", "1 ok consume b a@1:4")
     whole, _ = build_columns(ops)
     monkeypatch.setattr(column_builder, "BATCH", 1)
-    pieces, _ = build_columns(iter(ops))
+    chunks, _ = build_columns(iter(ops))
 
     for side in ("sends", "deliveries"):
         for name in TOUCH_FIELDS:
-            ours, theirs = getattr(getattr(pieces, side), name), getattr(getattr(whole, side), name)
+            ours, theirs = getattr(getattr(chunks, side), name), getattr(getattr(whole, side), name)
             assert ours.tolist() == theirs.tolist(), name
 
 
