@@ -334,11 +334,11 @@ def _beginnings(columns: Columns, context: Context) -> dict[str, int]:
         return {}
     dead = np.array([topic.startswith(DEAD) for topic in columns.names.topics], np.bool_)
     begun = alone = 0
-    for touches in (columns.sends, columns.deliveries):
-        has_none = touches.op_index == touches.invoke_index
-        without = np.flatnonzero(has_none & (touches.outcome != Outcome.UNKNOWN))
-        alone += int(np.count_nonzero(~dead[touches.topic[without]]))
-        begun += len(touches) - int(np.count_nonzero(has_none))
+    for events in (columns.sends, columns.deliveries):
+        has_none = events.op_index == events.invoke_index
+        without = np.flatnonzero(has_none & (events.outcome != Outcome.UNKNOWN))
+        alone += int(np.count_nonzero(~dead[events.topic[without]]))
+        begun += len(events) - int(np.count_nonzero(has_none))
     return {BEGUN: begun, WITHOUT_BEGINNING: alone}
 
 

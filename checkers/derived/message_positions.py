@@ -1,7 +1,7 @@
 """Maps each position (message queue, queue offset) to the message that was seen there.
 
 A place is known from an acknowledgement (SEND_OK or a weaker one) and from every delivery, however it
-ended. Cost grows with the number of touches, never with the size of offsets.
+ended. Cost grows with the number of events, never with the size of offsets.
 """
 
 from __future__ import annotations

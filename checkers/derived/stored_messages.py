@@ -97,7 +97,7 @@ class StoredMessages:
         sends = self._columns.sends.where(self._rows[0][found])
         return found[self._context.matches(self._columns, sends, group, given_ns)]
 
-    def touches(self, found: Ints) -> MessageEvents:
+    def events(self, found: Ints) -> MessageEvents:
         """The evidence of some messages, in their order: their acknowledged sends, else their first deliveries."""
         rows, sends = self._rows[0][found], self._columns.sends
         acked = rows < len(sends)

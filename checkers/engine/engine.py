@@ -23,7 +23,7 @@ import numpy as np
 from staticfire.checkers.engine.kernel import Context, Kernel, ScreenedCounts
 from staticfire.checkers.engine.screening import candidates_of, is_among, screened_out, widened
 from staticfire.checkers.guarantees.verdict import Tally, Validity, Verdict
-from staticfire.checkers.model.building.column_arrays import touch_order
+from staticfire.checkers.model.building.column_arrays import event_order
 from staticfire.checkers.model.columns import (
     Columns,
     Commits,
@@ -228,12 +228,12 @@ def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
 
 
 def _in_order(rows: R) -> R:
-    order = touch_order(rows.log, rows.op_index)
+    order = event_order(rows.log, rows.op_index)
     return rows if order is None else rows.where(order)
 
 
 def of_messages(columns: Columns, messages: Ints) -> Columns:
-    """The touches of some messages (ids, sorted), and the commits of the queues where they were delivered.
+    """The events of some messages (ids, sorted), and the commits of the queues where they were delivered.
 
     Of a chunk all commits to its offsets: what was delivered in another chunk is not known here.
     """

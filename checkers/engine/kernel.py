@@ -313,7 +313,7 @@ def _drain_state(timeline: Timeline, group: str, topic: str) -> str:
 
 def finding_at(
     columns: Columns,
-    touches: MessageEvents,
+    events: MessageEvents,
     row: int,
     *,
     anomaly: str,
@@ -322,27 +322,27 @@ def finding_at(
     group: str | None = None,
     at_invocation: bool = False,
 ) -> Finding:
-    """Make a finding from a row of touches. Deliveries happen when the listener is called."""
-    queue = queue_of(columns, touches, row)
-    time_ns = touches.invoke_ns[row] if at_invocation else touches.time_ns[row]
+    """Make a finding from a row of events. Deliveries happen when the listener is called."""
+    queue = queue_of(columns, events, row)
+    time_ns = events.invoke_ns[row] if at_invocation else events.time_ns[row]
     return Finding(
         anomaly=anomaly,
         judgement=judgement,
-        op_index=int(touches.op_index[row]),
+        op_index=int(events.op_index[row]),
         time_ns=int(time_ns),
         detail=detail,
-        key=columns.names.key(int(touches.message[row])),
-        topic=columns.names.topics[touches.topic[row]],
+        key=columns.names.key(int(events.message[row])),
+        topic=columns.names.topics[events.topic[row]],
         broker=None if queue is None else queue.home,
         queue=None if queue is None else queue.partition,
-        queue_offset=_known(touches.queue_offset[row]),
-        physical_offset=_known(touches.position[row]),
+        queue_offset=_known(events.queue_offset[row]),
+        physical_offset=_known(events.position[row]),
         group=group,
     )
 
 
-def queue_of(columns: Columns, touches: MessageEvents, row: int) -> LogKey | None:
-    queue = int(touches.log[row])
+def queue_of(columns: Columns, events: MessageEvents, row: int) -> LogKey | None:
+    queue = int(events.log[row])
     return None if queue == UNKNOWN else columns.names.logs[queue]
 
 

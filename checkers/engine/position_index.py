@@ -1,7 +1,7 @@
 """Indexes message events by position (queue, offset) and by call; made once, shared by all kernels.
 
 A *place* gets a small number, so that a table replaces a search; equal places have equal numbers, and numbers ascend
-with queue and offset. Memory grows with the touches, never with the size of offsets: offsets that are far apart are
+with queue and offset. Memory grows with the events, never with the size of offsets: offsets that are far apart are
 ranked. A *stream* is what one group got from one queue. Every part is made when it is first asked for.
 """
 

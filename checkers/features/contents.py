@@ -259,10 +259,10 @@ def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
     return found
 
 
-def _at_places(size: int, place: Ints, touches: MessageEvents, name: str, rows: Ints) -> Ints:
-    """One of the values that touches have at each place, UNKNOWN where there is none; shape (size,)."""
+def _at_places(size: int, place: Ints, events: MessageEvents, name: str, rows: Ints) -> Ints:
+    """One of the values that events have at each place, UNKNOWN where there is none; shape (size,)."""
     table = np.full(size, UNKNOWN)
-    table[place[rows]] = getattr(touches, name)[rows]
+    table[place[rows]] = getattr(events, name)[rows]
     return table
 
 

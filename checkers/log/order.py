@@ -45,11 +45,11 @@ def tally_order(columns: Columns, context: Context) -> Tally:
 def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Finding]:
     places = _disputed(columns)
     for first, other in zip(*(side.tolist() for side in conflicting(places)), strict=True):
-        touches, row = _sighting(columns, places, other)
+        events, row = _sighting(columns, places, other)
         first_key = columns.names.key(int(places.message[first]))
         yield finding_at(
             columns,
-            touches,
+            events,
             row,
             anomaly="inconsistent_offsets",
             judgement=_judge_reuse(columns, context, places, (first, other)),
@@ -73,8 +73,8 @@ def _disputed(columns: Columns) -> MessagePositions:
 
 
 def _sighting(columns: Columns, places: MessagePositions, at: int) -> tuple[MessageEvents, int]:
-    touches = columns.sends if places.from_send[at] else columns.deliveries
-    return touches, int(places.row[at])
+    events = columns.sends if places.from_send[at] else columns.deliveries
+    return events, int(places.row[at])
 
 
 def _judge_reuse(
@@ -90,13 +90,13 @@ def _judge_reuse(
 
 
 def _stored_since_ns(columns: Columns, places: MessagePositions, at: int) -> int:
-    touches, row = _sighting(columns, places, at)
-    return int(touches.invoke_ns[row]) - (0 if places.from_send[at] else BUFFERED_NS)
+    events, row = _sighting(columns, places, at)
+    return int(events.invoke_ns[row]) - (0 if places.from_send[at] else BUFFERED_NS)
 
 
 def _stored_by_ns(columns: Columns, places: MessagePositions, at: int) -> int:
-    touches, row = _sighting(columns, places, at)
-    return int(touches.time_ns[row] if places.from_send[at] else touches.invoke_ns[row])
+    events, row = _sighting(columns, places, at)
+    return int(events.time_ns[row] if places.from_send[at] else events.invoke_ns[row])
 
 
 def _is_fragile(columns: Columns, places: MessagePositions, at: int) -> bool:
@@ -104,8 +104,8 @@ def _is_fragile(columns: Columns, places: MessagePositions, at: int) -> bool:
 
     A broker delivers only what is as safe as it will ever be: delivered counts as acknowledged.
     """
-    touches, row = _sighting(columns, places, at)
-    if touches.outcome[row] != Outcome.WEAK:
+    events, row = _sighting(columns, places, at)
+    if events.outcome[row] != Outcome.WEAK:
         return False
     here = (places.queue == places.queue[at]) & (places.offset == places.offset[at])
     return not np.any(here & (places.message == places.message[at]) & ~places.from_send)

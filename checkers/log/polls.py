@@ -219,7 +219,7 @@ class _Polls:
     def unread(self, chunk: Chunk) -> Mapping[int, MessageEvents]:
         """By group: stored messages that it wants and was never given, as far as questions may go."""
         return {
-            group: self._stored.touches(found)
+            group: self._stored.events(found)
             for group in chunk.given
             if len(found := self._unread_by(group, chunk))
         }
@@ -330,7 +330,7 @@ class _Polls:
         found = self._stored.due(self._row(at), first_offset)
         if len(found):
             found = found[~self._given_before(at, found)]
-        return self._stored.touches(found) if len(found) else self._nothing
+        return self._stored.events(found) if len(found) else self._nothing
 
     @cached_property
     def _nothing(self) -> MessageEvents:

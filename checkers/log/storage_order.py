@@ -46,19 +46,19 @@ from staticfire.checkers.model.columns import (
 class Stored(NamedTuple):
     """A message at its place."""
 
-    touches: MessageEvents  # one row: its send, or a delivery
+    events: MessageEvents  # one row: its send, or a delivery
     from_send: bool
     delivered: bool  # to a consumer, from this place
 
     @property
     def since_ns(self) -> int:
         """The broker may hold it from then on."""
-        return int(self.touches.invoke_ns[0]) - (0 if self.from_send else BUFFERED_NS)
+        return int(self.events.invoke_ns[0]) - (0 if self.from_send else BUFFERED_NS)
 
     @property
     def by_ns(self) -> int:
         """The broker held it by then."""
-        return int(self.touches.time_ns[0] if self.from_send else self.touches.invoke_ns[0])
+        return int(self.events.time_ns[0] if self.from_send else self.events.invoke_ns[0])
 
 
 Pair = tuple[Stored, Stored]  # neighbours of one queue
@@ -183,8 +183,8 @@ class _Places:
         return self._sent(int(self.sender[place]), place)
 
     def _sent(self, row: int, place: int) -> Stored:
-        touches = self._columns.sends.where(slice(row, row + 1))
-        return Stored(touches, from_send=True, delivered=bool(self._index.delivered_at[place]))
+        events = self._columns.sends.where(slice(row, row + 1))
+        return Stored(events, from_send=True, delivered=bool(self._index.delivered_at[place]))
 
     def stored_pairs(self) -> Iterator[Pair]:
         """Neighbours of which the later one does not lie further up in the log."""
@@ -192,7 +192,7 @@ class _Places:
         physical = self.physical[places]
         for at in np.flatnonzero(physical[1:] <= physical[:-1]).tolist():
             pair = self.stored_at(int(places[at])), self.stored_at(int(places[at + 1]))
-            if pair[0].touches.log[0] == pair[1].touches.log[0]:
+            if pair[0].events.log[0] == pair[1].events.log[0]:
                 yield pair
 
     def sent_pairs(self) -> Iterator[Pair]:
@@ -216,12 +216,12 @@ def _fill(table: Ints, places: Ints, physical: Ints) -> None:
 
 
 def _goes_back(pair: Pair) -> bool:
-    lower, upper = (of.touches for of in pair)
+    lower, upper = (of.events for of in pair)
     return bool(upper.position[0] <= lower.position[0])
 
 
 def _is_shuffled(pair: Pair) -> bool:
-    lower, upper = (of.touches for of in pair)
+    lower, upper = (of.events for of in pair)
     return bool(_are_shuffled(lower, upper)[0])
 
 
@@ -261,20 +261,20 @@ def _misplaced(columns: Columns, context: Context, pair: Pair) -> Finding:
     lower, upper = pair
     return finding_at(
         columns,
-        upper.touches,
+        upper.events,
         0,
         anomaly="nonmonotonic_physical_offset",
         judgement=_judge(columns, context, pair),
         detail=(
-            f"key {columns.names.key(int(lower.touches.message[0]))}, at offset "
-            f"{lower.touches.queue_offset[0]}, lies at physical offset {lower.touches.position[0]}"
+            f"key {columns.names.key(int(lower.events.message[0]))}, at offset "
+            f"{lower.events.queue_offset[0]}, lies at physical offset {lower.events.position[0]}"
         ),
         at_invocation=not upper.from_send,
     )
 
 
 def _shuffled(columns: Columns, context: Context, pair: Pair) -> Finding:
-    lower, upper = (of.touches for of in pair)
+    lower, upper = (of.events for of in pair)
     return finding_at(
         columns,
         upper,
@@ -290,7 +290,7 @@ def _shuffled(columns: Columns, context: Context, pair: Pair) -> Finding:
 
 def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
     """Whether the log may have lost one of two, so that places were used again."""
-    broker = columns.names.logs[int(pair[0].touches.log[0])].stream
+    broker = columns.names.logs[int(pair[0].events.log[0])].stream
     since_ns, until_ns = min(of.since_ns for of in pair), max(of.by_ns for of in pair)
     if any(_is_fragile(stored) for stored in pair):
         destroyed = context.promises.damaged(
@@ -305,7 +305,7 @@ def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
 
 def _is_fragile(stored: Stored) -> bool:
     """Whether all that is known of it is an answer that promises nothing."""
-    is_acked = stored.from_send and stored.touches.outcome[0] == Outcome.OK
+    is_acked = stored.from_send and stored.events.outcome[0] == Outcome.OK
     return not is_acked and not stored.delivered
 
 

@@ -28,7 +28,7 @@ INTERNAL_TOPICS = ("%RETRY%", "%DLQ%")  # the broker moves messages there by its
 
 
 class Outcome(IntEnum):
-    """How a touch ended. A delivery is OK (consumed) or UNKNOWN (the listener failed or died)."""
+    """How an event ended. A delivery is OK (consumed) or UNKNOWN (the listener failed or died)."""
 
     OK = 0
     WEAK = 1  # stored, but FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE
@@ -116,11 +116,11 @@ class MessageEvents:
             rows = np.flatnonzero(rows)
         size = len(self.op_index[rows])
         return type(self)(
-            **{name: _chosen(getattr(self, name), rows, size) for name in TOUCH_FIELDS}
+            **{name: _chosen(getattr(self, name), rows, size) for name in EVENT_FIELDS}
         )
 
 
-TOUCH_FIELDS = tuple(column.name for column in fields(MessageEvents))
+EVENT_FIELDS = tuple(column.name for column in fields(MessageEvents))
 
 
 def constant(value: int | bool, rows: int) -> Any:
@@ -167,7 +167,7 @@ def joined(kind: type[R], parts: Sequence[R]) -> R:
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {}
-    for name in TOUCH_FIELDS if kind is MessageEvents else COMMIT_FIELDS:
+    for name in EVENT_FIELDS if kind is MessageEvents else COMMIT_FIELDS:
         nothing = np.zeros(0, bool if name == "body_ok" else np.int64)
         chunks: list[Any] = [getattr(part, name) for part in parts]
         columns[name] = _in_a_row([nothing, *chunks])
@@ -219,7 +219,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The touches of a history, or of some of its partitions."""
+    """The events of a history, or of some of its partitions."""
 
     names: Names
     sends: MessageEvents

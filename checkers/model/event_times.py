@@ -22,19 +22,19 @@ Rows = Mask | Ints | slice | int  # of one row the time is a number
 ALL = slice(None)
 
 
-def began_earliest(touches: MessageEvents, rows: Rows = ALL) -> Ints:
+def began_earliest(events: MessageEvents, rows: Rows = ALL) -> Ints:
     """The earliest time at which each invocation can have happened, shape (rows,)."""
-    return _earliest(touches.invoke_ns[rows], touches.invoke_at_ns[rows], touches.within_ns[rows])
+    return _earliest(events.invoke_ns[rows], events.invoke_at_ns[rows], events.within_ns[rows])
 
 
-def began_latest(touches: MessageEvents, rows: Rows = ALL) -> Ints:
+def began_latest(events: MessageEvents, rows: Rows = ALL) -> Ints:
     """The latest time at which each invocation can have happened, shape (rows,)."""
-    return _latest(touches.invoke_ns[rows], touches.invoke_at_ns[rows], touches.within_ns[rows])
+    return _latest(events.invoke_ns[rows], events.invoke_at_ns[rows], events.within_ns[rows])
 
 
-def ended_earliest(touches: MessageEvents, rows: Rows = ALL) -> Ints:
+def ended_earliest(events: MessageEvents, rows: Rows = ALL) -> Ints:
     """The earliest time at which each completion can have happened, shape (rows,)."""
-    return _earliest(touches.time_ns[rows], touches.at_ns[rows], touches.within_ns[rows])
+    return _earliest(events.time_ns[rows], events.at_ns[rows], events.within_ns[rows])
 
 
 def _earliest(written_ns: Ints, at_ns: Ints, within_ns: Ints) -> Ints:
@@ -48,7 +48,7 @@ def _latest(written_ns: Ints, at_ns: Ints, within_ns: Ints) -> Ints:
 
 
 class StampRows:
-    """Collects the stamps of ops; `take` puts them into the touches of these ops."""
+    """Collects the stamps of ops; `take` puts them into the events of these ops."""
 
     __slots__ = ("_rows",)
 
@@ -65,7 +65,7 @@ class StampRows:
     def take(
         self, sends: MessageEvents, deliveries: MessageEvents
     ) -> tuple[MessageEvents, MessageEvents]:
-        """The touches with the stamps that were collected since the last time."""
+        """The events with the stamps that were collected since the last time."""
         if not self._rows:
             return sends, deliveries
         table = np.array(self._rows, np.int64)
@@ -74,10 +74,10 @@ class StampRows:
         return _stamped(sends, table), _stamped(deliveries, table)
 
 
-def _stamped(touches: MessageEvents, table: Ints) -> MessageEvents:
-    row = np.minimum(np.searchsorted(table[:, 0], touches.op_index), len(table) - 1)
-    there = table[row, 0] == touches.op_index
+def _stamped(events: MessageEvents, table: Ints) -> MessageEvents:
+    row = np.minimum(np.searchsorted(table[:, 0], events.op_index), len(table) - 1)
+    there = table[row, 0] == events.op_index
     at_ns, invoke_at_ns, within_ns = (
         np.where(there, table[row, column], UNKNOWN) for column in (1, 2, 3)
     )
-    return replace(touches, at_ns=at_ns, invoke_at_ns=invoke_at_ns, within_ns=within_ns)
+    return replace(events, at_ns=at_ns, invoke_at_ns=invoke_at_ns, within_ns=within_ns)

@@ -12,7 +12,7 @@ from staticfire.checkers.guarantees.facts import (
     Replication,
     RunFacts,
 )
-from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
+from staticfire.checkers.model.building.column_values import EVENT_WIDTH
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
 from staticfire.checkers.op_kinds.values import ConsumeReport
 from staticfire.faults.kinds.clock_skew import ClockSkew
@@ -164,7 +164,7 @@ def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
 
 
 def _has_contents(op: Op[ConsumeReport]) -> bool:
-    return any(len(row) > TOUCH_WIDTH for row in op.value["messages"])
+    return any(len(row) > EVENT_WIDTH for row in op.value["messages"])
 
 
 def _delivered(ops: Sequence[Op]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Splits runs into work units: whole queues, small ones together, and chunks of long ones.
 
-Queues with more than WHOLE_ROWS touches are profiled before, and cut by offset
+Queues with more than WHOLE_ROWS rows are profiled before, and cut by offset
 (`checkers/formats/chunks/cut_points.py`).
 """
 

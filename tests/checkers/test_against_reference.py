@@ -55,10 +55,10 @@ def send(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def consume(draw: st.DrawFn) -> dict[str, Any]:
-    touch = st.tuples(
+    event = st.tuples(
         KEYS | st.none(), OFFSETS, OFFSETS, st.just(True) | st.booleans(), st.integers(0, 1)
     )
-    messages = [list(one) for one in draw(st.lists(touch, min_size=1, max_size=3))]
+    messages = [list(one) for one in draw(st.lists(event, min_size=1, max_size=3))]
     value = {**draw(PLACE), "group": draw(st.sampled_from(["g", "h"])), "messages": messages}
     ending = draw(st.sampled_from(["ok", "ok", "info", "fail", "open"]))
     return {"f": "consume", "ending": ending, "value": value, "late": draw(st.booleans())}

@@ -97,8 +97,8 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
         elif what == "give up" and waiting:
             op(0, "send", waiting.pop(0), type="info")
         elif what == "consume":
-            touch = [random.choice(keys), number, number, True, 0]
-            op(9, "consume", {**of_group(), "broker": "b", "queue": 0, "messages": [touch]})
+            event = [random.choice(keys), number, number, True, 0]
+            op(9, "consume", {**of_group(), "broker": "b", "queue": 0, "messages": [event]})
         elif what == "fault" and random.random() < 0.4:
             living.pop(node, None)
             healed_s = now_s + random.choice([1, 10])

@@ -123,7 +123,7 @@ class _Writer:
             "topic": queue[0],
             "broker": queue[1],
             "queue": queue[2],
-            "messages": [touch for _, touch in messages],
+            "messages": [event for _, event in messages],
         }
 
     def _delivered(self, word: str, options: Mapping[str, str]) -> tuple[Queue, list[Any]]:
@@ -132,14 +132,14 @@ class _Writer:
         name = name.replace("!", "")
         queue, offset = self._place(name, options)
         key = name.partition("@")[0]
-        touch = [
+        event = [
             None if key == "?" else key,
             offset,
             offset * RECORD_SIZE,
             body_ok,
             int(times or 0),
         ]
-        return queue, touch
+        return queue, event
 
     def _assign(self, _kind: str, words: list[str], options: Mapping[str, str]) -> dict[str, Any]:
         _, broker, _ = self._queue(options)

@@ -44,9 +44,9 @@ def log_history(seed: int) -> tuple[list[Op], list[dict[str, Any]], FaultFacts]:
     for value in sent:
         for group in ("g", "h"):
             if value["topic"] in GROUPS[group] and random.random() < 0.6:
-                touch = [value["key"], value["queue_offset"], 0, True, 0]
+                event = [value["key"], value["queue_offset"], 0, True, 0]
                 place = {name: value[name] for name in ("topic", "broker", "queue")}
-                op("ok", "consume", {**place, "group": group, "messages": [touch]})
+                op("ok", "consume", {**place, "group": group, "messages": [event]})
     for group, topics in GROUPS.items():
         for topic in topics:
             queues = [

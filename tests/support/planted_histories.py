@@ -50,8 +50,8 @@ def _pairs() -> list[tuple[str, Any]]:
     return [(group, q) for group, topics in GROUPS.items() for q in QUEUES if q[0] in topics]
 
 
-def _send(process: int, queue: tuple[str, str, int], touch: list[Any]) -> Step:
-    key, offset, physical, *_ = touch
+def _send(process: int, queue: tuple[str, str, int], event: list[Any]) -> Step:
+    key, offset, physical, *_ = event
     topic, broker, number = queue
     value = {"key": key, "topic": topic, "broker": broker, "queue": number}
     value |= {"queue_offset": offset, "physical_offset": physical, "attempts": 1}
@@ -62,7 +62,7 @@ def _read(random: Random, steps: list[Step], logs: Any, read: dict[Any, int]) ->
     group, queue = random.choice(_pairs())
     topic, broker, number = queue
     done = read[group, queue]
-    touches = [list(touch) for touch in logs[queue][done : done + random.randint(1, 4)]]
+    touches = [list(event) for event in logs[queue][done : done + random.randint(1, 4)]]
     if not touches:
         return
     read[group, queue] += len(touches)
@@ -116,7 +116,7 @@ def lost(random: Random, steps: list[Step]) -> None:
     for step in steps:
         if step["f"] == "consume":
             messages = step["value"]["messages"]
-            step["value"]["messages"] = [touch for touch in messages if touch[0] != key]
+            step["value"]["messages"] = [event for event in messages if event[0] != key]
     steps[:] = [step for step in steps if step["value"].get("messages", True)]
 
 
@@ -170,8 +170,8 @@ def corrupt(random: Random, steps: list[Step]) -> None:
 
 
 def unreadable(random: Random, steps: list[Step]) -> None:
-    touch = _touch(random, steps)
-    touch[0], touch[3] = None, False
+    event = _touch(random, steps)
+    event[0], event[3] = None, False
 
 
 def _touch(random: Random, steps: list[Step]) -> list[Any]:

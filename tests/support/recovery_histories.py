@@ -90,9 +90,9 @@ class _Run:
         place = {name: stored[name] for name in ("topic", "broker", "queue")}
         group = random.choice("gh") if stored["topic"] == "t" else "h"
         lies_at = stored["physical_offset"] + random.choice([0, 0, 0, 100])
-        touch = [stored["key"], stored["queue_offset"], lies_at, True, random.choice([0, 0, 1])]
+        event = [stored["key"], stored["queue_offset"], lies_at, True, random.choice([0, 0, 1])]
         process = random.choice([10, 11])
-        value = {**place, "group": group, "messages": [touch]}
+        value = {**place, "group": group, "messages": [event]}
         self.op(process, "invoke", "consume", value)
         self._open.append((process, value))
         if random.random() < 0.6:

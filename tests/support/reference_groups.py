@@ -212,10 +212,10 @@ def answers(ops: Sequence[Op], faults: Sequence[FaultFacts] = ()) -> Found:
         if is_second:
             found["duplicate_reply", key] += 1
         given = [
-            touch[0]
+            event[0]
             for other in before
             if other.f == "consume"
-            for touch in other.value["messages"]
+            for event in other.value["messages"]
         ]
         if reply not in given:
             found["phantom_reply", key] += 1

@@ -1,7 +1,7 @@
 """Judge a history in files, of any size: whole queues at a time, or chunks of long ones, in one process or in several.
 
-Never holds the whole history. Memory: for each process a partition (some queues of together PARTITION_ROWS touches, or
-one queue or chunk of a queue of up to about WHOLE_ROWS), and all touches of all candidates. Checkers that are no
+Never holds the whole history. Memory: for each process a partition (some queues of together PARTITION_ROWS rows, or
+one queue or chunk of a queue of up to about WHOLE_ROWS), and all rows of all candidates. Checkers that are no
 kernels see the rows that they ask for (`Checker.rows`), or ask for once more when they know what all queues gave them
 (`Checker.rows_again`).
 """

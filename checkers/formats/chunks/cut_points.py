@@ -9,7 +9,7 @@ on one side of the cut point, but for a few rows for each process (`Kernel.split
 Near redeliveries and rebalances no cut point is clean, a little further on one is. A group that reads a queue again
 from the start leaves none on its way, and a queue that a broadcasting group reads is never cut, because each of its
 members is judged by itself: such a queue is judged as a whole, or in large chunks. That is the price: 420 bytes for
-each of its touches in one task.
+each of its rows in one task.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def cut(
     broadcasting: Sequence[int],
     rows_max: int,
 ) -> list[WorkUnit]:
-    """Cut a queue into chunks of about `rows_max` touches. The whole where that cannot be.
+    """Cut a queue into chunks of about `rows_max` rows. The whole where that cannot be.
 
     Profiles are those of the parts of the queue, both in the order of time; `broadcasting` are the ids of such groups.
     """

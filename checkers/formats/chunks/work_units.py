@@ -13,7 +13,7 @@ from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.schema import Kind
 from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, Mask
 
-PARTITION_ROWS = 1 << 18  # touches: small queues are judged together, about 150 MB at a time
+PARTITION_ROWS = 1 << 18  # rows: small queues are judged together, about 150 MB at a time
 WHOLE_ROWS = 1 << 22  # a queue with more is cut,
 CHUNK_DIVISOR = 4  # into chunks of this part of that
 
@@ -33,7 +33,7 @@ def whole(parts: Sequence[Part]) -> WorkUnit:
 
 
 def together(manifest: Manifest, rows_max: int) -> list[list[Part]]:
-    """The parts of queues in order, so many queues together that they have about `rows_max` touches."""
+    """The parts of queues in order, so many queues together that they have about `rows_max` rows."""
     by_queue: dict[int, list[Part]] = {}
     for part in manifest.touches:
         by_queue.setdefault(part.queue, []).append(part)
@@ -71,8 +71,8 @@ def read_unit(history: ColumnarHistory, unit: WorkUnit) -> Columns:
 
 
 def _of_chunk(table: pa.Table, chunk: Chunk) -> pa.Table:
-    touches = table["kind"].to_numpy() != Kind.COMMIT
-    return table.filter(pa.array(touches & is_in(chunk, table["queue_offset"].to_numpy())))
+    of_messages = table["kind"].to_numpy() != Kind.COMMIT
+    return table.filter(pa.array(of_messages & is_in(chunk, table["queue_offset"].to_numpy())))
 
 
 def is_in(chunk: Chunk, offsets: Ints) -> Mask:

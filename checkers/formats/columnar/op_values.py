@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from staticfire.checkers.model.building.column_builder import NS_PER_MS, TRANSACTIONS
-from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
+from staticfire.checkers.model.building.column_values import EVENT_WIDTH
 from staticfire.checkers.model.columns import UNKNOWN, Names
 from staticfire.checkers.model.history import INT64_MAX, Op
 from staticfire.checkers.model.message_contents import TAG
@@ -91,14 +91,14 @@ def invocation_of_send(value: Mapping[str, object]) -> dict[str, object]:
 def is_plain_consume(value: Mapping[str, Any], *, contents: bool) -> bool:
     """Whether the value of a delivery is what `consume_value` makes of its touches, with contents or without."""
     return value.keys() == _CONSUME_KEYS and all(
-        len(message) == TOUCH_WIDTH or (contents and _has_contents(message))
+        len(message) == EVENT_WIDTH or (contents and _has_contents(message))
         for message in value["messages"]
     )
 
 
 def _has_contents(message: Sequence[Any]) -> bool:
     """Whether it says any: of those that are all unknown nothing is left in columns."""
-    return any(value is not None for value in message[TOUCH_WIDTH])
+    return any(value is not None for value in message[EVENT_WIDTH])
 
 
 def is_plain_call(invoked: Mapping[str, Any], value: Mapping[str, object]) -> bool:
@@ -107,35 +107,35 @@ def is_plain_call(invoked: Mapping[str, Any], value: Mapping[str, object]) -> bo
         return True
     if not is_plain_consume(invoked, contents=True):
         return False
-    messages = [message[:TOUCH_WIDTH] for message in invoked["messages"]]
+    messages = [message[:EVENT_WIDTH] for message in invoked["messages"]]
     return {**invoked, "messages": messages} == value
 
 
 def send_value(
-    names: Names, touch: SendEvent, *, size: int, type: str, error: str | None
+    names: Names, event: SendEvent, *, size: int, type: str, error: str | None
 ) -> dict[str, object]:
     """The value of a send. Raises IndexError or KeyError for ids without a name."""
-    key = names.key(touch.message)
-    value: dict[str, object] = {"key": key, "topic": names.topics[touch.topic]}
+    key = names.key(event.message)
+    value: dict[str, object] = {"key": key, "topic": names.topics[event.topic]}
     if size != UNKNOWN:
         value["size"] = size
-    if touch.sharding_key != UNKNOWN:
-        value["sharding_key"] = names.sharding_keys[touch.sharding_key]
-    if touch.tag != UNKNOWN:
-        value["tag"] = names.tags[touch.tag]
-    if touch.due_ns != UNKNOWN:
-        value["delay_ms"] = (touch.due_ns - touch.invoke_ns) // NS_PER_MS
-    if touch.transaction:
-        value["transaction"] = _TRANSACTION_NAMES[touch.transaction]
-    if touch.log != UNKNOWN:
-        _, value["broker"], value["queue"] = names.logs[touch.log]
-        value["queue_offset"] = touch.queue_offset
-        value["physical_offset"] = touch.position
+    if event.sharding_key != UNKNOWN:
+        value["sharding_key"] = names.sharding_keys[event.sharding_key]
+    if event.tag != UNKNOWN:
+        value["tag"] = names.tags[event.tag]
+    if event.due_ns != UNKNOWN:
+        value["delay_ms"] = (event.due_ns - event.invoke_ns) // NS_PER_MS
+    if event.transaction:
+        value["transaction"] = _TRANSACTION_NAMES[event.transaction]
+    if event.log != UNKNOWN:
+        _, value["broker"], value["queue"] = names.logs[event.log]
+        value["queue_offset"] = event.queue_offset
+        value["physical_offset"] = event.position
         value["status"] = _status(type, error)
-    if touch.tries:
-        value["attempts"] = touch.tries
-    if touch.message_id != UNKNOWN:
-        value["id"] = touch.message_id
+    if event.tries:
+        value["attempts"] = event.tries
+    if event.message_id != UNKNOWN:
+        value["id"] = event.message_id
     return value
 
 
@@ -149,16 +149,16 @@ def consume_value(
         "topic": topic,
         "broker": broker,
         "queue": number,
-        "messages": [_message(names, touch, contents=contents) for touch in touches],
+        "messages": [_message(names, event, contents=contents) for event in touches],
     }
 
 
-def _message(names: Names, touch: DeliveryEvent, *, contents: bool) -> list[object]:
-    key, *rest = touch[:TOUCH_WIDTH]
+def _message(names: Names, event: DeliveryEvent, *, contents: bool) -> list[object]:
+    key, *rest = event[:EVENT_WIDTH]
     message: list[object] = [names.key(key), *rest]
-    if contents and any(value != UNKNOWN for value in touch[TOUCH_WIDTH:]):
-        known: list[object] = [None if of == UNKNOWN else of for of in touch[TOUCH_WIDTH:]]
-        known[TAG] = None if touch.tag == UNKNOWN else names.tags[touch.tag]
+    if contents and any(value != UNKNOWN for value in event[EVENT_WIDTH:]):
+        known: list[object] = [None if of == UNKNOWN else of for of in event[EVENT_WIDTH:]]
+        known[TAG] = None if event.tag == UNKNOWN else names.tags[event.tag]
         message.append(known)
     return message
 

@@ -48,7 +48,7 @@ class ColumnarRecorder:
         """Take the next op."""
         self._tables.add(op)
         self._ops = op.index + 1
-        if self._tables.rows >= self._chunk or self._builder.touches >= self._chunk:
+        if self._tables.rows >= self._chunk or self._builder.events >= self._chunk:
             self._take()
 
     def flush(self) -> None:
@@ -56,8 +56,8 @@ class ColumnarRecorder:
         self._take()
         with self._builder.ended_for_now():
             sends, deliveries, commits = self._builder.take()
-        touches = to_table(self._builder.names(), QueueRows(sends, deliveries, commits))
-        self._writer.flush(self._dictionaries(), self._ops, touches, self._tables.take_ops())
+        events = to_table(self._builder.names(), QueueRows(sends, deliveries, commits))
+        self._writer.flush(self._dictionaries(), self._ops, events, self._tables.take_ops())
 
     def finish(self, *, complete: bool = True, source: Lines | None = None) -> Manifest:
         """End the history. `complete` is False for a torn one, `source` the JSON lines that say the same."""

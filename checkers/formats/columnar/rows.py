@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from staticfire.checkers.formats.columnar.schema import TOUCHES, Kind, file_name
-from staticfire.checkers.model.building.column_arrays import NOTHING_SPECIAL, touch_order
+from staticfire.checkers.model.building.column_arrays import NOTHING_SPECIAL, event_order
 from staticfire.checkers.model.columns import (
     COMMIT_FIELDS,
-    TOUCH_FIELDS,
+    EVENT_FIELDS,
     UNKNOWN,
     Commits,
     Ints,
@@ -37,12 +37,12 @@ class QueueRows(NamedTuple):
 def to_table(names: Names, rows: QueueRows) -> pa.Table:
     """One table, by queue and then op. Raises nothing; ids are not looked at."""
     tables = [
-        _touch_arrays(Kind.SEND, rows.sends),
-        _touch_arrays(Kind.DELIVERY, rows.deliveries),
+        _event_arrays(Kind.SEND, rows.sends),
+        _event_arrays(Kind.DELIVERY, rows.deliveries),
         _commit_arrays(names, rows.commits),
     ]
     columns = {name: np.concatenate([table[name] for table in tables]) for name in TOUCHES.names}
-    order = touch_order(columns["queue"], columns["op_index"])
+    order = event_order(columns["queue"], columns["op_index"])
     if order is not None:
         columns = {name: column[order] for name, column in columns.items()}
     return pa.table(columns, schema=TOUCHES)
@@ -71,7 +71,7 @@ def from_tables(tables: list[pa.Table]) -> QueueRows:
         for name in tables[0].schema.names
     }
     tables.clear()
-    order = touch_order(_whole(columns["queue"]), _whole(columns["op_index"]))
+    order = event_order(_whole(columns["queue"]), _whole(columns["op_index"]))
     kind = _whole(columns.pop("kind"))
     if order is not None:
         kind = kind[order]
@@ -89,7 +89,7 @@ def from_tables(tables: list[pa.Table]) -> QueueRows:
 
 
 def _events(columns: Mapping[str, Any]) -> MessageEvents:
-    return MessageEvents(**{name: columns[file_name(name)] for name in TOUCH_FIELDS})
+    return MessageEvents(**{name: columns[file_name(name)] for name in EVENT_FIELDS})
 
 
 def commits_of(columns: Mapping[str, Any]) -> Commits:
@@ -116,8 +116,8 @@ def _same_or_all(column: Any) -> Any:
     return column
 
 
-def _touch_arrays(kind: Kind, touches: MessageEvents) -> dict[str, object]:
-    arrays: dict[str, object] = {file_name(name): getattr(touches, name) for name in TOUCH_FIELDS}
+def _event_arrays(kind: Kind, touches: MessageEvents) -> dict[str, object]:
+    arrays: dict[str, object] = {file_name(name): getattr(touches, name) for name in EVENT_FIELDS}
     arrays["kind"] = np.full(len(touches), kind, np.int64)
     return arrays
 

@@ -24,7 +24,7 @@ from staticfire.checkers.formats.columnar.manifest import (
 )
 from staticfire.checkers.formats.columnar.rows import QueueRows, by_queue, to_table
 from staticfire.checkers.formats.columnar.schema import EVENTS, MANIFEST, OPS, TOUCHES, completed
-from staticfire.checkers.model.building.column_arrays import touch_order
+from staticfire.checkers.model.building.column_arrays import event_order
 from staticfire.checkers.model.columns import Ints, Names
 from staticfire.checkers.model.history import HistoryError
 
@@ -204,7 +204,7 @@ def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
     """Put rows of touches or ops into order and write them. Raises OSError."""
     index = "op_index" if "op_index" in table.schema.names else "index"
     indices = table[index].to_numpy()
-    order = touch_order(np.zeros(len(indices), np.int64), indices)
+    order = event_order(np.zeros(len(indices), np.int64), indices)
     if order is not None:
         table = table.take(pa.array(order))
     data = memoryview(encode_table(table))

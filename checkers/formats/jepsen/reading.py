@@ -115,13 +115,13 @@ class JepsenReader:
                 raise HistoryError(f"{mop!r} is neither [:send k v] nor [:poll ...]")
 
     def _delivery(self, process: int, key: Any, messages: Any) -> dict[str, object]:
-        touches = []
+        messages = []
         for message in _items(messages):
             offset, _ = _message(message)
-            touches.append([message_key(key, message[1]), offset, UNKNOWN, True, 0])
-        if not touches:
+            messages.append([message_key(key, message[1]), offset, UNKNOWN, True, 0])
+        if not messages:
             return {}
-        return {"group": self._group(process), "topic": TOPIC, **_place(key), "messages": touches}
+        return {"group": self._group(process), "topic": TOPIC, **_place(key), "messages": messages}
 
     def _group(self, process: int) -> str:
         return GROUP if process in self._subscribed else ASSIGNED

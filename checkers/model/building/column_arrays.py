@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from staticfire.checkers.model.building.column_values import (
-    TOUCH_WIDTH,
+    EVENT_WIDTH,
     check_types,
     check_widths,
     integer,
@@ -61,7 +61,7 @@ SHARED = (
     "log",
     "group",
 )
-ConsumeRow = tuple[int, ...]  # what the touches of one op share, and how many they are
+ConsumeRow = tuple[int, ...]  # what the events of one op share, and how many they are
 CONSUME_WIDTH = 10
 CommitRow = tuple[int, ...]  # the fields of Commits
 
@@ -74,8 +74,8 @@ class Ids(defaultdict[Any, int]):
         self.default_factory = self.__len__
 
 
-def send_touches(sends: Sequence[SendRow], messages: MessageIds) -> MessageEvents:
-    """A touch for each send. Raises HistoryError."""
+def send_events(sends: Sequence[SendRow], messages: MessageIds) -> MessageEvents:
+    """An event for each send. Raises HistoryError."""
     at, invoked, time_ns, invoke_ns, process, outcome, keys, *rest = _transpose(sends, SEND_WIDTH)
     topic, log, queue_offset, position, attempts, *special = rest
     check_types(keys, {str}, "key", at)
@@ -100,21 +100,21 @@ def send_touches(sends: Sequence[SendRow], messages: MessageIds) -> MessageEvent
     return in_order(columns, same, np.ones(len(keys), np.bool_))
 
 
-def delivery_touches(
+def delivery_events(
     consumes: Sequence[ConsumeRow],
     delivered: Sequence[Sequence[Any]],
     messages: MessageIds,
     contents: Mapping[str, Ints],
 ) -> MessageEvents:
-    """A touch for each message delivered; what touches share is in the row of their op. Raises HistoryError.
+    """An event for each message delivered; what events share is in the row of their op. Raises HistoryError.
 
-    `contents`: columns of shape (touches,), those of `columns.CONTENTS` or none.
+    `contents`: columns of shape (events,), those of `columns.CONTENTS` or none.
     """
     ops = np.array(consumes, np.int64).reshape(len(consumes), CONSUME_WIDTH)
     shared = np.repeat(ops[:, :9], ops[:, 9], axis=0).T.copy()
     at = shared[0]
     check_widths(delivered, at)
-    keys, offsets, physical, body_ok, tries = _transpose(delivered, TOUCH_WIDTH)
+    keys, offsets, physical, body_ok, tries = _transpose(delivered, EVENT_WIDTH)
     check_types(keys, {str, type(None)}, "key", at)
     check_types(body_ok, {bool}, "body_ok", at)
     columns = {
@@ -131,7 +131,7 @@ def delivery_touches(
 def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask) -> MessageEvents:
     """Touches by queue and op. `same` says what stands in all rows of a column that `columns` lacks."""
     rows = len(body_ok)
-    order = touch_order(columns["log"], columns["op_index"])
+    order = event_order(columns["log"], columns["op_index"])
     if order is not None:
         columns = {name: column[order] for name, column in columns.items()}
         body_ok = body_ok[order]
@@ -141,7 +141,7 @@ def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask
     return MessageEvents(**columns, **everywhere, body_ok=body_ok)
 
 
-def touch_order(queue: Ints, op_index: Ints) -> Ints | None:
+def event_order(queue: Ints, op_index: Ints) -> Ints | None:
     """The order of rows by queue, then by op; rows of one op stay as they are. None: they are in order."""
     if _is_in_order(queue, op_index):
         return None
@@ -168,7 +168,7 @@ def _ascends(values: Ints) -> bool:
 def commit_columns(commits: Sequence[CommitRow]) -> Commits:
     """A row for each offset that a group committed for a queue."""
     columns = np.array(commits, np.int64).reshape(len(commits), len(COMMIT_FIELDS)).T
-    order = touch_order(columns[4], columns[0])
+    order = event_order(columns[4], columns[0])
     in_order = (column.copy() if order is None else column[order] for column in columns)
     return Commits(**dict(zip(COMMIT_FIELDS, in_order, strict=True)))
 

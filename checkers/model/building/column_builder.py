@@ -20,12 +20,12 @@ from staticfire.checkers.model.building.column_arrays import (
     Ids,
     SendRow,
     commit_columns,
-    delivery_touches,
+    delivery_events,
+    event_order,
     make_names,
-    send_touches,
-    touch_order,
+    send_events,
 )
-from staticfire.checkers.model.building.column_values import BAD_VALUE, TOUCH_WIDTH, bad_op, integer
+from staticfire.checkers.model.building.column_values import BAD_VALUE, EVENT_WIDTH, bad_op, integer
 from staticfire.checkers.model.building.contents_columns import ContentsBuilder
 from staticfire.checkers.model.building.range_rows import RangeEvents
 from staticfire.checkers.model.building.timeline_builder import TimelineBuilder
@@ -57,9 +57,7 @@ from staticfire.checkers.op_kinds.values import CommitReport, SendManyValue, Sen
 WEAK_STATUSES = frozenset({"FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
 
 
-OnPair = Callable[
-    [Op, Op, int], None
-]  # the op, its invocation (or itself), how many touches it has
+OnPair = Callable[[Op, Op, int], None]  # the op, its invocation (or itself), how many events it has
 TRANSACTIONS = {
     "commit": Transaction.COMMIT,
     "rollback": Transaction.ROLLBACK,
@@ -103,7 +101,7 @@ def _sorted(kind: type[R], parts: Sequence[R]) -> R:
     if len(parts) == 1:
         return parts[0]
     rows = joined(kind, parts)
-    order = touch_order(rows.log, rows.op_index)
+    order = event_order(rows.log, rows.op_index)
     return rows if order is None else rows.where(order)
 
 
@@ -121,7 +119,7 @@ def _check_op(op: Op) -> None:
 
 
 class ColumnBuilder:
-    """Collects ops; `take` makes touches of those that have ended, `finish` of those that never ended."""
+    """Collects ops; `take` makes events of those that have ended, `finish` of those that never ended."""
 
     __slots__ = (
         "_commits",
@@ -155,8 +153,8 @@ class ColumnBuilder:
         self._on_pair = on_pair
         self._sends: list[SendRow] = []
         self._open_sends: dict[str, Op[SendValue]] = {}
-        self._consumes: list[ConsumeRow] = []  # an op each: what its touches share
-        self._delivered: list[Sequence[Any]] = []  # a touch each
+        self._consumes: list[ConsumeRow] = []  # an op each: what its events share
+        self._delivered: list[Sequence[Any]] = []  # an event each
         self._contents = ContentsBuilder(self.tags)
         self._stamps = StampRows()
         self._open_consumes: dict[tuple[Any, ...], list[Op]] = {}  # in the order of calls
@@ -183,9 +181,9 @@ class ColumnBuilder:
             raise bad_op(op, error) from error
 
     @property
-    def touches(self) -> int:
-        """How many touches `take` would return."""
-        return len(self._sends) + len(self._delivered) + self._stretches.touches
+    def events(self) -> int:
+        """How many events `take` would return."""
+        return len(self._sends) + len(self._delivered) + self._stretches.events
 
     def _send(self, op: Op[SendValue]) -> None:
         key = op.value["key"]
@@ -199,17 +197,17 @@ class ColumnBuilder:
         self._sent(op, self._open_sends.pop(key, op), _outcome(op))
 
     def _sent(self, op: Op, invoke: Op, outcome: Outcome) -> None:
-        touches = 1
+        events = 1
         if outcome is Outcome.FAILED or op.value.get("told") is False:
             self.timeline.send(op)
         if op.stamp is not None or invoke.stamp is not None:
             self._stamps.add(op, invoke)
         if op.f == SEND_MANY:
-            touches = self._stretches.add_send(op, self._shared(op, invoke, outcome))
+            events = self._stretches.add_send(op, self._shared(op, invoke, outcome))
         else:
             self._sends.append(self._send_row(op, invoke, outcome))
         if self._on_pair is not None:
-            self._on_pair(op, invoke, touches)
+            self._on_pair(op, invoke, events)
 
     def _queue_of(self, value: SendValue | SendManyValue, outcome: Outcome) -> int:
         """Of a send; only one that is not acknowledged may have none."""
@@ -321,27 +319,27 @@ class ColumnBuilder:
         if op.stamp is not None or invoke.stamp is not None:
             self._stamps.add(op, invoke)
         if op.f == CONSUME_MANY:
-            touches = self._stretches.add_delivery(op, shared)
+            events = self._stretches.add_delivery(op, shared)
         else:
-            touches = self._add_messages(value["messages"], invoke.value["messages"], shared)
+            events = self._add_messages(value["messages"], invoke.value["messages"], shared)
         if self._on_pair is not None:
-            self._on_pair(op, invoke, touches)
+            self._on_pair(op, invoke, events)
 
     def _add_messages(
         self, messages: Sequence[Any], given: Sequence[Any], shared: tuple[int, ...]
     ) -> int:
         """Take the messages of a delivery; return how many. As a rule `given`, its invocation, has their contents."""
-        delivered, touches = self._delivered, len(messages)
+        delivered, events = self._delivered, len(messages)
         contents = None
-        if widest(messages) > TOUCH_WIDTH:
-            messages, contents = split(messages, TOUCH_WIDTH)
-        elif len(given) == touches and widest(given) > TOUCH_WIDTH:
-            _, contents = split(given, TOUCH_WIDTH)
+        if widest(messages) > EVENT_WIDTH:
+            messages, contents = split(messages, EVENT_WIDTH)
+        elif len(given) == events and widest(given) > EVENT_WIDTH:
+            _, contents = split(given, EVENT_WIDTH)
         if contents is not None:
             self._contents.add(shared[0], len(delivered), contents)
-        self._consumes.append(shared + (touches,))  # noqa: RUF005 (half the time of unpacking)
+        self._consumes.append(shared + (events,))  # noqa: RUF005 (half the time of unpacking)
         delivered.extend(messages)
-        return touches
+        return events
 
     def _commit(self, note: Callable[[Op], None], op: Op[CommitReport]) -> None:
         note(op)
@@ -355,11 +353,11 @@ class ColumnBuilder:
 
     def take(self) -> tuple[MessageEvents, MessageEvents, Commits]:
         """The sends, the deliveries and the commits since the last time. Raises HistoryError."""
-        sends = send_touches(self._sends, self.messages)
+        sends = send_events(self._sends, self.messages)
         contents = self._contents.take(len(self._delivered))
-        deliveries = delivery_touches(self._consumes, self._delivered, self.messages, contents)
+        deliveries = delivery_events(self._consumes, self._delivered, self.messages, contents)
         commits = commit_columns(self._commits)
-        if self._stretches.touches:
+        if self._stretches.events:
             many_sends, many_deliveries = self._stretches.take()
             sends = _sorted(MessageEvents, [sends, many_sends])
             deliveries = _sorted(MessageEvents, [deliveries, many_deliveries])

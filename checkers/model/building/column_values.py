@@ -13,7 +13,7 @@ import numpy as np
 from staticfire.checkers.model.columns import Ints
 from staticfire.checkers.model.history import INT64_MAX, HistoryError, Op
 
-TOUCH_WIDTH = (
+EVENT_WIDTH = (
     5  # key, queue offset, physical offset, body_ok, reconsume times; maybe contents behind
 )
 
@@ -47,14 +47,14 @@ def check_types(
     raise HistoryError(f"op {at[row]}: {what} is {values[row]!r}; expected {names}")
 
 
-def check_widths(touches: Sequence[Sequence[Any]], at: Ints) -> None:
+def check_widths(events: Sequence[Sequence[Any]], at: Ints) -> None:
     """Raise HistoryError for the first delivered message that does not have its five fields."""
-    check_types(touches, {list, tuple}, "message", at)
-    if set(map(len, touches)) <= {TOUCH_WIDTH}:
+    check_types(events, {list, tuple}, "message", at)
+    if set(map(len, events)) <= {EVENT_WIDTH}:
         return
-    row = next(row for row, touch in enumerate(touches) if len(touch) != TOUCH_WIDTH)
+    row = next(row for row, event in enumerate(events) if len(event) != EVENT_WIDTH)
     raise HistoryError(
-        f"op {at[row]}: message {touches[row]!r} has {len(touches[row])} fields; expected "
+        f"op {at[row]}: message {events[row]!r} has {len(events[row])} fields; expected "
         "key, queue offset, physical offset, body_ok, reconsume times"
     )
 

@@ -32,15 +32,15 @@ Shared = tuple[int, ...]  # what the messages of an op share, in the order of co
 
 
 class RangeEvents:
-    """Collects stretches; `take_sends` and `take_deliveries` make touches of them."""
+    """Collects stretches; `take_sends` and `take_deliveries` make events of them."""
 
-    __slots__ = ("_deliveries", "_messages", "_sends", "touches")
+    __slots__ = ("_deliveries", "_messages", "_sends", "events")
 
     def __init__(self, messages: MessageIds) -> None:
         self._messages = messages
         self._sends: list[tuple[int, ...]] = []
         self._deliveries: list[tuple[int, ...]] = []
-        self.touches = 0  # collected
+        self.events = 0  # collected
 
     def add_send(self, op: Op, shared: Shared) -> int:
         """Take a `send_many`; return of how many messages. Raises one of BAD_VALUE, HistoryError."""
@@ -62,7 +62,7 @@ class RangeEvents:
             covered += stretch.length
         if covered != count:
             raise ValueError(f"its stretches hold {covered} messages; expected {count}")
-        self.touches += count
+        self.events += count
         return count
 
     def add_delivery(self, op: Op, shared: Shared) -> int:
@@ -72,7 +72,7 @@ class RangeEvents:
             stretch = of_delivery(row)
             self._deliveries.append((*shared, *self._row(stretch), UNKNOWN))
             total += stretch.length
-        self.touches += _count(total)
+        self.events += _count(total)
         return total
 
     def _row(self, stretch: MessageRange) -> tuple[int, ...]:
@@ -100,7 +100,7 @@ class RangeEvents:
     def take(self) -> tuple[MessageEvents, MessageEvents]:
         """Sends and deliveries since the last time, each by queue and op."""
         taken = _expanded(self._sends, _SENT), _expanded(self._deliveries, NOTHING_SPECIAL)
-        self._sends, self._deliveries, self.touches = [], [], 0
+        self._sends, self._deliveries, self.events = [], [], 0
         return taken
 
 

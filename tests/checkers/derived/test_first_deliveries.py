@@ -9,7 +9,7 @@ from staticfire.checkers.derived.first_deliveries import (
     first_consumed_ns,
     first_deliveries,
 )
-from staticfire.checkers.model.columns import TOUCH_FIELDS
+from staticfire.checkers.model.columns import EVENT_FIELDS
 from tests.benchmarks.made_up_queues import MadeUpQueues
 
 MADE = MadeUpQueues(sends=40, queues=2, groups=2)
@@ -40,7 +40,7 @@ def test_no_rows_hold_no_rows_in_memory() -> None:
     sends = MADE.columns(0).sends
     nothing = sends.where(slice(0))
     assert len(nothing) == 0
-    for name in TOUCH_FIELDS:
+    for name in EVENT_FIELDS:
         column = getattr(nothing, name)
         assert column.dtype == getattr(sends, name).dtype
         assert not np.shares_memory(column, getattr(sends, name))

@@ -144,11 +144,11 @@ def test_what_is_planted_is_found(plant: str, anomaly: str) -> None:
 
 def _with(columns: Columns, rows: str, name: str, value: int) -> Columns:
     """The same with one value changed, as no builder would make it."""
-    touches = getattr(columns, rows)
-    values = getattr(touches, name).copy()
+    events = getattr(columns, rows)
+    values = getattr(events, name).copy()
     values[len(values) // 2] = value
     names = replace(columns.names, tags=["y"])
-    return replace(columns, names=names, cache={}, **{rows: replace(touches, **{name: values})})
+    return replace(columns, names=names, cache={}, **{rows: replace(events, **{name: values})})
 
 
 @pytest.mark.slow

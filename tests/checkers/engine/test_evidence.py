@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from staticfire.checkers.engine.evidence import CONTENTS, NEEDS
-from staticfire.checkers.model.building.column_values import TOUCH_WIDTH
+from staticfire.checkers.model.building.column_values import EVENT_WIDTH
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.draws.campaign import draw_campaign
@@ -40,7 +40,7 @@ def without(ops: list[Op], f: str) -> list[Op]:
 
 
 def _without_contents(op: Op) -> Op:
-    rows = [row[:TOUCH_WIDTH] for row in op.value["messages"]]
+    rows = [row[:EVENT_WIDTH] for row in op.value["messages"]]
     return replace(op, value={**op.value, "messages": rows})
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.schema import FOLDER, MANIFEST
-from staticfire.checkers.model.columns import TOUCH_FIELDS
+from staticfire.checkers.model.columns import EVENT_FIELDS
 from staticfire.checkers.model.history import HistoryError
 from staticfire.spark_analysis.engine.engines import InProcess
 from staticfire.spark_analysis.results.analysis import laid_out
@@ -32,7 +32,7 @@ def test_the_same_columns_and_ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert max(part.rows for part in run.manifest.touches) <= 1500
     one, other = ColumnarHistory(queued.history), ColumnarHistory(run.history)
     read = one.columns(), other.columns()
-    for name in TOUCH_FIELDS:
+    for name in EVENT_FIELDS:
         for rows in ("sends", "deliveries"):
             values = (getattr(getattr(of, rows), name).tolist() for of in read)
             assert len({tuple(of) for of in values}) == 1, name

@@ -16,7 +16,7 @@ from staticfire.checkers.formats.columnar.op_reader import read_ops
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.recording import ColumnarRecorder
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.columns import COMMIT_FIELDS, TOUCH_FIELDS, Columns, Ints
+from staticfire.checkers.model.columns import COMMIT_FIELDS, EVENT_FIELDS, Columns, Ints
 from staticfire.checkers.model.history import Op
 from tests.support.history_language import history
 
@@ -84,8 +84,8 @@ def keys(columns: Columns, messages: Ints) -> list[str | None]:
 
 def assert_same(one: Columns, other: Columns) -> None:
     for side, names in (
-        ("sends", TOUCH_FIELDS),
-        ("deliveries", TOUCH_FIELDS),
+        ("sends", EVENT_FIELDS),
+        ("deliveries", EVENT_FIELDS),
         ("commits", COMMIT_FIELDS),
     ):
         for name in names:

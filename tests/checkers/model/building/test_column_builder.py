@@ -9,7 +9,7 @@ import pytest
 
 from staticfire.checkers.model.building import column_builder
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.columns import TOUCH_FIELDS, UNKNOWN, LogKey, Outcome
+from staticfire.checkers.model.columns import EVENT_FIELDS, UNKNOWN, LogKey, Outcome
 from staticfire.checkers.model.history import HistoryError, Op
 from tests.support.history_language import history
 
@@ -178,7 +178,7 @@ def test_a_history_may_become_arrays_in_pieces(monkeypatch: pytest.MonkeyPatch) 
     chunks, _ = build_columns(iter(ops))
 
     for side in ("sends", "deliveries"):
-        for name in TOUCH_FIELDS:
+        for name in EVENT_FIELDS:
             ours, theirs = getattr(getattr(chunks, side), name), getattr(getattr(whole, side), name)
             assert ours.tolist() == theirs.tolist(), name
 
