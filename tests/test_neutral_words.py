@@ -96,9 +96,9 @@ LEFT: dict[str, int] = {
     "harness/systems/registry.py": 3,
     "harness/workloads/bulk.py": 1,
     "harness/workloads/filtered.py": 2,
-    "spark_analysis/synthesis/planted_contents.py": 2,
-    "spark_analysis/synthesis/planted_gaps.py": 1,
-    "spark_analysis/synthesis/planted_observations.py": 13,
+    "spark_analysis/synthesis/injected_contents.py": 2,
+    "spark_analysis/synthesis/injected_gaps.py": 1,
+    "spark_analysis/synthesis/injected_observations.py": 13,
 }
 
 

@@ -64,5 +64,5 @@ def synthesize_command(folder: Path, layout: str, **options: Any) -> int:
     except OSError as error:
         raise of_a_file(error, folder) from error
     counts = ", ".join(f"{count:,} {name}" for name, count in truth["counts"].items())
-    print(f"{folder}: {counts}; {len(truth['findings'])} anomalies planted, told in {TRUTH_FILE}")
+    print(f"{folder}: {counts}; {len(truth['findings'])} anomalies planted, see {TRUTH_FILE}")
     return 0

@@ -1,1 +1,1 @@
-"""Makes histories of any size with planted anomalies and their truth."""
+"""Makes histories of any size with injected anomalies and their truth."""

@@ -1,4 +1,4 @@
-"""A story: a few ops of clients that have topics, groups and processes of their own, and what must be found in them.
+"""A scenario: a few ops of clients that have topics, groups and processes of their own, and what must be found in them.
 
 The slots of a synthetic history know sends, deliveries and commits; what is about tags, delays, retries, transactions,
 sharding keys, assignments or requests is told op by op, and put between two chunks. Times are seconds from its
@@ -15,7 +15,7 @@ from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
 from staticfire.checkers.model.history import Op, OpType
 from staticfire.spark_analysis.synthesis.workload_profile import NS_PER_S
 
-PROCESSES = 16  # of each story
+PROCESSES = 16  # of each scenario
 TOOK_S = 0.01
 WALL_EPOCH_MS = 1_700_000_000_000  # what wall clocks show at time 0
 RECORD_BYTES = 300
@@ -38,15 +38,15 @@ class Reported:
 
 @dataclass(slots=True)
 class Scenario:
-    """Written by a plant, with a name that no other story has. What it changes in the facts is told beside it."""
+    """Written by an injection, under a name of its own. What it changes in the facts stands beside it."""
 
     name: str
-    number: int  # of the set of stories that it belongs to
+    number: int  # of the set of scenarios that it belongs to
     process: int  # the first of its processes
     broker: str
     begin_ns: int
     ops: list[Op] = field(default_factory=list)  # not yet in the order of time
-    told: list[Reported] = field(default_factory=list)
+    expected: list[Reported] = field(default_factory=list)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)  # fields of RunFacts to add to
     faults: list[FaultFacts] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Scenario:
         node: str | None = None,
         error: str | None = None,
     ) -> None:
-        """Any op. The index follows when all stories are known."""
+        """Any op. The index follows when all scenarios are known."""
         self.ops.append(
             Op(
                 index=0,
@@ -183,9 +183,9 @@ class Scenario:
         value = {"group": self.group, "topic": self.topic, rows: values}
         self.op(at_s, "ok", f, value, process=self.consumer + member)
 
-    def opened(self, at_s: float, member: int, **told: Any) -> None:
+    def opened(self, at_s: float, member: int, **expected: Any) -> None:
         """A member of the group says what it was told to consume."""
-        value = {"group": self.group, "topic": self.topic, "expression": "*", **told}
+        value = {"group": self.group, "topic": self.topic, "expression": "*", **expected}
         node = f"{self.group}-{member}"
         self.op(at_s, "ok", "open", value, process=self.consumer + member, node=node)
 
@@ -200,7 +200,7 @@ class Scenario:
         self.groups[self.group] = (self.topic,)
         self.op(at_s, "info" if lag else "ok", "drain", value, process=self.consumer)
 
-    def tell(
+    def expect(
         self,
         anomaly: str,
         key: str | None = None,
@@ -213,7 +213,7 @@ class Scenario:
         in_log: bool = True,
     ) -> None:
         """Something must be found at a place in a queue; `in_log`: and of a record that a client knows."""
-        self.told.append(
+        self.expected.append(
             Reported(
                 anomaly=anomaly,
                 explained=explained,
@@ -229,11 +229,11 @@ class Scenario:
             )
         )
 
-    def tell_again(self, key: str) -> None:
+    def expect_again(self, key: str) -> None:
         """A group got it once more, for a reason."""
-        self.tell("duplicate", key, explained=True)
+        self.expect("duplicate", key, explained=True)
 
-    def tell_of_run(
+    def expect_of_run(
         self,
         anomaly: str,
         *,
@@ -245,7 +245,7 @@ class Scenario:
         explained: bool = False,
     ) -> None:
         """Something must be found that is at no place in a queue."""
-        self.told.append(
+        self.expected.append(
             Reported(
                 anomaly=anomaly,
                 explained=explained,
@@ -258,7 +258,7 @@ class Scenario:
         )
 
 
-StoryPlant = Callable[[Scenario, int], None]  # given how many sets of stories there are
+ScenarioInjection = Callable[[Scenario, int], None]  # given how many sets of scenarios there are
 
 
 def in_order(ops: list[Op], index: int) -> list[Op]:

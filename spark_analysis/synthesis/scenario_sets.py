@@ -1,4 +1,4 @@
-"""Sets of stories: each kind once, a second after the one before it, as rows; and what facts must say of them."""
+"""Sets of scenarios: each kind once, a second after the one before it, as rows; and what facts must say of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from staticfire.checkers.formats.columnar.op_tables import OpTables
 from staticfire.checkers.formats.columnar.rows import QueueRows, to_table
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
 from staticfire.checkers.model.columns import UNKNOWN
-from staticfire.spark_analysis.synthesis.planted_gaps import GAP_PLANTS
-from staticfire.spark_analysis.synthesis.planted_stories import BREAKING, STORIES
+from staticfire.spark_analysis.synthesis.injected_gaps import GAP_INJECTIONS
+from staticfire.spark_analysis.synthesis.injected_scenarios import BREAKING, SCENARIOS
 from staticfire.spark_analysis.synthesis.scenario import (
     PROCESSES,
     Reported,
     Scenario,
-    StoryPlant,
+    ScenarioInjection,
     in_order,
 )
 from staticfire.spark_analysis.synthesis.workload_profile import NS_PER_S
@@ -42,10 +42,10 @@ class ScenarioSet:
 class ScenarioSets:
     """Tells sets one after the other. `event` gets the lines of ops that touch no message."""
 
-    names: Dictionaries  # of everything that is no story
+    names: Dictionaries  # of everything that is no scenario
     sets: int
     event: Callable[[bytes], None]
-    told: list[Reported] = field(default_factory=list)
+    expected: list[Reported] = field(default_factory=list)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)  # fields of RunFacts to add to
     faults: list[FaultFacts] = field(default_factory=list)
@@ -57,19 +57,24 @@ class ScenarioSets:
     def __post_init__(self) -> None:
         self._tables = OpTables(self.event)
 
-    def tell(self, number: int, index: int, begin_ns: int) -> ScenarioSet:
+    def expect(self, number: int, index: int, begin_ns: int) -> ScenarioSet:
         """Tell set `number` from a time on; before the first one, the gaps of all sets.
 
         Raises OSError when an event cannot be written.
         """
-        turns = [[(number, *told) for told in plants.items()] for plants in (STORIES, *BREAKING)]
+        turns = [
+            [(number, *expected) for expected in injections.items()]
+            for injections in (SCENARIOS, *BREAKING)
+        ]
         if number == 0:
-            gaps = [(of, *told) for of in range(self.sets) for told in GAP_PLANTS.items()]
+            gaps = [
+                (of, *expected) for of in range(self.sets) for expected in GAP_INJECTIONS.items()
+            ]
             turns = [gaps, *turns]
         for turn in turns:
             scenarios = [
-                self._told(name, plant, of, begin_ns + place * NS_PER_S)
-                for place, (of, name, plant) in enumerate(turn)
+                self._expected(name, inject, of, begin_ns + place * NS_PER_S)
+                for place, (of, name, inject) in enumerate(turn)
             ]
             ops = in_order([op for scenario in scenarios for op in scenario.ops], index)
             for op in ops:
@@ -84,7 +89,9 @@ class ScenarioSets:
             end_ns=begin_ns,
         )
 
-    def _told(self, name: str, plant: StoryPlant, number: int, begin_ns: int) -> Scenario:
+    def _expected(
+        self, name: str, inject: ScenarioInjection, number: int, begin_ns: int
+    ) -> Scenario:
         scenario = Scenario(
             name=f"{name.lower().replace('_', '-')}-{number}",
             number=number,
@@ -93,8 +100,8 @@ class ScenarioSets:
             begin_ns=begin_ns,
         )
         self._scenarios += 1
-        plant(scenario, self.sets)
-        self.told += scenario.told
+        inject(scenario, self.sets)
+        self.expected += scenario.expected
         self.groups |= scenario.groups
         self.faults += scenario.faults
         self.exits += scenario.exits

@@ -1,11 +1,11 @@
-"""Histories of any size with planted anomalies and their truth, in bounded memory, reproducible from one seed.
+"""Histories of any size with injected anomalies and their truth, in bounded memory, reproducible from one seed.
 
 A folder like that of a run: `history.parquet/` (per queue), or `raw.parquet/` (the same rows in the order of time), or
 both; `facts.json`, what a campaign would know; `truth.json`, what must be found.
 
-What is about sends, deliveries and commits is planted into chunks of any size (`plants.py`), what is about semantics is
-told in stories between them (`planted_stories.py`; `planted_gaps.py`, `planted_observations.py`). Each kind that a
-checker can find is planted as often as the shape says.
+What is about sends, deliveries and commits is injected into chunks of any size (`injections.py`), what is about
+semantics is written as scenarios between them (`injected_scenarios.py`; `injected_gaps.py`,
+`injected_observations.py`). Each kind that a checker can find is injected as often as the shape says.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.history import NEMESIS, Op, OpType, encode_op
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, OBSERVATIONS_FILE
 from staticfire.spark_analysis.runs.raw import RAW_FOLDER, RawWriter
-from staticfire.spark_analysis.synthesis.planted_gaps import GAP_MAX_S
-from staticfire.spark_analysis.synthesis.planted_stories import CHECK_AFTER_S, CHECK_MAX, LADDER_MS
-from staticfire.spark_analysis.synthesis.plants import PLANTS, Planted, plant
+from staticfire.spark_analysis.synthesis.injected_gaps import GAP_MAX_S
+from staticfire.spark_analysis.synthesis.injected_scenarios import (
+    CHECK_AFTER_S,
+    CHECK_MAX,
+    LADDER_MS,
+)
+from staticfire.spark_analysis.synthesis.injections import INJECTIONS, Injected, inject
 from staticfire.spark_analysis.synthesis.scenario import WALL_EPOCH_MS, Reported
 from staticfire.spark_analysis.synthesis.scenario_sets import ScenarioSets
 from staticfire.spark_analysis.synthesis.synthetic_rows import (
@@ -98,7 +102,7 @@ class _Synthesis:
             committed=np.full((profile.fan_out, profile.queues), profile.first_offset),
         )
         self._faults: list[FaultFacts] = []
-        self._told: list[dict[str, object]] = []
+        self._expected: list[dict[str, object]] = []
         self._names = dictionaries(profile)
         sets = profile.plant if profile.semantics else 0
         self._scenarios = ScenarioSets(names=self._names, sets=sets, event=self._add_event)
@@ -114,16 +118,18 @@ class _Synthesis:
         for number in range(self._profile.chunks):
             for of in range(sets):
                 if of * self._profile.chunks // sets == number:
-                    self._tell_stories(of)
+                    self._write_scenarios(of)
             slots = make_slots(
                 self._profile, self._progress, number, outage=number in set(outages.tolist())
             )
             due = kinds[number :: self._profile.chunks]
-            self._told += [self._truth(found) for found in plant(slots, self._profile, due, number)]
+            self._expected += [
+                self._truth(found) for found in inject(slots, self._profile, due, number)
+            ]
             if len(slots.unstored_ns):
-                self._tell_outage(slots)
+                self._expect_outage(slots)
             chunk = make_chunk(self._profile, slots, self._progress)
-            self._told += [self._truth(found) for found in chunk.told]
+            self._expected += [self._truth(found) for found in chunk.expected]
             self._write(chunk.touches, chunk.ops)
             if self._report is not None:
                 self._report(self._progress.sent)
@@ -131,18 +137,18 @@ class _Synthesis:
         return self._finish()
 
     def _kinds(self) -> list[str]:
-        """What to plant, spread evenly over the chunks."""
-        return [kind for _ in range(self._profile.plant) for kind in PLANTS]
+        """What to inject, spread evenly over the chunks."""
+        return [kind for _ in range(self._profile.plant) for kind in INJECTIONS]
 
-    def _truth(self, planted: Planted) -> dict[str, object]:
-        return truth_of(self._profile, self._names.queues[planted.queue], planted)
+    def _truth(self, injected: Injected) -> dict[str, object]:
+        return truth_of(self._profile, self._names.queues[injected.queue], injected)
 
-    def _tell_stories(self, number: int) -> None:
+    def _write_scenarios(self, number: int) -> None:
         progress, scenarios = self._progress, self._scenarios
         begin_ns = max(progress.next_ns, progress.calm_from_ns)
-        told = scenarios.tell(number, progress.next_index, begin_ns)
-        self._write(told.touches, told.ops)
-        progress.next_index, progress.next_ns = told.next_index, told.end_ns
+        expected = scenarios.expect(number, progress.next_index, begin_ns)
+        self._write(expected.touches, expected.ops)
+        progress.next_index, progress.next_ns = expected.next_index, expected.end_ns
 
     def _write(self, touches: pa.Table, ops: pa.Table) -> None:
         if self._raw is not None:
@@ -208,7 +214,7 @@ class _Synthesis:
                 owned.setdefault(pair, {}).setdefault(owner, []).append(queue)
         return owned
 
-    def _tell_outage(self, slots: Slots) -> None:
+    def _expect_outage(self, slots: Slots) -> None:
         """A broker is killed where no send is answered for a while. Its events lie before everything in the chunk."""
         number = len(self._faults)
         node = f"broker-{number % self._profile.brokers}"
@@ -240,9 +246,14 @@ class _Synthesis:
                 ends.append([broker, number, self._profile.first_offset, end, end + wrong])
                 if wrong:
                     anomaly = "commit_beyond_end" if wrong > 0 else "commit_behind"
-                    told = {"anomaly": anomaly, "explained": False, "group": group, "topic": topic}
+                    expected = {
+                        "anomaly": anomaly,
+                        "explained": False,
+                        "group": group,
+                        "topic": topic,
+                    }
                     place = {"broker": broker, "queue": number, "queue_offset": end + wrong}
-                    self._told.append({**told, **place})
+                    self._expected.append({**expected, **place})
             value = {"group": group, "topic": topic, "queues": ends, "lag": 0}
             self._event("drain", min(by_owner), "ok", value)
 
@@ -254,7 +265,7 @@ class _Synthesis:
         truth = {
             "shape": asdict(self._profile),
             "counts": self._counts,
-            "findings": [*self._told, *map(_without_nothing, self._scenarios.told)],
+            "findings": [*self._expected, *map(_without_nothing, self._scenarios.expected)],
         }
         self._write_observations()
         document = with_checksums(
@@ -296,7 +307,7 @@ class _Synthesis:
             reserved_s=RETENTION_S,
             timings=Timings(poll_s=BATCH_WAITS_S),
             floors=MinimumEvidence(),
-            # What was seen belongs to the stories.
+            # What was seen belongs to the scenarios.
             wall_epoch_ms=WALL_EPOCH_MS if scenarios.sets else None,
             disks_observed=bool(scenarios.sets),
             files_observed=bool(scenarios.sets),
@@ -307,8 +318,8 @@ class _Synthesis:
         )
 
 
-def _without_nothing(told: Reported) -> dict[str, object]:
-    return {name: value for name, value in asdict(told).items() if value is not None}
+def _without_nothing(expected: Reported) -> dict[str, object]:
+    return {name: value for name, value in asdict(expected).items() if value is not None}
 
 
 def dictionaries(profile: WorkloadProfile) -> Dictionaries:

@@ -13,7 +13,7 @@ from staticfire.checkers.formats.columnar.schema import OPS, TOUCHES, Kind, comp
 from staticfire.checkers.model.columns import UNKNOWN, Ints, LogKey, Outcome
 from staticfire.checkers.model.message_contents import NO_PROPERTIES
 from staticfire.checkers.model.message_ids import key_of
-from staticfire.spark_analysis.synthesis.plants import Planted
+from staticfire.spark_analysis.synthesis.injections import Injected
 from staticfire.spark_analysis.synthesis.synthetic_slots import (
     CONSUMERS_FROM,
     RECORD_BYTES,
@@ -53,7 +53,7 @@ class Chunk:
     touches: pa.Table
     ops: pa.Table
     end_index: int
-    told: list[Planted]  # what is known only now
+    expected: list[Injected]  # what is known only now
 
 
 def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Chunk:
@@ -61,7 +61,7 @@ def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Ch
     batches = [_batches(profile, slots, place) for place in range(profile.fan_out)]
     again = [_redelivery_calls(profile, slots, number) for number in range(len(slots.redeliveries))]
     sends, unstored = _send_calls(slots), _unstored_calls(profile, slots)
-    commits, commit_rows, told = _commits(profile, slots, progress)
+    commits, commit_rows, expected = _commits(profile, slots, progress)
     calls = [sends, unstored, *(calls for calls, _, _ in batches), *again, *commits]
     end_index = number_calls(calls, progress.next_index)
     rows = [
@@ -78,7 +78,7 @@ def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Ch
         touches=_touches(profile, rows),
         ops=_ops(calls),
         end_index=end_index,
-        told=told,
+        expected=expected,
     )
     progress.next_index = end_index
     progress.next_ns = slots.end_ns + NS_PER_S
@@ -232,13 +232,13 @@ def _redelivered_rows(profile: WorkloadProfile, slots: Slots, number: int, calls
 
 def _commits(
     profile: WorkloadProfile, slots: Slots, progress: Progress
-) -> tuple[list[Calls], list[tuple[Ints, Ints, Ints, Ints]], list[Planted]]:
+) -> tuple[list[Calls], list[tuple[Ints, Ints, Ints, Ints]], list[Injected]]:
     """Each consumer commits a few times: ops, and for each row its op, queue, group and offset."""
     span = slots.end_ns - slots.begin_ns
     at_ns = slots.begin_ns + span * np.arange(1, COMMITS_A_CHUNK + 1) // COMMITS_A_CHUNK
     queues = np.arange(profile.queues)
     calls, rows = [], []
-    told: list[Planted] = []
+    expected: list[Injected] = []
     for place in range(profile.fan_out):
         slice_of = np.searchsorted(at_ns[:-1], slots.deliveries[place].done_ns, side="left")
         read = np.bincount(
@@ -248,7 +248,7 @@ def _commits(
         offsets = progress.committed[place][:, None] + so_far
         progress.committed[place] += read.sum(axis=1)
         if place == 0:
-            told += list(_told_ahead(offsets, sorted(set(slots.commits_ahead))))
+            expected += list(_ahead(offsets, sorted(set(slots.commits_ahead))))
         process = consumer_of(profile, queues, place)
         owners, owner_of = np.unique(process, return_inverse=True)
         for number, time_ns in enumerate(at_ns.tolist()):
@@ -264,7 +264,7 @@ def _commits(
                 )
             )
             rows.append((owner_of, queues, group_of(profile, queues, place), offsets[:, number]))
-    return calls, rows, told
+    return calls, rows, expected
 
 
 def _down_to_consumed(slots: Slots, place: int, counts: Ints) -> Ints:
@@ -278,12 +278,12 @@ def _down_to_consumed(slots: Slots, place: int, counts: Ints) -> Ints:
     return counts
 
 
-def _told_ahead(offsets: Ints, queues: Sequence[int]) -> Iterator[Planted]:
+def _ahead(offsets: Ints, queues: Sequence[int]) -> Iterator[Injected]:
     """Change the second commit of some queues, and tell it and the one after it."""
     for queue in queues:
         offsets[queue, 1] += AHEAD
         for anomaly, number in (("commit_ahead", 1), ("commit_rewound", 2)):
-            yield Planted(
+            yield Injected(
                 anomaly=anomaly,
                 explained=False,
                 message=UNKNOWN,
@@ -384,21 +384,21 @@ def _texts(codes: NDArray[np.int8], words: Sequence[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(words)).cast(pa.string())
 
 
-def truth_of(profile: WorkloadProfile, place: LogKey, planted: Planted) -> dict[str, object]:
+def truth_of(profile: WorkloadProfile, place: LogKey, injected: Injected) -> dict[str, object]:
     """What must be found, in the words of a finding."""
-    queue = planted.queue
-    told: dict[str, object] = {
-        "anomaly": planted.anomaly,
-        "explained": planted.explained,
+    queue = injected.queue
+    expected: dict[str, object] = {
+        "anomaly": injected.anomaly,
+        "explained": injected.explained,
         "topic": place.topic,
         "broker": place.home,
         "queue": place.partition,
-        "queue_offset": planted.queue_offset,
+        "queue_offset": injected.queue_offset,
     }
-    if planted.message != UNKNOWN:
-        told["key"] = key_of(planted.message, [])
-    if planted.physical_offset != UNKNOWN:
-        told["physical_offset"] = planted.physical_offset
-    if planted.place is not None:
-        told["group"] = f"group-{(queue % profile.topics + planted.place) % profile.groups}"
-    return told
+    if injected.message != UNKNOWN:
+        expected["key"] = key_of(injected.message, [])
+    if injected.physical_offset != UNKNOWN:
+        expected["physical_offset"] = injected.physical_offset
+    if injected.place is not None:
+        expected["group"] = f"group-{(queue % profile.topics + injected.place) % profile.groups}"
+    return expected

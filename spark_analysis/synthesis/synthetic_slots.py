@@ -1,7 +1,7 @@
 """One stretch of a synthetic history: the places of messages in queues, who sent them, who was given them.
 
 A *slot* is one place in a queue. Slots are kept by queue, then offset. Times are such that appending to a queue is
-linearizable: a send begins before its message is appended and ends afterwards. Planted anomalies change slots and
+linearizable: a send begins before its message is appended and ends afterwards. Injected anomalies change slots and
 deliveries before anything is numbered.
 """
 
@@ -90,7 +90,7 @@ class Slots:
     unstored_ns: Ints = field(
         default_factory=lambda: np.zeros(0, np.int64)
     )  # sends that left nothing
-    fresh: int = 0  # numbers for keys that plants have used
+    fresh: int = 0  # numbers for keys that injections have used
     commits_ahead: list[int] = field(default_factory=list)  # queues, by the first group of each
 
 

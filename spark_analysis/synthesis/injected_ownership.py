@@ -1,10 +1,10 @@
-"""Messages that are given to the wrong process, or late, planted as stories."""
+"""Messages that are given to the wrong process, or late, injected as scenarios."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticfire.spark_analysis.synthesis.scenario import Scenario, StoryPlant
+from staticfire.spark_analysis.synthesis.scenario import Scenario, ScenarioInjection
 from staticfire.spark_analysis.synthesis.workload_profile import BATCH_WAITS_S
 
 
@@ -16,7 +16,7 @@ def _unowned_delivery(scenario: Scenario, _sets: int) -> None:
     for place, key in enumerate(keys):
         scenario.consume(1 + place, key, place, member=place)
     scenario.drained(4)
-    scenario.tell("unowned_delivery", keys[1], 1)
+    scenario.expect("unowned_delivery", keys[1], 1)
 
 
 def _unowned_commit(scenario: Scenario, _sets: int) -> None:
@@ -27,7 +27,7 @@ def _unowned_commit(scenario: Scenario, _sets: int) -> None:
     scenario.consume(1, key, 0)
     scenario.to_group(2, "commit", "offsets", [[scenario.broker, 0, 1]], member=1)
     scenario.drained(4)
-    scenario.tell("unowned_commit")
+    scenario.expect("unowned_commit")
 
 
 def _unknown_consumer(scenario: Scenario, _sets: int) -> None:
@@ -37,7 +37,7 @@ def _unknown_consumer(scenario: Scenario, _sets: int) -> None:
     scenario.to_group(0.1, "assign", "queues", [[scenario.broker, 0]])
     scenario.consume(1, key, 0, member=1)
     scenario.drained(4)
-    scenario.tell("unknown_consumer", key, 0)
+    scenario.expect("unknown_consumer", key, 0)
 
 
 def _delivery_after_exit(scenario: Scenario, _sets: int) -> None:
@@ -52,7 +52,7 @@ def _delivery_after_exit(scenario: Scenario, _sets: int) -> None:
     scenario.to_group(2.5, "assign", "queues", [[scenario.broker, 0]], member=1)
     scenario.consume(3, key, 0)
     scenario.drained(4)
-    scenario.tell("delivery_after_exit", key, 0)
+    scenario.expect("delivery_after_exit", key, 0)
 
 
 def _slow_delivery(scenario: Scenario, _sets: int) -> None:
@@ -61,10 +61,10 @@ def _slow_delivery(scenario: Scenario, _sets: int) -> None:
     key = scenario.send(12)
     scenario.consume(BATCH_WAITS_S + 20, key, 0)
     scenario.drained(BATCH_WAITS_S + 21)
-    scenario.tell("slow_delivery", key, 0)
+    scenario.expect("slow_delivery", key, 0)
 
 
-OWNERSHIP_PLANTS: Mapping[str, StoryPlant] = {
+OWNERSHIP_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "unowned_delivery": _unowned_delivery,
     "unowned_commit": _unowned_commit,
     "unknown_consumer": _unknown_consumer,

@@ -1,4 +1,4 @@
-"""Planted wrongs about what messages and routes hold: contents that changed on the way, topics that cannot be read."""
+"""Injected faults about what messages and routes hold: contents that changed on the way, topics that cannot be read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.spark_analysis.synthesis.scenario import (
     RECORD_BYTES,
     WALL_EPOCH_MS,
     Scenario,
-    StoryPlant,
+    ScenarioInjection,
 )
 
 PROPERTIES = {"colour": "red"}
@@ -33,30 +33,30 @@ def _changed(scenario: Scenario, name: str, value: Any) -> list[Any]:
     return contents
 
 
-def _delivered(anomaly: str, name: str, value: Any) -> StoryPlant:
+def _delivered(anomaly: str, name: str, value: Any) -> ScenarioInjection:
     """The only delivery of a message does not hold what was sent."""
 
-    def plant(scenario: Scenario, _sets: int) -> None:
+    def inject(scenario: Scenario, _sets: int) -> None:
         key = scenario.send(0, **SENT)
         scenario.consume(1, key, 0, contents=_changed(scenario, name, value))
         scenario.drained(2)
-        scenario.tell(anomaly, key, 0)
+        scenario.expect(anomaly, key, 0)
 
-    return plant
+    return inject
 
 
-def _delivered_again(anomaly: str, name: str, value: Any) -> StoryPlant:
+def _delivered_again(anomaly: str, name: str, value: Any) -> ScenarioInjection:
     """The listener fails, and the same record comes again with another time."""
 
-    def plant(scenario: Scenario, _sets: int) -> None:
+    def inject(scenario: Scenario, _sets: int) -> None:
         key = scenario.send(0, **SENT)
         scenario.consume(1, key, 0, "info", contents=_given(scenario))
         scenario.consume(2, key, 0, contents=_changed(scenario, name, value))
         scenario.drained(3)
-        scenario.tell(anomaly, key, 0)
-        scenario.tell_again(key)
+        scenario.expect(anomaly, key, 0)
+        scenario.expect_again(key)
 
-    return plant
+    return inject
 
 
 def _origin_changed(scenario: Scenario, _sets: int) -> None:
@@ -68,8 +68,8 @@ def _origin_changed(scenario: Scenario, _sets: int) -> None:
     other[CONTENTS.index("stored_ms")] += RETRY_MS
     scenario.consume(12, key, 0, topic=scenario.retry_topic, tries=1, contents=other)
     scenario.drained(20)
-    scenario.tell_again(key)
-    scenario.tell("origin_changed", key, 0, topic=scenario.retry_topic)
+    scenario.expect_again(key)
+    scenario.expect("origin_changed", key, 0, topic=scenario.retry_topic)
 
 
 def _unreadable_topic(scenario: Scenario, _sets: int) -> None:
@@ -84,7 +84,7 @@ def _unreadable_topic(scenario: Scenario, _sets: int) -> None:
         "queue": 0,
     }
     scenario.op(3, "fail", "try_read", value, error="NO_PERMISSION")
-    scenario.tell_of_run(
+    scenario.expect_of_run(
         "unreadable_topic", group=scenario.group, topic=scenario.dead_topic, broker=scenario.broker
     )
 
@@ -96,7 +96,7 @@ def _wrong_refusal(scenario: Scenario, _sets: int) -> None:
     scenario.drained(2)
     value = {"topic": scenario.topic, "key": key, "illegal": "properties", "code": 17}
     scenario.op(3, "ok", "refused", {**value, "broker": scenario.broker})
-    scenario.tell_of_run("wrong_refusal", key=key, topic=scenario.topic, broker=scenario.broker)
+    scenario.expect_of_run("wrong_refusal", key=key, topic=scenario.topic, broker=scenario.broker)
 
 
 def _needless_refusal(scenario: Scenario, _sets: int) -> None:
@@ -105,7 +105,7 @@ def _needless_refusal(scenario: Scenario, _sets: int) -> None:
     scenario.consume(1, key, 0)
     refused = scenario.send(2, "fail", code=14, refused_by=scenario.broker)
     scenario.drained(3)
-    scenario.tell_of_run(
+    scenario.expect_of_run(
         "needless_refusal", key=refused, topic=scenario.topic, broker=scenario.broker
     )
 
@@ -121,7 +121,7 @@ def _route_mismatch(scenario: Scenario, _sets: int) -> None:
         route=[4, 4, 6],
         master=[8, 8, 6],
     )
-    scenario.tell_of_run("route_mismatch", topic=scenario.topic, broker=scenario.broker)
+    scenario.expect_of_run("route_mismatch", topic=scenario.topic, broker=scenario.broker)
 
 
 def _stored_before_its_neighbour(scenario: Scenario, _sets: int) -> None:
@@ -129,13 +129,13 @@ def _stored_before_its_neighbour(scenario: Scenario, _sets: int) -> None:
     keys = [scenario.send(0, process=number, **SENT) for number in (0, 1)]
     contents = _given(scenario)
     earlier = _changed(scenario, "stored_ms", -3)
-    for number, (key, told) in enumerate(zip(keys, (contents, earlier), strict=True)):
-        scenario.consume(1 + number, key, number, contents=told)
+    for number, (key, expected) in enumerate(zip(keys, (contents, earlier), strict=True)):
+        scenario.consume(1 + number, key, number, contents=expected)
     scenario.drained(3)
-    scenario.tell("nonmonotonic_store_time", keys[1], 1)
+    scenario.expect("nonmonotonic_store_time", keys[1], 1)
 
 
-CONTENTS_PLANTS: Mapping[str, StoryPlant] = {
+CONTENTS_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "tag_changed": _delivered("tag_changed", "tag", "y"),
     "properties_changed": _delivered("properties_changed", "properties", 5),
     "size_changed": _delivered("size_changed", "size", 99),

@@ -1,14 +1,14 @@
-"""Gaps of clients, planted as stories: a producer, a consumer and a message that wait longer than is promised.
+"""Gaps of clients, injected as scenarios: a producer, a consumer and a message that wait longer than is promised.
 
 Only clients that the campaign names can have gaps, and only until the last send of its producers began; so these
-stories come first, and nothing after them counts.
+scenarios come first, and nothing after them counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from staticfire.spark_analysis.synthesis.scenario import Scenario, StoryPlant
+from staticfire.spark_analysis.synthesis.scenario import Scenario, ScenarioInjection
 
 GAP_MAX_S = 5.0
 WAITED_S = 12.0
@@ -27,7 +27,7 @@ def _send_gap(scenario: Scenario, _sets: int) -> None:
     key = scenario.send(WAITED_S)
     scenario.consume(WAITED_S + 1, key, 1)
     scenario.drained(WAITED_S + 2)
-    scenario.tell_of_run("send_gap", key=failed, topic=scenario.topic)
+    scenario.expect_of_run("send_gap", key=failed, topic=scenario.topic)
 
 
 def _producer_stuck(scenario: Scenario, _sets: int) -> None:
@@ -37,21 +37,21 @@ def _producer_stuck(scenario: Scenario, _sets: int) -> None:
     key = scenario.send(6 * WAITED_S)
     scenario.consume(6 * WAITED_S + 1, key, 5)
     scenario.drained(6 * WAITED_S + 2)
-    scenario.tell_of_run("producer_stuck", key=first, topic=scenario.topic)
-    scenario.tell_of_run("send_gap", key=first, topic=scenario.topic)
+    scenario.expect_of_run("producer_stuck", key=first, topic=scenario.topic)
+    scenario.expect_of_run("send_gap", key=first, topic=scenario.topic)
 
 
 def _refused_at_rest(scenario: Scenario, _sets: int) -> None:
     """Every other send of a producer is refused, second after second."""
     first = _every_other(scenario, lambda at_s: scenario.send(at_s, "fail", attempts=1))
-    scenario.tell_of_run("refused_at_rest", key=first, topic=scenario.topic)
+    scenario.expect_of_run("refused_at_rest", key=first, topic=scenario.topic)
 
 
 def _weak_at_rest(scenario: Scenario, _sets: int) -> None:
     """Every other send of a producer is answered with a weaker status, second after second."""
     weak = "FLUSH_SLAVE_TIMEOUT"
     first = _every_other(scenario, lambda at_s: scenario.send(at_s, "info", status=weak))
-    scenario.tell("weak_at_rest", first, 0, in_group=False)
+    scenario.expect("weak_at_rest", first, 0, in_group=False)
 
 
 def _every_other(scenario: Scenario, send: Callable[[float], str]) -> str:
@@ -74,7 +74,7 @@ def _lost_reply(scenario: Scenario, _sets: int) -> None:
     scenario.op(0.5, "ok", "reply", {"topic": scenario.topic, "group": scenario.group, "key": key})
     scenario.op(5, "info", "send", {**value, **place}, error="no reply after 5 s")
     scenario.drained(6)
-    scenario.tell_of_run("lost_reply", key=key)
+    scenario.expect_of_run("lost_reply", key=key)
 
 
 def _start_gap(scenario: Scenario, _sets: int) -> None:
@@ -85,7 +85,7 @@ def _start_gap(scenario: Scenario, _sets: int) -> None:
     key = scenario.send(WAITED_S)
     scenario.consume(WAITED_S + 1, key, 0)
     scenario.drained(WAITED_S + 2)
-    scenario.tell_of_run("start_gap")
+    scenario.expect_of_run("start_gap")
 
 
 def _delivery_gap(scenario: Scenario, _sets: int) -> None:
@@ -96,10 +96,10 @@ def _delivery_gap(scenario: Scenario, _sets: int) -> None:
     scenario.consume(WAITED_S - 1, first, 0)
     scenario.consume(WAITED_S + 1, second, 1)
     scenario.drained(WAITED_S + 2)
-    scenario.tell("delivery_gap", first, 0)
+    scenario.expect("delivery_gap", first, 0)
 
 
-GAP_PLANTS: Mapping[str, StoryPlant] = {
+GAP_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "send_gap": _send_gap,
     "producer_stuck": _producer_stuck,
     "refused_at_rest": _refused_at_rest,

@@ -1,7 +1,7 @@
-"""Anomalies planted into a synthetic history, each with its truth: what must be found, and where.
+"""Anomalies injected into a synthetic history, each with its truth: what must be found, and where.
 
-A plant changes a few slots around a *site*: the first slot of a batch, followed by two more whole batches of its queue
-in which every send was acknowledged. No two sites share a slot.
+An injection changes a few slots around an *injection point*: the first slot of a batch, followed by two more whole
+batches of its queue in which every send was acknowledged. No two injection points share a slot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FRESH_FROM = 1 << 32  # numbers of keys that no ordinary send has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planted:
+class Injected:
     """One finding that must be made."""
 
     anomaly: str
@@ -31,23 +31,23 @@ class Planted:
     place: int | None = None  # of the group in the fan-out of the topic
 
 
-Plant = Callable[["InjectionPoint"], Iterator[Planted]]
+Injection = Callable[["InjectionPoint"], Iterator[Injected]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectionPoint:
-    """Where something is planted. `other` is a site in another queue of the same topic."""
+    """Where something is injected. `other` is an injection point in another queue of the same topic."""
 
     slots: Slots
     profile: WorkloadProfile
     at: int
     other: int | None
 
-    def told(
+    def expected(
         self, anomaly: str, at: int, *, explained: bool = False, place: int | None = None
-    ) -> Planted:
+    ) -> Injected:
         slots = self.slots
-        return Planted(
+        return Injected(
             anomaly=anomaly,
             explained=explained,
             message=int(slots.message[at]),
@@ -57,11 +57,11 @@ class InjectionPoint:
             place=place,
         )
 
-    def passed_over(self, at: int, *, place: int | None = None) -> Iterator[Planted]:
+    def passed_over(self, at: int, *, place: int | None = None) -> Iterator[Injected]:
         """What the delivery after a slot that a group (every group) was not given shows."""
         places = range(len(self.slots.deliveries)) if place is None else (place,)
         for number in places:
-            yield self.told("poll_skip", at + 1, place=number)
+            yield self.expected("poll_skip", at + 1, place=number)
 
     @property
     def batch(self) -> range:
@@ -74,69 +74,71 @@ class InjectionPoint:
             delivered.kept[at] = False
 
 
-def _lost(site: InjectionPoint) -> Iterator[Planted]:
-    for delivered in site.slots.deliveries:
-        delivered.kept[site.at] = False
-    yield site.told("lost", site.at)
-    yield from site.passed_over(site.at)
+def _lost(point: InjectionPoint) -> Iterator[Injected]:
+    for delivered in point.slots.deliveries:
+        delivered.kept[point.at] = False
+    yield point.expected("lost", point.at)
+    yield from point.passed_over(point.at)
 
 
-def _unseen(site: InjectionPoint) -> Iterator[Planted]:
+def _unseen(point: InjectionPoint) -> Iterator[Injected]:
     """By one group, while another got it."""
-    if len(site.slots.deliveries) > 1:
-        site.slots.deliveries[0].kept[site.at] = False
-        yield site.told("unseen", site.at, place=0)
-        yield from site.passed_over(site.at, place=0)
+    if len(point.slots.deliveries) > 1:
+        point.slots.deliveries[0].kept[point.at] = False
+        yield point.expected("unseen", point.at, place=0)
+        yield from point.passed_over(point.at, place=0)
 
 
-def _phantom(site: InjectionPoint) -> Iterator[Planted]:
-    site.slots.sent[site.at] = False
-    yield site.told("phantom", site.at)
+def _phantom(point: InjectionPoint) -> Iterator[Injected]:
+    point.slots.sent[point.at] = False
+    yield point.expected("phantom", point.at)
 
 
-def _aborted_read(site: InjectionPoint) -> Iterator[Planted]:
-    slots = site.slots
-    slots.outcome[site.at] = Outcome.FAILED
+def _aborted_read(point: InjectionPoint) -> Iterator[Injected]:
+    slots = point.slots
+    slots.outcome[point.at] = Outcome.FAILED
     for column in (slots.acked_queue, slots.acked_offset, slots.physical):
-        column[site.at] = UNKNOWN
-    yield site.told("aborted_read", site.at)
+        column[point.at] = UNKNOWN
+    yield point.expected("aborted_read", point.at)
 
 
-def _corrupt(site: InjectionPoint) -> Iterator[Planted]:
-    place = len(site.slots.deliveries) - 1
-    site.slots.deliveries[place].body_ok[site.at] = False
-    yield site.told("corrupt", site.at, place=place)
+def _corrupt(point: InjectionPoint) -> Iterator[Injected]:
+    place = len(point.slots.deliveries) - 1
+    point.slots.deliveries[place].body_ok[point.at] = False
+    yield point.expected("corrupt", point.at, place=place)
 
 
-def _misrouted(site: InjectionPoint) -> Iterator[Planted]:
+def _misrouted(point: InjectionPoint) -> Iterator[Injected]:
     """Acknowledged by another queue than the one that it is read from."""
-    slots, other = site.slots, site.other
+    slots, other = point.slots, point.other
     if other is None:
         return
-    site.forget(other)
-    slots.acked_queue[site.at] = slots.queue[other]
-    slots.acked_offset[site.at] = slots.offset[other]
-    slots.physical[site.at] = slots.physical[other]
-    slots.invoke_ns[site.at] = min(slots.invoke_ns[site.at], slots.append_ns[other] - 1)
-    slots.done_ns[site.at] = max(slots.done_ns[site.at], slots.append_ns[other])
-    yield site.told("misrouted", site.at)
-    yield from site.passed_over(other)
+    point.forget(other)
+    slots.acked_queue[point.at] = slots.queue[other]
+    slots.acked_offset[point.at] = slots.offset[other]
+    slots.physical[point.at] = slots.physical[other]
+    slots.invoke_ns[point.at] = min(slots.invoke_ns[point.at], slots.append_ns[other] - 1)
+    slots.done_ns[point.at] = max(slots.done_ns[point.at], slots.append_ns[other])
+    yield point.expected("misrouted", point.at)
+    yield from point.passed_over(other)
 
 
-def _duplicate_explained(site: InjectionPoint) -> Iterator[Planted]:
+def _duplicate_explained(point: InjectionPoint) -> Iterator[Injected]:
     """The listener failed, and the batch came again."""
-    slots, batch = site.slots, list(site.batch)
+    slots, batch = point.slots, list(point.batch)
     delivered = slots.deliveries[0]
     delivered.outcome[batch] = Outcome.UNKNOWN
     _again(slots, 0, batch, tries=1)
     for at in batch:
-        yield site.told("duplicate", at, explained=True, place=0)
+        yield point.expected("duplicate", at, explained=True, place=0)
 
 
-def _duplicate_unexplained(site: InjectionPoint) -> Iterator[Planted]:
-    _again(site.slots, 0, [site.at], tries=0)
-    yield site.told("duplicate_unexplained", site.at, place=0)
-    yield site.told("nonmonotonic_poll", site.at, explained=True, place=0)  # it was not committed
+def _duplicate_unexplained(point: InjectionPoint) -> Iterator[Injected]:
+    _again(point.slots, 0, [point.at], tries=0)
+    yield point.expected("duplicate_unexplained", point.at, place=0)
+    yield point.expected(
+        "nonmonotonic_poll", point.at, explained=True, place=0
+    )  # it was not committed
 
 
 def _again(slots: Slots, place: int, which: list[int], *, tries: int) -> None:
@@ -152,65 +154,65 @@ def _again(slots: Slots, place: int, which: list[int], *, tries: int) -> None:
     )
 
 
-def _copy(site: InjectionPoint) -> Iterator[Planted]:
+def _copy(point: InjectionPoint) -> Iterator[Injected]:
     """One send, stored in two queues, though it was tried once."""
-    slots, other = site.slots, site.other
+    slots, other = point.slots, point.other
     if other is None:
         return
-    slots.tries[site.at] = 1
+    slots.tries[point.at] = 1
     slots.sent[other] = False
-    slots.invoke_ns[site.at] = min(slots.invoke_ns[site.at], slots.append_ns[other] - 1)
-    slots.message[other] = slots.message[site.at]
+    slots.invoke_ns[point.at] = min(slots.invoke_ns[point.at], slots.append_ns[other] - 1)
+    slots.message[other] = slots.message[point.at]
     for place, delivered in enumerate(slots.deliveries):
-        delivered.message[other] = slots.message[site.at]
-        yield site.told("duplicate_unexplained", site.at, place=place)
-    yield site.told("misrouted", other)
+        delivered.message[other] = slots.message[point.at]
+        yield point.expected("duplicate_unexplained", point.at, place=place)
+    yield point.expected("misrouted", other)
 
 
-def _copy_explained(site: InjectionPoint) -> Iterator[Planted]:
-    for planted in _copy(site):
-        site.slots.tries[site.at] = 2
-        if planted.anomaly != "misrouted":  # a second attempt may have stored it elsewhere
-            yield replace(planted, anomaly="duplicate", explained=True)
+def _copy_explained(point: InjectionPoint) -> Iterator[Injected]:
+    for injected in _copy(point):
+        point.slots.tries[point.at] = 2
+        if injected.anomaly != "misrouted":  # a second attempt may have stored it elsewhere
+            yield replace(injected, anomaly="duplicate", explained=True)
 
 
-def _inconsistent_offsets(site: InjectionPoint) -> Iterator[Planted]:
+def _inconsistent_offsets(point: InjectionPoint) -> Iterator[Injected]:
     """Two sends at a time get one offset, and both messages are delivered from there."""
-    slots, at, second = site.slots, site.at, site.at + 1
-    if site.profile.batch < 2:
+    slots, at, second = point.slots, point.at, point.at + 1
+    if point.profile.batch < 2:
         return
     slots.invoke_ns[second] = min(slots.invoke_ns[second], slots.invoke_ns[at])
     slots.acked_offset[second] = slots.offset[at]
     for delivered in slots.deliveries:
         delivered.offset[second] = slots.offset[at]
     offset = int(slots.offset[at])
-    yield replace(site.told("inconsistent_offsets", second), queue_offset=offset)
+    yield replace(point.expected("inconsistent_offsets", second), queue_offset=offset)
     for place in range(len(slots.deliveries)):
-        told = site.told("int_nonmonotonic_poll", second, place=place)
-        yield replace(told, queue_offset=offset)
+        expected = point.expected("int_nonmonotonic_poll", second, place=place)
+        yield replace(expected, queue_offset=offset)
         # The offset that the second would have had is never given out.
-        inside = second + 1 in site.batch
-        yield site.told("int_poll_skip" if inside else "poll_skip", second + 1, place=place)
+        inside = second + 1 in point.batch
+        yield point.expected("int_poll_skip" if inside else "poll_skip", second + 1, place=place)
 
 
-def _realtime_order(site: InjectionPoint) -> Iterator[Planted]:
+def _realtime_order(point: InjectionPoint) -> Iterator[Injected]:
     """The message at the higher offset was acknowledged before the other send began."""
-    _overtake(site)
-    process = site.slots.process
-    same = process[site.at] == process[site.at + 1]
-    yield site.told("nonmonotonic_send" if same else "realtime_order", site.at)
+    _overtake(point)
+    process = point.slots.process
+    same = process[point.at] == process[point.at + 1]
+    yield point.expected("nonmonotonic_send" if same else "realtime_order", point.at)
 
 
-def _nonmonotonic_send(site: InjectionPoint) -> Iterator[Planted]:
+def _nonmonotonic_send(point: InjectionPoint) -> Iterator[Injected]:
     """The same, by one process."""
-    slots, at = site.slots, site.at
-    _overtake(site)
+    slots, at = point.slots, point.at
+    _overtake(point)
     _rename(slots, at + 1, int(slots.process[at]))
-    yield site.told("nonmonotonic_send", at)
+    yield point.expected("nonmonotonic_send", at)
 
 
-def _overtake(site: InjectionPoint) -> None:
-    slots, late, early = site.slots, site.at, site.at + 1
+def _overtake(point: InjectionPoint) -> None:
+    slots, late, early = point.slots, point.at, point.at + 1
     first_ns, second_ns = int(slots.append_ns[late]), int(slots.append_ns[early])
     slots.invoke_ns[early], slots.done_ns[early] = first_ns - 1, first_ns
     slots.invoke_ns[late], slots.done_ns[late] = first_ns + 1, max(second_ns, first_ns + 2)
@@ -224,37 +226,37 @@ def _rename(slots: Slots, at: int, process: int) -> None:
         delivered.message[at] = slots.message[at]
 
 
-def _out_of_order(site: InjectionPoint) -> Iterator[Planted]:
+def _out_of_order(point: InjectionPoint) -> Iterator[Injected]:
     """A group is given the second batch before the first."""
-    delivered, size = site.slots.deliveries[0], site.profile.batch
-    first, second = list(site.batch), list(range(site.at + size, site.at + 2 * size))
+    delivered, size = point.slots.deliveries[0], point.profile.batch
+    first, second = list(point.batch), list(range(point.at + size, point.at + 2 * size))
     for times in (delivered.invoke_ns, delivered.done_ns):
         times[first] = times[second[0]] + 1
     for at in first:
-        yield site.told("out_of_order", at, place=0)
-    yield site.told("poll_skip", second[0], place=0)
-    yield site.told("nonmonotonic_poll", first[0], place=0)
+        yield point.expected("out_of_order", at, place=0)
+    yield point.expected("poll_skip", second[0], place=0)
+    yield point.expected("nonmonotonic_poll", first[0], place=0)
 
 
-def _skip_in_a_call(site: InjectionPoint) -> Iterator[Planted]:
+def _skip_in_a_call(point: InjectionPoint) -> Iterator[Injected]:
     """One group is given the first and the third message of a batch."""
-    if site.profile.batch >= 3 and len(site.slots.deliveries) > 1:
-        at = site.at + 1
-        site.slots.deliveries[0].kept[at] = False
-        yield site.told("unseen", at, place=0)
-        yield site.told("int_poll_skip", at + 1, place=0)
+    if point.profile.batch >= 3 and len(point.slots.deliveries) > 1:
+        at = point.at + 1
+        point.slots.deliveries[0].kept[at] = False
+        yield point.expected("unseen", at, place=0)
+        yield point.expected("int_poll_skip", at + 1, place=0)
 
 
-def _commit_ahead(site: InjectionPoint) -> Iterator[Planted]:
+def _commit_ahead(point: InjectionPoint) -> Iterator[Injected]:
     """One commit is far beyond what was read, the next one is right again; told when offsets are known."""
-    slots = site.slots
-    queue = int(slots.queue[site.at])
+    slots = point.slots
+    queue = int(slots.queue[point.at])
     if slots.begin_ns + (slots.end_ns - slots.begin_ns) // 2 >= slots.calm_from_ns:
         slots.commits_ahead.append(queue)
     yield from ()
 
 
-PLANTS: Mapping[str, Plant] = {
+INJECTIONS: Mapping[str, Injection] = {
     "lost": _lost,
     "unseen": _unseen,
     "phantom": _phantom,
@@ -274,21 +276,21 @@ PLANTS: Mapping[str, Plant] = {
 }
 
 
-def plant(slots: Slots, profile: WorkloadProfile, kinds: list[str], number: int) -> list[Planted]:
-    """Plant `kinds`, as many as there is room for, and tell what must be found."""
+def inject(slots: Slots, profile: WorkloadProfile, kinds: list[str], number: int) -> list[Injected]:
+    """Inject `kinds`, as many as there is room for, and return what must be found."""
     rng = np.random.default_rng([profile.seed, number, 1])
-    sites = _find_sites(rng, slots, profile, 4 * len(kinds))
-    told: list[Planted] = []
-    spare = list(sites[len(kinds) :])
-    for kind, at in zip(kinds, sites, strict=False):
+    points = _find_points(rng, slots, profile, 4 * len(kinds))
+    expected: list[Injected] = []
+    spare = list(points[len(kinds) :])
+    for kind, at in zip(kinds, points, strict=False):
         other = _partner(slots, profile, at, spare)
-        site = InjectionPoint(slots=slots, profile=profile, at=at, other=other)
-        told.extend(PLANTS[kind](site))
-    return told
+        point = InjectionPoint(slots=slots, profile=profile, at=at, other=other)
+        expected.extend(INJECTIONS[kind](point))
+    return expected
 
 
 def _partner(slots: Slots, profile: WorkloadProfile, at: int, spare: list[int]) -> int | None:
-    """Take a spare site in another queue of the same topic."""
+    """Take a spare injection point in another queue of the same topic."""
     topics = profile.topic_of_queue()
     queue = slots.queue[at]
     for place, other in enumerate(spare):
@@ -297,7 +299,7 @@ def _partner(slots: Slots, profile: WorkloadProfile, at: int, spare: list[int]) 
     return None
 
 
-def _find_sites(
+def _find_points(
     rng: np.random.Generator, slots: Slots, profile: WorkloadProfile, wanted: int
 ) -> list[int]:
     span = 3 * profile.batch
@@ -322,7 +324,7 @@ def _is_calm(slots: Slots, heads: Ints, span: int) -> np.ndarray[tuple[int], np.
 
 
 def _apart(heads: Ints, span: int) -> Ints:
-    """Drop every site that reaches into the next."""
+    """Drop every injection point that reaches into the next."""
     if not len(heads):
         return heads
     kept = np.concatenate((heads[:-1] + span <= heads[1:], [True]))

@@ -1,13 +1,13 @@
-"""A member that forwards and leaves something out, or tells of too much, planted as stories."""
+"""A member that forwards and leaves something out, or tells of too much, injected as scenarios."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticfire.spark_analysis.synthesis.scenario import Scenario, StoryPlant
+from staticfire.spark_analysis.synthesis.scenario import Scenario, ScenarioInjection
 
 
-def _forwarded(scenario: Scenario, given: int, told: int) -> list[str]:
+def _forwarded(scenario: Scenario, given: int, expected: int) -> list[str]:
     """Of two messages a member that forwards is given so many, and tells of so many copies, which lie in queue 1."""
     for member in (0, 1):
         scenario.opened(0, member)
@@ -17,14 +17,14 @@ def _forwarded(scenario: Scenario, given: int, told: int) -> list[str]:
         scenario.consume(0.5, key, place, member=1)
     also = tuple((key, place) for place, key in enumerate(keys[:given]))
     scenario.consume(1, *also[0], takes_s=1, also=also[1:])
-    copies = [scenario.send(1.1 + place / 10, queue=1, process=8) for place in range(told)]
+    copies = [scenario.send(1.1 + place / 10, queue=1, process=8) for place in range(expected)]
     value = {
         "group": scenario.group,
         "topic": scenario.topic,
         "broker": scenario.broker,
         "queue": 0,
     }
-    value |= {"originals": [[0, told]], "key": copies[0]}
+    value |= {"originals": [[0, expected]], "key": copies[0]}
     scenario.op(1.5, "ok", "forward", value, process=scenario.consumer)
     for place, key in enumerate(copies):
         scenario.consume(3 + place, key, place, queue=1, member=1)
@@ -33,16 +33,16 @@ def _forwarded(scenario: Scenario, given: int, told: int) -> list[str]:
 
 
 def _not_forwarded(scenario: Scenario, _sets: int) -> None:
-    keys = _forwarded(scenario, given=2, told=1)
-    scenario.tell("not_forwarded", keys[1], 1)
+    keys = _forwarded(scenario, given=2, expected=1)
+    scenario.expect("not_forwarded", keys[1], 1)
 
 
 def _phantom_copy(scenario: Scenario, _sets: int) -> None:
-    _forwarded(scenario, given=1, told=2)
-    scenario.tell("phantom_copy", None, 1, in_log=False)
+    _forwarded(scenario, given=1, expected=2)
+    scenario.expect("phantom_copy", None, 1, in_log=False)
 
 
-FORWARDING_PLANTS: Mapping[str, StoryPlant] = {
+FORWARDING_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "not_forwarded": _not_forwarded,
     "phantom_copy": _phantom_copy,
 }

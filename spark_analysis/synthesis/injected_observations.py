@@ -1,6 +1,6 @@
-"""Anomalies that only observations of nodes show, planted as stories: a few ops, and what the harness saw.
+"""Anomalies that only observations of nodes show, injected as scenarios: a few ops, and what the harness saw.
 
-Each has a broker, nodes and name servers of its own, which no fault of another story strikes.
+Each has a broker, nodes and name servers of its own, which no fault of another scenario strikes.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.spark_analysis.synthesis.scenario import RECORD_BYTES, Scenario, StoryPlant
+from staticfire.spark_analysis.synthesis.scenario import RECORD_BYTES, Scenario, ScenarioInjection
 
 ENTRIES = 3  # messages that a broker had when the harness looked into its files
 
@@ -40,7 +40,7 @@ def _acked_not_durable(scenario: Scenario, _sets: int) -> None:
     for place, key in enumerate(keys):
         scenario.consume(1 + place, key, place)
     scenario.drained(3)
-    scenario.tell("acked_not_durable", keys[1], 1, in_group=False)
+    scenario.expect("acked_not_durable", keys[1], 1, in_group=False)
 
 
 def _spurious_weak_status(scenario: Scenario, _sets: int) -> None:
@@ -52,32 +52,32 @@ def _spurious_weak_status(scenario: Scenario, _sets: int) -> None:
         _acknowledged(scenario, 0.05 + place / 10, key, node, status=status)
         scenario.consume(1 + place, key, place)
     scenario.drained(3)
-    scenario.tell("spurious_weak_status", keys[1], 1, in_group=False)
+    scenario.expect("spurious_weak_status", keys[1], 1, in_group=False)
 
 
 _HELD = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 1 << 26}
 
 
-def _leak(anomaly: str, name: str, grown: int) -> StoryPlant:
+def _leak(anomaly: str, name: str, grown: int) -> ScenarioInjection:
     """A broker has more of one thing after the run than before it."""
     return _leaked(anomaly, {name: _HELD[name] + grown})
 
 
-def _leaked(anomaly: str, after: Mapping[str, object]) -> StoryPlant:
-    def plant(scenario: Scenario, _sets: int) -> None:
+def _leaked(anomaly: str, after: Mapping[str, object]) -> ScenarioInjection:
+    def inject(scenario: Scenario, _sets: int) -> None:
         [node] = _own_broker(scenario)
         seen = {"node": node, "acknowledged": 0, **_HELD, "tables": {"heldPulls": 0}}
         scenario.observe(0, "resources", **seen, when="begin")
         scenario.observe(3, "resources", **{**seen, **after}, when="end")
-        scenario.tell_of_run(anomaly)
+        scenario.expect_of_run(anomaly)
 
-    return plant
+    return inject
 
 
-def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> StoryPlant:
+def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> ScenarioInjection:
     """After the run the logs of a master that has 8000 bytes and of its slave are compared."""
 
-    def plant(scenario: Scenario, _sets: int) -> None:
+    def inject(scenario: Scenario, _sets: int) -> None:
         master, slave = _own_broker(scenario, 2)
         scenario.observe(
             1,
@@ -90,15 +90,15 @@ def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> Stor
             first_difference=first_difference,
         )
         at = 8000 if first_difference is None else first_difference
-        scenario.tell_of_run(anomaly, broker=scenario.broker, physical_offset=at)
+        scenario.expect_of_run(anomaly, broker=scenario.broker, physical_offset=at)
 
-    return plant
+    return inject
 
 
-def _queue_entries(anomaly: str, field: str, count: str) -> StoryPlant:
+def _queue_entries(anomaly: str, field: str, count: str) -> ScenarioInjection:
     """The harness looks into the files of a broker: one entry is not as it should be."""
 
-    def plant(scenario: Scenario, _sets: int) -> None:
+    def inject(scenario: Scenario, _sets: int) -> None:
         [node] = _own_broker(scenario)
         seen: dict[str, object] = {
             "hole_at": [],
@@ -110,13 +110,13 @@ def _queue_entries(anomaly: str, field: str, count: str) -> StoryPlant:
         seen |= {count: 1}
         if field:
             seen[field] = [[scenario.topic, 0, 1]]
-            scenario.tell(anomaly, None, 1, in_group=False, in_log=False)
+            scenario.expect(anomaly, None, 1, in_group=False, in_log=False)
         else:
-            scenario.tell_of_run(anomaly, broker=scenario.broker)
+            scenario.expect_of_run(anomaly, broker=scenario.broker)
         where = {"broker_name": scenario.broker, "node": node, "entries": ENTRIES}
         scenario.observe(1, "queue_entries", **where, **seen)
 
-    return plant
+    return inject
 
 
 def _read_beyond_recovery(scenario: Scenario, _sets: int) -> None:
@@ -127,11 +127,11 @@ def _read_beyond_recovery(scenario: Scenario, _sets: int) -> None:
     scenario.observe(2, "recovery", node=node, end_offset=RECORD_BYTES)
     scenario.consume(60, keys[1], 1)
     scenario.drained(61)
-    scenario.tell("read_beyond_recovery", keys[1], 1)
+    scenario.expect("read_beyond_recovery", keys[1], 1)
 
 
 def _routes(scenario: Scenario, named: bool, up: bool, for_s: float, number: str = "0") -> None:
-    """What the name server of this story says of the broker of this story, for so long."""
+    """What the name server of this scenario says of the broker of this scenario, for so long."""
     [node] = _own_broker(scenario)
     for at_s in (0.0, for_s):
         scenario.observe(
@@ -146,17 +146,17 @@ def _routes(scenario: Scenario, named: bool, up: bool, for_s: float, number: str
 def _wrong_route(scenario: Scenario, _sets: int) -> None:
     """The master is called the first slave."""
     _routes(scenario, named=True, up=True, for_s=1, number="1")
-    scenario.tell_of_run("wrong_route", broker=scenario.broker)
+    scenario.expect_of_run("wrong_route", broker=scenario.broker)
 
 
 def _stale_route(scenario: Scenario, _sets: int) -> None:
     _routes(scenario, named=True, up=False, for_s=160)
-    scenario.tell_of_run("stale_route")
+    scenario.expect_of_run("stale_route")
 
 
 def _missing_route(scenario: Scenario, _sets: int) -> None:
     _routes(scenario, named=False, up=True, for_s=60)
-    scenario.tell_of_run("missing_route")
+    scenario.expect_of_run("missing_route")
 
 
 def _slow_failover(scenario: Scenario, _sets: int) -> None:
@@ -180,10 +180,10 @@ def _slow_failover(scenario: Scenario, _sets: int) -> None:
     scenario.consume(16, key, 0)
     scenario.drained(17)
     scenario.op(18, "ok", "probe", {"broker": scenario.broker})
-    scenario.tell_of_run("slow_failover")
+    scenario.expect_of_run("slow_failover")
 
 
-OBSERVED_PLANTS: Mapping[str, StoryPlant] = {
+OBSERVED_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "acked_not_durable": _acked_not_durable,
     "spurious_weak_status": _spurious_weak_status,
     "replica_diverged": _replica("replica_diverged", 8000, 4096),
@@ -202,4 +202,4 @@ OBSERVED_PLANTS: Mapping[str, StoryPlant] = {
     "table_leak": _leaked("table_leak", {"tables": {"heldPulls": 4}}),
     "memory_leak": _leak("memory_leak", "memory_bytes", 65 << 20),
 }
-SWITCH_PLANTS: Mapping[str, StoryPlant] = {"slow_failover": _slow_failover}
+SWITCH_INJECTIONS: Mapping[str, ScenarioInjection] = {"slow_failover": _slow_failover}

@@ -1,6 +1,6 @@
-"""Anomalies of semantics, planted as stories of a few ops each, with what must be found.
+"""Anomalies of semantics, injected as scenarios of a few ops each, with what must be found.
 
-A story may show more than the anomaly that it is named after: what was delivered although it was rolled back is an
+A scenario may show more than the anomaly that it is named after: what was delivered although it was rolled back is an
 aborted read, too. Everything that must be found is told.
 """
 
@@ -10,12 +10,15 @@ from collections.abc import Mapping
 
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
 from staticfire.checkers.model.history import OpType
-from staticfire.spark_analysis.synthesis.planted_contents import CONTENTS_PLANTS
-from staticfire.spark_analysis.synthesis.planted_forwarding import FORWARDING_PLANTS
-from staticfire.spark_analysis.synthesis.planted_observations import OBSERVED_PLANTS, SWITCH_PLANTS
-from staticfire.spark_analysis.synthesis.planted_ownership import OWNERSHIP_PLANTS
-from staticfire.spark_analysis.synthesis.planted_txns import TXN_PLANTS
-from staticfire.spark_analysis.synthesis.scenario import Scenario, StoryPlant
+from staticfire.spark_analysis.synthesis.injected_contents import CONTENTS_INJECTIONS
+from staticfire.spark_analysis.synthesis.injected_forwarding import FORWARDING_INJECTIONS
+from staticfire.spark_analysis.synthesis.injected_observations import (
+    OBSERVED_INJECTIONS,
+    SWITCH_INJECTIONS,
+)
+from staticfire.spark_analysis.synthesis.injected_ownership import OWNERSHIP_INJECTIONS
+from staticfire.spark_analysis.synthesis.injected_txns import TXN_INJECTIONS
+from staticfire.spark_analysis.synthesis.scenario import Scenario, ScenarioInjection
 
 LADDER_MS = (1000, 5000, 10_000, 30_000, 60_000)  # RocketMQ: messageDelayLevel, the first steps
 RETRIES_MAX = 2
@@ -30,17 +33,17 @@ def _unwanted(scenario: Scenario, _sets: int) -> None:
     scenario.consume(2, blue, 1)
     scenario.facts["wanted_tags"] = {scenario.group: ("red",)}
     scenario.drained(3)
-    scenario.tell("unwanted_delivery", blue, 1)
+    scenario.expect("unwanted_delivery", blue, 1)
 
 
-def _delayed(at_s: float, anomaly: str) -> StoryPlant:
-    def plant(scenario: Scenario, _sets: int) -> None:
+def _delayed(at_s: float, anomaly: str) -> ScenarioInjection:
+    def inject(scenario: Scenario, _sets: int) -> None:
         key = scenario.send(0, delay_level=2, delay_ms=LADDER_MS[1])
         scenario.consume(at_s, key, 0)
         scenario.drained(at_s + 1)
-        scenario.tell(anomaly, key, 0)
+        scenario.expect(anomaly, key, 0)
 
-    return plant
+    return inject
 
 
 def _retried(scenario: Scenario) -> str:
@@ -63,24 +66,24 @@ def _retry_unprovoked(scenario: Scenario, _sets: int) -> None:
     key = _retried(scenario)
     _come_again(scenario, key, (2, 60))
     scenario.drained(70)
-    scenario.tell("retry_unprovoked", key, 0, topic=scenario.retry_topic)
-    scenario.tell_again(key)
+    scenario.expect("retry_unprovoked", key, 0, topic=scenario.retry_topic)
+    scenario.expect_again(key)
 
 
 def _retry_early(scenario: Scenario, _sets: int) -> None:
     key = _retried(scenario)
     _come_again(scenario, key, (1, 8))
     scenario.drained(70)
-    scenario.tell_again(key)
-    scenario.tell("retry_early", key, 0, topic=scenario.retry_topic)
+    scenario.expect_again(key)
+    scenario.expect("retry_early", key, 0, topic=scenario.retry_topic)
 
 
 def _retried_too_often(scenario: Scenario, _sets: int) -> None:
     key = _retried(scenario)
     _come_again(scenario, key, (1, 12), (2, 50), (3, 120))
     scenario.drained(130)
-    scenario.tell_again(key)
-    scenario.tell("retried_too_often", key, 2, topic=scenario.retry_topic)
+    scenario.expect_again(key)
+    scenario.expect("retried_too_often", key, 2, topic=scenario.retry_topic)
 
 
 def _premature_dead_letter(scenario: Scenario, _sets: int) -> None:
@@ -88,8 +91,8 @@ def _premature_dead_letter(scenario: Scenario, _sets: int) -> None:
     _come_again(scenario, key, (1, 12), end=False)
     scenario.consume(60, key, 0, topic=scenario.dead_topic, tries=2)
     scenario.drained(70)
-    scenario.tell_again(key)
-    scenario.tell("premature_dead_letter", key, 0, topic=scenario.dead_topic)
+    scenario.expect_again(key)
+    scenario.expect("premature_dead_letter", key, 0, topic=scenario.dead_topic)
 
 
 def _duplicate_dead_letter(scenario: Scenario, _sets: int) -> None:
@@ -98,8 +101,8 @@ def _duplicate_dead_letter(scenario: Scenario, _sets: int) -> None:
     for place in (0, 1):
         scenario.consume(60 + place, key, place, topic=scenario.dead_topic, tries=3)
     scenario.drained(70)
-    scenario.tell_again(key)
-    scenario.tell("duplicate_dead_letter", key, 1, topic=scenario.dead_topic)
+    scenario.expect_again(key)
+    scenario.expect("duplicate_dead_letter", key, 1, topic=scenario.dead_topic)
 
 
 def _consumed_too_long(scenario: Scenario, _sets: int) -> None:
@@ -108,26 +111,26 @@ def _consumed_too_long(scenario: Scenario, _sets: int) -> None:
     scenario.consume(1, key, 0, takes_s=CONSUME_TIMEOUT_S + 10)
     scenario.consume(CONSUME_TIMEOUT_S + 20, key, 0, topic=scenario.retry_topic, tries=1, member=1)
     scenario.drained(CONSUME_TIMEOUT_S + 30)
-    scenario.tell_again(key)
-    scenario.tell("consumed_too_long", key, 0, topic=scenario.retry_topic, explained=True)
+    scenario.expect_again(key)
+    scenario.expect("consumed_too_long", key, 0, topic=scenario.retry_topic, explained=True)
 
 
 def _rolled_back(scenario: Scenario, _sets: int) -> None:
     key = scenario.send(0, "fail", transaction="rollback", state="rollback")
     scenario.consume(1, key, 0)
     scenario.drained(2)
-    scenario.tell("rolled_back_visible", key, 0)
-    scenario.tell("aborted_read", key, 0)
+    scenario.expect("rolled_back_visible", key, 0)
+    scenario.expect("aborted_read", key, 0)
 
 
 def _unresolved(scenario: Scenario, _sets: int) -> None:
     key = scenario.send(0, "info", transaction="commit", state="unknown")
     scenario.drained(30)
-    scenario.tell("unresolved_transaction", key, None, in_group=False)
+    scenario.expect("unresolved_transaction", key, None, in_group=False)
 
 
-def _checked(anomaly: str, *asked_s: float) -> StoryPlant:
-    def plant(scenario: Scenario, _sets: int) -> None:
+def _checked(anomaly: str, *asked_s: float) -> ScenarioInjection:
+    def inject(scenario: Scenario, _sets: int) -> None:
         key = scenario.send(0, "info", transaction="commit", state="unknown")
         for at_s in asked_s:
             state = "commit" if at_s == asked_s[-1] else "unknown"
@@ -135,9 +138,9 @@ def _checked(anomaly: str, *asked_s: float) -> StoryPlant:
             scenario.op(at_s, "ok", "check_back", value)
         scenario.consume(asked_s[-1] + 1, key, 0)
         scenario.drained(asked_s[-1] + 2)
-        scenario.tell(anomaly, key, None, in_group=False)
+        scenario.expect(anomaly, key, None, in_group=False)
 
-    return plant
+    return inject
 
 
 def _order_violated(scenario: Scenario, _sets: int) -> None:
@@ -148,8 +151,8 @@ def _order_violated(scenario: Scenario, _sets: int) -> None:
     scenario.consume(3, first, 0)
     scenario.facts["orderly"] = (scenario.group,)
     scenario.drained(4)
-    scenario.tell("order_violated", second, 1)
-    scenario.tell_again(first)
+    scenario.expect("order_violated", second, 1)
+    scenario.expect_again(first)
 
 
 def _two_listeners(scenario: Scenario, _sets: int) -> None:
@@ -160,8 +163,8 @@ def _two_listeners(scenario: Scenario, _sets: int) -> None:
     scenario.consume(6, second, 1, member=1)
     scenario.facts["orderly"] = (scenario.group,)
     scenario.drained(7)
-    scenario.tell("two_listeners", second, 1)
-    scenario.tell_again(second)
+    scenario.expect("two_listeners", second, 1)
+    scenario.expect_again(second)
 
 
 def _overlapping_owners(scenario: Scenario, _sets: int) -> None:
@@ -174,7 +177,7 @@ def _overlapping_owners(scenario: Scenario, _sets: int) -> None:
     scenario.to_group(4, "assign", "queues", [], member=1)
     scenario.facts["orderly"] = (scenario.group,)
     scenario.drained(5)
-    scenario.tell("overlapping_owners", keys[1], 1)
+    scenario.expect("overlapping_owners", keys[1], 1)
 
 
 def _key_moved(scenario: Scenario, _sets: int) -> None:
@@ -186,7 +189,7 @@ def _key_moved(scenario: Scenario, _sets: int) -> None:
     scenario.consume(1.1, second, 0, queue=1)
     scenario.facts["orderly"] = (scenario.group,)
     scenario.drained(2)
-    scenario.tell("key_moved", second, 0, queue=1, in_group=False)
+    scenario.expect("key_moved", second, 0, queue=1, in_group=False)
 
 
 def _hot_key(scenario: Scenario, sets: int) -> None:
@@ -198,7 +201,7 @@ def _hot_key(scenario: Scenario, sets: int) -> None:
         scenario.consume(60 + place / 10, key, place)
     scenario.facts["orderly"] = (scenario.group,)
     scenario.drained(70 + len(keys) / 10)
-    scenario.tell("hot_key", keys[-1], len(keys) - 1, in_group=False, explained=True)
+    scenario.expect("hot_key", keys[-1], len(keys) - 1, in_group=False, explained=True)
 
 
 def _member_missed(scenario: Scenario, _sets: int) -> None:
@@ -210,7 +213,7 @@ def _member_missed(scenario: Scenario, _sets: int) -> None:
     scenario.consume(2, second, 1)
     scenario.facts["broadcasting"] = (scenario.group,)
     scenario.drained(3)
-    scenario.tell("member_missed", second, 1)
+    scenario.expect("member_missed", second, 1)
 
 
 def _delivered_before_send(scenario: Scenario, _sets: int) -> None:
@@ -218,7 +221,7 @@ def _delivered_before_send(scenario: Scenario, _sets: int) -> None:
     scenario.consume(0, key, 0)
     assert scenario.send(1, queue_offset=0, physical_offset=0) == key
     scenario.drained(2)
-    scenario.tell("delivered_before_send", key, 0)
+    scenario.expect("delivered_before_send", key, 0)
 
 
 def _inconsistent_physical_offset(scenario: Scenario, _sets: int) -> None:
@@ -226,25 +229,25 @@ def _inconsistent_physical_offset(scenario: Scenario, _sets: int) -> None:
     key = scenario.send(0, physical_offset=777)
     scenario.consume(1, key, 0)
     scenario.drained(2)
-    scenario.tell("inconsistent_physical_offset", key, 0)
+    scenario.expect("inconsistent_physical_offset", key, 0)
 
 
 def _nonmonotonic_physical_offset(scenario: Scenario, _sets: int) -> None:
     scenario.send(0, physical_offset=900)
     key = scenario.send(0.1, physical_offset=300)
-    scenario.tell("nonmonotonic_physical_offset", key, 1, in_group=False)
+    scenario.expect("nonmonotonic_physical_offset", key, 1, in_group=False)
 
 
 def _int_nonmonotonic_send(scenario: Scenario, _sets: int) -> None:
     """A request that is stored the wrong way round."""
     first, _ = _request(scenario, 1, 0)
-    scenario.tell("int_nonmonotonic_send", first, 1, in_group=False, in_log=False)
+    scenario.expect("int_nonmonotonic_send", first, 1, in_group=False, in_log=False)
 
 
 def _torn_batch(scenario: Scenario, _sets: int) -> None:
     """A request whose messages do not lie side by side."""
     _, second = _request(scenario, 0, 2)
-    scenario.tell("torn_batch", second, 2, in_group=False, in_log=False)
+    scenario.expect("torn_batch", second, 2, in_group=False, in_log=False)
 
 
 def _request(scenario: Scenario, *offsets: int) -> list[str]:
@@ -272,19 +275,19 @@ def _answered(scenario: Scenario, *answers: tuple[float, int, int]) -> list[str]
 
 
 def _wrong_answer(scenario: Scenario, _sets: int) -> None:
-    _tell_request(scenario, "wrong_answer", _answered(scenario, (0.6, 0, 1))[0])
+    _expect_request(scenario, "wrong_answer", _answered(scenario, (0.6, 0, 1))[0])
 
 
 def _duplicate_reply(scenario: Scenario, _sets: int) -> None:
-    _tell_request(scenario, "duplicate_reply", _answered(scenario, (0.6, 0, 0), (0.7, 0, 0))[0])
+    _expect_request(scenario, "duplicate_reply", _answered(scenario, (0.6, 0, 0), (0.7, 0, 0))[0])
 
 
 def _phantom_reply(scenario: Scenario, _sets: int) -> None:
-    _tell_request(scenario, "phantom_reply", _answered(scenario, (0.2, 0, 0))[0])
+    _expect_request(scenario, "phantom_reply", _answered(scenario, (0.2, 0, 0))[0])
 
 
-def _tell_request(scenario: Scenario, anomaly: str, key: str) -> None:
-    scenario.tell_of_run(anomaly, key=key)
+def _expect_request(scenario: Scenario, anomaly: str, key: str) -> None:
+    scenario.expect_of_run(anomaly, key=key)
 
 
 def _subscriptions_differ(scenario: Scenario, _sets: int) -> None:
@@ -293,7 +296,7 @@ def _subscriptions_differ(scenario: Scenario, _sets: int) -> None:
     key = scenario.send(0.1, tag="red")
     scenario.consume(1, key, 0)
     scenario.drained(2)
-    scenario.tell_of_run("subscriptions_differ", group=scenario.group)
+    scenario.expect_of_run("subscriptions_differ", group=scenario.group)
 
 
 def _queue_unowned(scenario: Scenario, _sets: int) -> None:
@@ -303,7 +306,7 @@ def _queue_unowned(scenario: Scenario, _sets: int) -> None:
     scenario.consume(1, key, 0)
     scenario.to_group(2, "assign", "queues", [])
     scenario.drained(100)
-    scenario.tell("queue_unowned")
+    scenario.expect("queue_unowned")
 
 
 def _double_ownership(scenario: Scenario, _sets: int) -> None:
@@ -313,7 +316,7 @@ def _double_ownership(scenario: Scenario, _sets: int) -> None:
     scenario.consume(1, key, 0)
     scenario.to_group(100, "assign", "queues", [], member=1)
     scenario.drained(101)
-    scenario.tell("double_ownership")
+    scenario.expect("double_ownership")
 
 
 def _uneven_shares(scenario: Scenario, _sets: int) -> None:
@@ -326,14 +329,14 @@ def _uneven_shares(scenario: Scenario, _sets: int) -> None:
     scenario.consume(1, key, 0)
     scenario.drained(100)
     scenario.facts["evenly"] = (scenario.group,)
-    scenario.tell_of_run("uneven_shares", group=scenario.group, topic=scenario.topic)
+    scenario.expect_of_run("uneven_shares", group=scenario.group, topic=scenario.topic)
 
 
 def _not_serving(scenario: Scenario, _sets: int) -> None:
     broker = f"{scenario.name}-broker"
     scenario.facts["replica_sets"] = {broker: (f"{broker}-node",)}
     scenario.op(0, "info", "probe", {"broker": broker}, error="no answer")
-    scenario.tell_of_run("not_serving", broker=broker)
+    scenario.expect_of_run("not_serving", broker=broker)
 
 
 def _not_drained(scenario: Scenario, _sets: int) -> None:
@@ -341,18 +344,18 @@ def _not_drained(scenario: Scenario, _sets: int) -> None:
     keys = [scenario.send(0), scenario.send(0.1)]
     scenario.consume(1, keys[0], 0)
     scenario.drained(60, lag=1)
-    scenario.tell_of_run("not_drained", group=scenario.group, topic=scenario.topic)
+    scenario.expect_of_run("not_drained", group=scenario.group, topic=scenario.topic)
 
 
 def _node_died(scenario: Scenario, _sets: int) -> None:
     scenario.exits.append(
         NodeExit(node=f"{scenario.name}-node", time_ns=scenario.ns(1), error="KeyError: 7")
     )
-    scenario.tell_of_run("node_died")
+    scenario.expect_of_run("node_died")
 
 
-def _looked_up(anomaly: str, *, by_key: bool, by_id: bool, in_queue: bool) -> StoryPlant:
-    def plant(scenario: Scenario, _sets: int) -> None:
+def _looked_up(anomaly: str, *, by_key: bool, by_id: bool, in_queue: bool) -> ScenarioInjection:
+    def inject(scenario: Scenario, _sets: int) -> None:
         key = scenario.send(0)
         scenario.consume(1, key, 0)
         scenario.drained(2)
@@ -360,9 +363,9 @@ def _looked_up(anomaly: str, *, by_key: bool, by_id: bool, in_queue: bool) -> St
         where = {"topic": scenario.topic, "broker": scenario.broker, "indexed": True}
         scenario.op(3, "ok", "look_up", {**where, "messages": [found]})
         # Whether it is in its queue is asked of sends, which know their record.
-        scenario.tell(anomaly, key, 0, in_group=False, in_log=not in_queue)
+        scenario.expect(anomaly, key, 0, in_group=False, in_log=not in_queue)
 
-    return plant
+    return inject
 
 
 def _torn_answer(scenario: Scenario, _sets: int) -> None:
@@ -372,7 +375,7 @@ def _torn_answer(scenario: Scenario, _sets: int) -> None:
     where = {"topic": scenario.topic, "broker": scenario.broker, "indexed": True, "messages": []}
     torn = [[key, 0, 0, "record at 0 ends at 10, not 12"]]
     scenario.op(3, "ok", "look_up", {**where, "torn": torn})
-    scenario.tell("torn_answer", key, 0, in_group=False, in_log=False)
+    scenario.expect("torn_answer", key, 0, in_group=False, in_log=False)
 
 
 def _refused_read(scenario: Scenario, _sets: int) -> None:
@@ -387,7 +390,7 @@ def _refused_read(scenario: Scenario, _sets: int) -> None:
         "messages": [found],
     }
     scenario.op(3, "ok", "look_up", {**where, "refused": [[key, 0, 0, "code 1, it has failed"]]})
-    scenario.tell("refused_read", key, 0, in_group=False, in_log=False)
+    scenario.expect("refused_read", key, 0, in_group=False, in_log=False)
 
 
 def _wrong_time_search(scenario: Scenario, _sets: int) -> None:
@@ -397,7 +400,7 @@ def _wrong_time_search(scenario: Scenario, _sets: int) -> None:
     scenario.drained(2)
     where = {"topic": scenario.topic, "broker": scenario.broker, "indexed": True, "messages": []}
     scenario.op(3, "ok", "look_up", {**where, "searched": [[key, 0, 0, 700, 1, None, 700]]})
-    scenario.tell("wrong_time_search", key, 0, in_group=False, in_log=False)
+    scenario.expect("wrong_time_search", key, 0, in_group=False, in_log=False)
 
 
 def _int_poll_skip(scenario: Scenario, _sets: int) -> None:
@@ -406,8 +409,8 @@ def _int_poll_skip(scenario: Scenario, _sets: int) -> None:
     scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
     scenario.consume(1, keys[0], 0, also=((keys[2], 2),))
     scenario.drained(2)
-    scenario.tell("int_poll_skip", keys[2], 2)
-    scenario.tell("lost", keys[1], 1, in_group=False)
+    scenario.expect("int_poll_skip", keys[2], 2)
+    scenario.expect("lost", keys[1], 1, in_group=False)
 
 
 def _log_hole(scenario: Scenario, _sets: int) -> None:
@@ -430,12 +433,12 @@ def _log_hole(scenario: Scenario, _sets: int) -> None:
     scenario.consume(4, keys[2], 2)
     scenario.op(4.5, "ok", "probe", {"broker": scenario.broker})
     scenario.drained(5)
-    scenario.tell("log_hole", keys[1], 1, in_group=False)
-    scenario.tell("lost", keys[1], 1, in_group=False, explained=True)
-    scenario.tell("poll_skip", keys[2], 2, explained=True)
+    scenario.expect("log_hole", keys[1], 1, in_group=False)
+    scenario.expect("lost", keys[1], 1, in_group=False, explained=True)
+    scenario.expect("poll_skip", keys[2], 2, explained=True)
 
 
-STORIES: Mapping[str, StoryPlant] = {
+SCENARIOS: Mapping[str, ScenarioInjection] = {
     "unwanted_delivery": _unwanted,
     "early_delivery": _delayed(3, "early_delivery"),
     "late_delivery": _delayed(60, "late_delivery"),
@@ -477,11 +480,11 @@ STORIES: Mapping[str, StoryPlant] = {
     "wrong_time_search": _wrong_time_search,
     "lost_from_log": _looked_up("lost_from_log", by_key=True, by_id=True, in_queue=False),
     "int_poll_skip": _int_poll_skip,
-    **FORWARDING_PLANTS,
-    **CONTENTS_PLANTS,
-    **OWNERSHIP_PLANTS,
-    **TXN_PLANTS,
-    **OBSERVED_PLANTS,
+    **FORWARDING_INJECTIONS,
+    **CONTENTS_INJECTIONS,
+    **OWNERSHIP_INJECTIONS,
+    **TXN_INJECTIONS,
+    **OBSERVED_INJECTIONS,
 }
 # They break something: told after the others, which no fault is to excuse, and one kind of fault after the other.
-BREAKING: tuple[Mapping[str, StoryPlant], ...] = ({"log_hole": _log_hole}, SWITCH_PLANTS)
+BREAKING: tuple[Mapping[str, ScenarioInjection], ...] = ({"log_hole": _log_hole}, SWITCH_INJECTIONS)

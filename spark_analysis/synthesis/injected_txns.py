@@ -1,4 +1,4 @@
-"""Transactions that read what they must not, and cycles of them, planted as stories.
+"""Transactions that read what they must not, and cycles of them, injected as scenarios.
 
 In a line: `0 ok x+1@0 y?2@0` is a transaction of process 0 that sent 1 to x, where it got offset 0, and polled 2 at
 offset 0 of y. `begin 0` before it begins it there; otherwise it begins where it ends.
@@ -25,7 +25,7 @@ READS = {
     "txn_inconsistent_offsets": "0 ok x+1@0 / 1 ok x+2 / 2 ok x?1@0 / 3 ok x?2@0",
     "txn_nonmonotonic_send": "0 ok x+1@1 x+2@0",
 }
-ALSO = {"G1b": "lost_write"}  # what a story shows besides
+ALSO = {"G1b": "lost_write"}  # what a scenario shows besides
 CYCLES = {
     "G0": "begin 0 / begin 1 / 0 ok x+1@0 y+4@1 / 1 ok x+2@1 y+3@0",
     "G0-process": "0 ok x+1@1 / 0 ok x+2@0",
@@ -43,7 +43,7 @@ CYCLES = {
 VIOLATIONS = frozenset({"G1c", "G1c-process", "G1c-realtime"})  # here: no edge of them is ww
 
 
-def _tell(scenario: Scenario, lines: str) -> None:
+def _expect(scenario: Scenario, lines: str) -> None:
     begun: set[int] = set()
     for place, line in enumerate(lines.split(" / ")):
         first, second, *words = line.split()
@@ -63,7 +63,7 @@ def _txn(scenario: Scenario, at_s: float, process: int, type_: OpType, mops: lis
 
 
 def _mop(name: str, word: str) -> list[Any]:
-    """Keys are those of the story alone."""
+    """Keys are those of the scenario alone."""
     key, mark, rest = word[0], word[1], word[2:]
     if mark == "+":
         value, _, offset = rest.partition("@")
@@ -73,24 +73,24 @@ def _mop(name: str, word: str) -> list[Any]:
 
 
 def _read(anomaly: str, lines: str) -> Callable[[Scenario, int], None]:
-    def plant(scenario: Scenario, _sets: int) -> None:
-        _tell(scenario, lines)
+    def inject(scenario: Scenario, _sets: int) -> None:
+        _expect(scenario, lines)
         for found in (anomaly, ALSO.get(anomaly)):
             if found is not None:
-                scenario.tell_of_run(found, key=f"{scenario.name}-x")
+                scenario.expect_of_run(found, key=f"{scenario.name}-x")
 
-    return plant
+    return inject
 
 
 def _cycle(anomaly: str, lines: str) -> Callable[[Scenario, int], None]:
-    def plant(scenario: Scenario, _sets: int) -> None:
-        _tell(scenario, lines)
-        scenario.tell_of_run(anomaly, explained=anomaly not in VIOLATIONS)
+    def inject(scenario: Scenario, _sets: int) -> None:
+        _expect(scenario, lines)
+        scenario.expect_of_run(anomaly, explained=anomaly not in VIOLATIONS)
 
-    return plant
+    return inject
 
 
-TXN_PLANTS: Mapping[str, Callable[[Scenario, int], None]] = {
+TXN_INJECTIONS: Mapping[str, Callable[[Scenario, int], None]] = {
     **{anomaly: _read(anomaly, lines) for anomaly, lines in READS.items()},
     **{anomaly: _cycle(anomaly, lines) for anomaly, lines in CYCLES.items()},
 }
