@@ -248,10 +248,10 @@ def _replicas(context: Context) -> Iterator[str]:
     for seen in _last_replicas(context):
         first, listed = seen["first_difference"], seen.get("differences")
         if isinstance(listed, list) and listed[:1] != ([] if first is None else [first]):
-            told = "none" if first is None else f"{first}"
+            reported = "none" if first is None else f"{first}"
             yield (
                 f"{seen['slave']} differs from {seen['master']} at {len(listed)} listed places, and the first "
-                f"difference is {told}"
+                f"difference is {reported}"
             )
 
 

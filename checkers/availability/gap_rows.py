@@ -49,8 +49,8 @@ def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Colu
             wanted[slow] = True
     wanted[list(_longest_waits(columns, context, gathered.deliveries, end_ns))] = True
     messages = np.unique(sends.message[wanted])
-    told = (delivered.outcome == Outcome.OK) & is_among(delivered.message, messages)
-    return _chosen(columns, wanted, told | _elsewhere(columns))
+    reported = (delivered.outcome == Outcome.OK) & is_among(delivered.message, messages)
+    return _chosen(columns, wanted, reported | _elsewhere(columns))
 
 
 def unacknowledged(sends: MessageEvents, context: Context) -> Mask:

@@ -8,7 +8,7 @@ from staticfire.checkers.cycles.cycle_graph import Edge
 from staticfire.checkers.cycles.txn_log import TxnLog
 
 
-def told(log: TxnLog, cycle: Sequence[Edge]) -> str:
+def reported(log: TxnLog, cycle: Sequence[Edge]) -> str:
     """One sentence a step: T1 ... before T2 ..., and the last one back to T1: a contradiction."""
     name = {edge.before: f"T{number}" for number, edge in enumerate(cycle, start=1)}
     who = "; ".join(

@@ -46,13 +46,15 @@ def cycles_in(log: TxnLog, segment: Segment) -> Iterator[tuple[str, Cycle]]:
     orders = [*process_edges(log, segment), *realtime_edges(log, segment)]
     all_edges = sorted((*segment.edges, *orders))
     for name in dict.fromkeys(phenomenon.name for phenomenon in PHENOMENA):
-        told_of: dict[int, int] = {}  # transaction -> the fewest orders with which a cycle was told
+        reported_of: dict[
+            int, int
+        ] = {}  # transaction -> the fewest orders with which a cycle was told
         for phenomenon in (of for of in PHENOMENA if of.name == name):
             for orders_needed, (suffix, extra) in enumerate(LEVELS):
                 for cycle in _cycles(all_edges, phenomenon, extra):
                     members = [edge.before for edge in cycle]
-                    if all(told_of.get(member, 9) > orders_needed for member in members):
-                        told_of.update(dict.fromkeys(members, orders_needed))
+                    if all(reported_of.get(member, 9) > orders_needed for member in members):
+                        reported_of.update(dict.fromkeys(members, orders_needed))
                         yield name + suffix, cycle
 
 

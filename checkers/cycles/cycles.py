@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staticfire.checkers.cycles.cycle_explainer import told
+from staticfire.checkers.cycles.cycle_explainer import reported
 from staticfire.checkers.cycles.cycle_graph import Edge, data_edges, segments
 from staticfire.checkers.cycles.txn_log import TxnLog, reads_of, sends_of
 from staticfire.checkers.engine.kernel import Checker, Context, no_rows
@@ -96,7 +96,7 @@ def _finding(context: Context, log: TxnLog, name: str, cycle: Sequence[Edge]) ->
         judgement=judgement,
         op_index=last.op_index,
         time_ns=last.time_ns,
-        detail=told(log, cycle),
+        detail=reported(log, cycle),
     )
 
 

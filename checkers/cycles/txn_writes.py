@@ -94,11 +94,11 @@ def _at_two_places(log: TxnLog) -> Iterator[Found]:
 def _two_values(log: TxnLog) -> Iterator[Found]:
     """Each offset once; of the transaction that first showed the second value."""
     first: dict[tuple[str, int], Value] = {}
-    told: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for number, key, offset, value in log.sightings():
         held = first.setdefault((key, offset), value)
-        if held != value and (key, offset) not in told:
-            told.add((key, offset))
+        if held != value and (key, offset) not in reported:
+            reported.add((key, offset))
             detail = f"offset {offset} holds {held} and {value}"
             yield "txn_inconsistent_offsets", log.txns[number], key, detail
 

@@ -225,11 +225,11 @@ def _destinations(
     sent: list[Span] = []
     arrived: list[Span] = []
     commit_ns = int(context.facts.timings.commit_s * NS_PER_S)
-    for (name, broker_name, process), told in context.timeline.commits_to.items():
+    for (name, broker_name, process), reported in context.timeline.commits_to.items():
         if (name, broker_name, context.timeline.nodes.get(process)) != (group, broker, node):
             continue
-        since_ns = told[0].time_ns - commit_ns
-        for one, following in zip_longest(told, told[1:]):
+        since_ns = reported[0].time_ns - commit_ns
+        for one, following in zip_longest(reported, reported[1:]):
             span = Span(since_ns, one.time_ns)
             since_ns = one.time_ns
             if one.broker_id != LEADER_ID:
@@ -271,8 +271,8 @@ def _forgotten(
     for process in np.unique(commits.process).tolist():
         mine = np.flatnonzero(commits.process == process)
         node, time_ns = nodes.get(process), commits.time_ns[mine]
-        told = context.timeline.commits_to.get((pair[0], broker, process), ())
-        known = _known_destinations(told, commits.op_index[mine], gain.op_index)
+        reported = context.timeline.commits_to.get((pair[0], broker, process), ())
+        known = _known_destinations(reported, commits.op_index[mine], gain.op_index)
         if answer is None or asked != LEADER_ID:
             spans = _by_any_spans(context, broker, (node, taker))
             forgotten[mine] = _in_any(time_ns, spans)
@@ -311,21 +311,21 @@ class _Known(NamedTuple):
     follower: Ints  # the id of the follower that it was sent to, or LEADER_ID
 
 
-def _known_destinations(told: Sequence[CommitTo], op_index: Ints, until_index: int) -> _Known:
+def _known_destinations(reported: Sequence[CommitTo], op_index: Ints, until_index: int) -> _Known:
     """Where one process's commits were surely sent, and which have arrived at the leader by an op.
 
-    `told`: the report of the process about these commits and their replica set.
+    `reported`: the report of the process about these commits and their replica set.
     """
-    told = [one for one in told if one.op_index < until_index]
+    reported = [one for one in reported if one.op_index < until_index]
     arrived = [
-        one.broker_id == LEADER_ID and after.earlier_arrived for one, after in pairwise(told)
+        one.broker_id == LEADER_ID and after.earlier_arrived for one, after in pairwise(reported)
     ]
-    sent = [one.broker_id == LEADER_ID for one in told]
-    last = np.searchsorted([one.op_index for one in told], op_index)  # 0: nothing was told
+    sent = [one.broker_id == LEADER_ID for one in reported]
+    last = np.searchsorted([one.op_index for one in reported], op_index)  # 0: nothing was told
     return _Known(
         at_leader=np.array([False, *sent])[last],
-        arrived=np.array([False, *arrived, False])[: len(told) + 1][last],
-        follower=np.array([LEADER_ID, *(one.broker_id for one in told)])[last],
+        arrived=np.array([False, *arrived, False])[: len(reported) + 1][last],
+        follower=np.array([LEADER_ID, *(one.broker_id for one in reported)])[last],
     )
 
 

@@ -45,27 +45,27 @@ def tally_forwarding(columns: Columns, context: Context) -> Tally:
     findings: list[Finding] = []
     consumed = originals = 0
     for given, forwards in _by_queue(columns, context):
-        told = _Told(columns, given, forwards)
-        findings += (_not_forwarded(columns, context, given, row) for row in told.left_out())
-        findings += (_made_up(context, *one) for one in told.made_up())
+        reported = _Reported(columns, given, forwards)
+        findings += (_not_forwarded(columns, context, given, row) for row in reported.left_out())
+        findings += (_made_up(context, *one) for one in reported.made_up())
         consumed += int(np.count_nonzero(given.outcome == Outcome.OK))
-        originals += len(told)
+        originals += len(reported)
     copies = _copies_acknowledged(columns.sends, context.timeline.forwards)
     return Tally.of(findings, consumed=consumed, originals=originals, copies=copies)
 
 
 def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[MessageEvents, list[Forward]]]:
     """Deliveries of each queue to forwarders, and the copies that they reported."""
-    told: dict[LogKey, list[Forward]] = {}
+    reported: dict[LogKey, list[Forward]] = {}
     for forward in context.timeline.forwards:
-        told.setdefault(forward.queue, []).append(forward)
+        reported.setdefault(forward.queue, []).append(forward)
     nodes = context.timeline.nodes
     mine = {process for process, node in nodes.items() if node in context.facts.forwarders}
     mine.update(forward.process for forward in context.timeline.forwards)
     deliveries = columns.deliveries
     given = deliveries.where(np.isin(deliveries.process, sorted(mine)))
     for queue in _queues_here(columns):
-        forwards = told.get(columns.names.logs[queue], [])
+        forwards = reported.get(columns.names.logs[queue], [])
         of_queue = given.where(given.log == queue)
         if forwards or len(of_queue):
             yield of_queue, forwards
@@ -80,16 +80,16 @@ def _queues_here(columns: Columns) -> list[int]:
     return queues
 
 
-class _Told:
+class _Reported:
     """Reports about one queue: the offset of each original, and the `forward` that names it."""
 
     def __init__(self, columns: Columns, given: MessageEvents, forwards: Sequence[Forward]) -> None:
         self._given, self._forwards = given, forwards
         self._offsets, self._forward = _originals(columns, forwards)
-        self._told_at = np.array([of.op_index for of in forwards], np.int64)[self._forward]
-        told_by = np.array([of.process for of in forwards], np.int64)[self._forward]
+        self._reported_at = np.array([of.op_index for of in forwards], np.int64)[self._forward]
+        reported_by = np.array([of.process for of in forwards], np.int64)[self._forward]
         self._place = _numbers(given.queue_offset, self._offsets)
-        self._member = _numbers(given.process, told_by)
+        self._member = _numbers(given.process, reported_by)
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -97,19 +97,19 @@ class _Told:
     def left_out(self) -> list[int]:
         """Rows of messages that were acknowledged before any copy was reported."""
         given = self._given
-        place_given, place_told, places = self._place
-        first_told = np.full(places, NEVER)
-        np.minimum.at(first_told, place_told, self._told_at)
-        left = (given.outcome == Outcome.OK) & (first_told[place_given] > given.op_index)
+        place_given, place_reported, places = self._place
+        first_reported = np.full(places, NEVER)
+        np.minimum.at(first_reported, place_reported, self._reported_at)
+        left = (given.outcome == Outcome.OK) & (first_reported[place_given] > given.op_index)
         rows: list[int] = np.flatnonzero(left).tolist()
         return rows
 
     def made_up(self) -> Iterator[tuple[Forward, int]]:
         """Each `forward` and offset of an original that the member had not been given."""
-        (place_given, place_told, places), (member, teller, members) = self._place, self._member
+        (place_given, place_reported, places), (member, teller, members) = self._place, self._member
         first_given = np.full(places * members, NEVER)
         np.minimum.at(first_given, place_given * members + member, self._given.invoke_index)
-        wrong = first_given[place_told * members + teller] > self._told_at
+        wrong = first_given[place_reported * members + teller] > self._reported_at
         for row in np.flatnonzero(wrong).tolist():
             yield self._forwards[self._forward[row]], int(self._offsets[row])
 
@@ -176,9 +176,9 @@ def _made_up(context: Context, forward: Forward, offset: int) -> Finding:
 
 def finish_forwarding(tally: Tally, context: Context) -> Verdict:
     """Whether everything that whole queues report is somewhere."""
-    told = sum(forward.messages for forward in context.timeline.forwards)
-    gone = told - tally.counts.get("copies", 0)
-    strange = told - tally.counts.get("originals", 0)
+    reported = sum(forward.messages for forward in context.timeline.forwards)
+    gone = reported - tally.counts.get("copies", 0)
+    strange = reported - tally.counts.get("originals", 0)
     of_run = []
     if gone:
         of_run.append(_of_run(context, "not_forwarded", f"{gone} copies were never acknowledged"))

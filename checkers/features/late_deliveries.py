@@ -250,13 +250,13 @@ def _find_retries(columns: Columns, context: Context) -> _Kept:
         if one in had:
             continue
         had.add(one)
-        told = [
+        reports = [
             of
             for of in sent_back.get(names.key(message) or "", ())
             if of.group == names.groups[group] and of.tries == tries - 1
         ]
-        if len(told) == 1 and told[0].is_clear and told[0].by_broker:
-            since_ns = told[0].time_ns
+        if len(reports) == 1 and reports[0].is_clear and reports[0].by_broker:
+            since_ns = reports[0].time_ns
             level_ms = levels_ms[min(FIRST_LEVEL + tries - 1, len(levels_ms)) - 1]
             due_ns = since_ns + level_ms * NS_PER_MS
             found.append((row, since_ns, due_ns, due_ns))

@@ -70,10 +70,10 @@ def tally_retries(columns: Columns, context: Context) -> Tally:
     """Judge whole messages (partition key: message)."""
     kinds = _kinds(columns)
     findings: list[Finding] = []
-    retried = dead = both = untold = 0
+    retried = dead = both = unreported = 0
     for group, story in _stories(columns, context, kinds):
         findings.extend(_judge(columns, context, group, story))
-        untold += _untold(columns, context, group, story)
+        unreported += _unreported(columns, context, group, story)
         retried += bool(story.retried)
         dead += bool(story.dead)
         consumed = columns.deliveries.outcome[[*story.first, *story.retried]] == Outcome.OK
@@ -82,7 +82,7 @@ def tally_retries(columns: Columns, context: Context) -> Tally:
     if not context.facts.retries_max:
         return Tally.of(findings)
     counts = {"retried": retried, "dead_letters": dead, "dead_and_consumed": both}
-    return Tally.of(findings, **counts, not_told=untold)
+    return Tally.of(findings, **counts, not_reported=unreported)
 
 
 def _kinds(columns: Columns) -> Ints:
@@ -170,7 +170,7 @@ def _may_be_sent_back(
     return any(heard_ns.get(int(deliveries.process[r]), 0) < said_by_ns for r in before)
 
 
-def _untold(columns: Columns, context: Context, group: str, story: _Story) -> int:
+def _unreported(columns: Columns, context: Context, group: str, story: _Story) -> int:
     """Copies that a member must have reported where members report what they send back and none does."""
     if SEND_BACK not in context.facts.due or group in _heard(context).groups:
         return 0
@@ -197,7 +197,7 @@ def _heard(context: Context) -> _Heard:
     return found
 
 
-def _not_told(tally: Tally, _context: Context) -> str | None:
+def _not_reported(tally: Tally, _context: Context) -> str | None:
     if not (count := tally.counts.get("not_told", 0)):
         return None
     return f"{count} retries and dead letters are of groups whose members tell of no send_back"
@@ -259,8 +259,8 @@ def _unclear(columns: Columns, context: Context, group: str, row: int, extra: in
     """Why a message may have been sent back more often for the retry of a row than its members know."""
     key = columns.names.key(int(columns.deliveries.message[row]))
     tries = int(columns.deliveries.tries[row]) - 1
-    told = context.timeline.sent_back.get(key or "", ())
-    mine = [of for of in told if of.group == group and of.tries == tries]
+    reported = context.timeline.sent_back.get(key or "", ())
+    mine = [of for of in reported if of.group == group and of.tries == tries]
     unclear = sum(not (of.is_clear and of.by_broker) for of in mine)
     return (
         f"{unclear} send-backs of it may have left a copy each time" if unclear >= extra else None
@@ -408,6 +408,6 @@ RETRIES = Kernel(
         "consumed_too_long",
     ),
     partial=tally_retries,
-    unknown_reason=_not_told,
+    unknown_reason=_not_reported,
     more_candidates=claiming,
 )

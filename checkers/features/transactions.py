@@ -379,7 +379,7 @@ def _asked_over(
     seen_ns = given_ns.get(int(halves.message[row]))
     if seen_ns is not None:
         ends.append(_Moment(seen_ns, None, is_seen=True))
-    if _is_committed(halves)[row] and checks[0].key not in context.timeline.untold:
+    if _is_committed(halves)[row] and checks[0].key not in context.timeline.unreported:
         sender = context.timeline.nodes.get(int(halves.process[row]))
         ends.append(_Moment(int(halves.time_ns[row]), sender))
     for check in reversed(checks):

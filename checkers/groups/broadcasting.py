@@ -43,8 +43,8 @@ def tally_broadcasting(columns: Columns, context: Context) -> Tally:
 
 def _members(context: Context, group: str) -> list[str]:
     """The nodes of a group."""
-    told = context.timeline.subscriptions
-    return sorted({one.node for one in told if one.group == group})
+    reported = context.timeline.subscriptions
+    return sorted({one.node for one in reported if one.group == group})
 
 
 def _given_to(columns: Columns, context: Context, group: str, member: str) -> Ints:

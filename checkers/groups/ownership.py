@@ -185,9 +185,9 @@ def _ended(context: Context, calls: _Calls) -> Mask:
 def _reported(columns: Columns, context: Context, calls: _Calls) -> Mask:
     """Calls of groups that report assignments of the topic."""
     names = columns.names
-    told = {(group, queue.topic) for group, queue in context.timeline.ownership}
+    assigned = {(group, queue.topic) for group, queue in context.timeline.ownership}
     table = np.array(
-        [[(group, topic) in told for topic in names.topics] for group in names.groups], np.bool_
+        [[(group, topic) in assigned for topic in names.topics] for group in names.groups], np.bool_
     )
     found: Mask = table[calls.group, calls.topic]
     return found
@@ -269,8 +269,8 @@ def _where(context: Context, process: int) -> str:
 
 def _unknown_reason(tally: Tally, context: Context) -> str | None:
     """Members that report what they subscribe to report assignments, too; without them nothing was compared."""
-    told = {group for group, _ in context.timeline.ownership}
-    silent = {one.group for one in context.timeline.subscriptions} - told
+    assigned = {group for group, _ in context.timeline.ownership}
+    silent = {one.group for one in context.timeline.subscriptions} - assigned
     if not silent or not tally.counts.get("unreported", 0):
         return None
     return f"no assignments are reported by the members of {', '.join(sorted(silent))}"

@@ -90,15 +90,19 @@ def _uneven(context: Context, group: str, topic: str) -> Finding | None:
 
 def _lives(context: Context, group: str, topic: str) -> Mapping[int, Span] | None:
     """When each member lived; None where not every member says that it subscribes to the topic, and to no other."""
-    told = [one for one in context.timeline.subscriptions if one.group == group]
-    members = {one.process: one.time_ns for one in told}
+    reported = [one for one in context.timeline.subscriptions if one.group == group]
+    members = {one.process: one.time_ns for one in reported}
     owners = {
         change.process
         for pair, changes in context.timeline.ownership.items()
         if pair[0] == group
         for change in changes
     }
-    if len(members) < 2 or {one.topic for one in told} != {topic} or not owners <= members.keys():
+    if (
+        len(members) < 2
+        or {one.topic for one in reported} != {topic}
+        or not owners <= members.keys()
+    ):
         return None
     had_until: dict[int, int] = {}
     for process, span in _owned(context, group, topic):

@@ -27,11 +27,11 @@ from staticfire.checkers.model.timeline import Subscribed
 
 def check_subscriptions(columns: Columns, context: Context) -> Verdict:
     """Compare the configurations of the members of each group."""
-    told = sorted(context.timeline.subscriptions, key=lambda one: (one.group, one.op_index))
+    reported = sorted(context.timeline.subscriptions, key=lambda one: (one.group, one.op_index))
     findings: list[Finding] = []
-    for group, of_group in groupby(told, key=lambda one: one.group):
+    for group, of_group in groupby(reported, key=lambda one: one.group):
         findings.extend(_judge(columns, context, group, list(of_group)))
-    tally = Tally.of(findings, members=len({one.node for one in told}))
+    tally = Tally.of(findings, members=len({one.node for one in reported}))
     return Verdict(
         checker="subscriptions", valid=not findings, counts=tally.counts, findings=tally.findings
     )
@@ -39,12 +39,12 @@ def check_subscriptions(columns: Columns, context: Context) -> Verdict:
 
 def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
     """What became of messages is told only of groups whose members differ, and of their topics."""
-    told, names = context.timeline.subscriptions, columns.names
+    reported, names = context.timeline.subscriptions, columns.names
     wishes: dict[str, set[str]] = {}
-    for one in told:
+    for one in reported:
         wishes.setdefault(one.group, set()).add(_wish(one))
     differ = {group for group, of_group in wishes.items() if len(of_group) > 1}
-    topics = {one.topic for one in told if one.group in differ}
+    topics = {one.topic for one in reported if one.group in differ}
     sent = np.flatnonzero([topic in topics for topic in names.topics])
     given = np.flatnonzero([group in differ for group in names.groups])
     return Columns(
@@ -56,15 +56,15 @@ def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
 
 
 def _judge(
-    columns: Columns, context: Context, group: str, told: Sequence[Subscribed]
+    columns: Columns, context: Context, group: str, reported: Sequence[Subscribed]
 ) -> Iterator[Finding]:
-    asked = _asked_at_once(context, group, told)
+    asked = _asked_at_once(context, group, reported)
     if not asked:
         return
-    first = told[0]
-    other = next((one for one in told if _wish(one) != _wish(first)), first)
+    first = reported[0]
+    other = next((one for one in reported if _wish(one) != _wish(first)), first)
     who = "; ".join(f"{node} asks for {wish}" for node, wish in sorted(asked.items()))
-    topics = {one.topic for one in told}
+    topics = {one.topic for one in reported}
     why = _DIFFERENT_TOPICS if len(topics) > 1 else _DIFFERENT_EXPRESSIONS
     yield Finding(
         anomaly="subscriptions_differ",
@@ -76,18 +76,18 @@ def _judge(
     )
 
 
-def _asked_at_once(context: Context, group: str, told: Sequence[Subscribed]) -> dict[str, str]:
+def _asked_at_once(context: Context, group: str, reported: Sequence[Subscribed]) -> dict[str, str]:
     """Nodes and their wishes at the first moment at which members of the group differ; empty if they never do.
 
     Members of a group whose filter was changed are restarted one by one, so they are compared after the last of them.
     A member that was started anew without a report of its subscription may ask for anything.
     """
-    reported = {one.process for one in context.timeline.subscriptions}
-    silent = [opened for opened in context.timeline.opens if opened.process not in reported]
+    reporting = {one.process for one in context.timeline.subscriptions}
+    silent = [opened for opened in context.timeline.opens if opened.process not in reporting]
     events = sorted(
         [
             *((opened.time_ns, 0, opened.node, "") for opened in silent),
-            *((one.time_ns, 1, one.node, _wish(one)) for one in told),
+            *((one.time_ns, 1, one.node, _wish(one)) for one in reported),
         ]
     )
     compared_from = len(events) - 1 if group in context.facts.filters_changed_ns else 0

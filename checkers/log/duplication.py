@@ -51,7 +51,7 @@ FINISHED = Outcome.OK.value
 # How long before it is due, or first delivered, a broker may have moved a delayed message: clocks are rough.
 MOVED_WITHIN_NS = 2 * NS_PER_S
 CELLS_A_ROW = 8  # of a table of messages and readers; a larger one is not made
-UNTOLD = "whose client does not say how often it tried"
+UNREPORTED = "whose client does not say how often it tried"
 
 
 class Given(NamedTuple):
@@ -84,13 +84,14 @@ def tally_duplication(columns: Columns, context: Context) -> Tally:
         _judge_repeats(columns, context, given[start:stop], sent)
         for (start, stop), sent in zip(pairwise(starts.tolist()), source, strict=True)
     ]
-    return Tally.of(findings, **_untold(findings))
+    return Tally.of(findings, **_unreported(findings))
 
 
-def _untold(findings: Sequence[Finding]) -> dict[str, int]:
+def _unreported(findings: Sequence[Finding]) -> dict[str, int]:
     """How many messages have copies that only the missing number of attempts excuses."""
     count = sum(
-        finding.judgement is Judgement.ALLOWED and UNTOLD in finding.detail for finding in findings
+        finding.judgement is Judgement.ALLOWED and UNREPORTED in finding.detail
+        for finding in findings
     )
     return {"attempts_unknown": count} if count else {}
 
@@ -148,7 +149,7 @@ def _judge_repeats(
     reasons = [*_copies(columns, context, repeats, sent), *_redeliveries(columns, context, repeats)]
     unexplained = [reason for reason, explained in reasons if not explained]
     anomaly = "duplicate_unexplained" if unexplained else "duplicate"
-    told = unexplained or [reason for reason, _ in reasons]
+    reported = unexplained or [reason for reason, _ in reasons]
     mode = context.facts.mode
     return finding_at(
         columns,
@@ -156,7 +157,7 @@ def _judge_repeats(
         repeats[-1].row,
         anomaly=anomaly,
         judgement=judge(mode, anomaly) if unexplained else Judgement.ALLOWED,
-        detail=f"delivered {len(repeats)} times: {'; '.join(dict.fromkeys(told))}",
+        detail=f"delivered {len(repeats)} times: {'; '.join(dict.fromkeys(reported))}",
         group=columns.names.groups[repeats[0].group],
         at_invocation=True,
     )
@@ -217,7 +218,7 @@ def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bo
     if attempts == 0 and outcome is not Outcome.OK:
         return f"{copies} copies of a send whose outcome is unknown", True
     if attempts == 0:
-        return f"{copies} copies of a send {UNTOLD}", True
+        return f"{copies} copies of a send {UNREPORTED}", True
     return f"{copies} copies of a send with {attempts} attempt(s)", False
 
 

@@ -294,10 +294,10 @@ def _came_to(columns: Columns, facts: RunFacts, group: str, queue: LogKey) -> in
         return 0
     of_queue, of_group = names.logs.index(queue), names.groups.index(group)
     given = (deliveries.log == of_queue) & (deliveries.group == of_group)
-    told = (commits.log == of_queue) & (commits.group == of_group)
+    reported = (commits.log == of_queue) & (commits.group == of_group)
     return max(
         int(deliveries.queue_offset[given].max(initial=-1)) + 1,
-        int(commits.offset[told].max(initial=0)),
+        int(commits.offset[reported].max(initial=0)),
     )
 
 

@@ -306,7 +306,7 @@ class Timeline:
     forwards: Sequence[Forward] = ()
     tried_reads: Sequence[TriedRead] = ()
     refused: Sequence[Refused] = ()
-    untold: Set[str] = frozenset()  # keys of transactions whose end did not go out
+    unreported: Set[str] = frozenset()  # keys of transactions whose end did not go out
     sent_back: Mapping[str, Sequence[SentBack]] = field(default_factory=dict)  # by key
     faults: Sequence[FaultOp] = ()
     nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent
@@ -317,13 +317,13 @@ class Timeline:
     def heard_ns(self) -> dict[int, int]:
         """The last report of each consumer about offsets, queues or messages sent back."""
         found: dict[int, int] = {}
-        told: Iterable[Iterable[Commit | Ownership | Begun | SentBack]] = chain(
+        reported: Iterable[Iterable[Commit | Ownership | Begun | SentBack]] = chain(
             self.commits.values(),
             self.ownership.values(),
             self.begins.values(),
             self.sent_back.values(),
         )
-        for one in chain.from_iterable(told):
+        for one in chain.from_iterable(reported):
             found[one.process] = max(one.time_ns, found.get(one.process, 0))
         return found
 

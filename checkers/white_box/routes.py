@@ -84,14 +84,14 @@ def _judge_server(
 
 
 def _wrong(context: Context, node: str, answers: Sequence[Seen]) -> Iterator[Finding]:
-    told: set[tuple[str, str, str]] = set()
+    reported: set[tuple[str, str, str]] = set()
     for seen in answers:
         for broker, addresses in (seen["brokers"] or {}).items():
             nodes = context.facts.replica_sets.get(broker, ())
             for number, replica in addresses.items():
                 right = number.isdecimal() and nodes[int(number) : int(number) + 1] == (replica,)
-                if not right and (broker, number, replica) not in told:
-                    told.add((broker, number, replica))
+                if not right and (broker, number, replica) not in reported:
+                    reported.add((broker, number, replica))
                     detail = f"{node} says that {replica} is number {number} of {broker}"
                     yield _finding(context, "wrong_route", int(seen["time_ns"]), broker, detail)
 

@@ -113,7 +113,7 @@ class RecordingListener:
         self.forwarder: Forwarder | None = None
 
     async def __call__(self, messages: list[Message], queue: MessageQueue) -> ConsumeResult:
-        f, value = self._told(messages, queue)
+        f, value = self._reported(messages, queue)
         self._port.emit("invoke", f, _with_contents(value, messages), None)
         if self._control.delay_s > 0:
             self._control.delayed += 1
@@ -144,7 +144,7 @@ class RecordingListener:
         else:
             self._port.emit("ok", "reply", value, None)
 
-    def _told(self, messages: list[Message], queue: MessageQueue) -> tuple[str, Delivery]:
+    def _reported(self, messages: list[Message], queue: MessageQueue) -> tuple[str, Delivery]:
         """f and the value of the delivery."""
         place: _Place = {
             "group": self._group,

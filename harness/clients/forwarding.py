@@ -77,7 +77,7 @@ class Forwarder:
                 error = await self._send(first, len(batch), len(batch[0].body))
                 if error is not None:
                     return error
-                told: ForwardReport = {
+                reported: ForwardReport = {
                     "group": self._group,
                     "topic": queue.topic,
                     "broker": queue.broker_name,
@@ -85,7 +85,7 @@ class Forwarder:
                     "originals": [[*one] for one in _ranges(batch)],
                     "key": first,
                 }
-                self._port.emit("ok", "forward", told, None)
+                self._port.emit("ok", "forward", reported, None)
         return None
 
     def go_on(self, key: str) -> None:

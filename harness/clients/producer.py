@@ -204,7 +204,7 @@ async def invoke_transact(producer: Producer, request: Request) -> Outcome:
         "half_queue_offset": place["queue_offset"],
         "half_physical_offset": place["physical_offset"],
         "state": result.state.name.lower(),
-        "told": result.is_told,
+        "told": result.is_reported,
     }
     return _sent(result.sent, value)
 

@@ -12,7 +12,7 @@ from staticfire.harness.conformance.failures import NotTriable
 
 if TYPE_CHECKING:
     from staticfire.checkers.model.history import OpType
-    from staticfire.harness.conformance.door import Door
+    from staticfire.harness.conformance.client_proxy import ClientProxy
 
 ANSWER_S = 30.0  # for one request, and for the start
 POLL_S = 0.05
@@ -74,12 +74,12 @@ class ClientMaker(Protocol):
 
 
 class Client:
-    """A client that was started for a case. `door` is its way to the target."""
+    """A client that was started for a case. `proxy` is its way to the target."""
 
-    def __init__(self, name: str, client_id: str, door: Door) -> None:
+    def __init__(self, name: str, client_id: str, proxy: ClientProxy) -> None:
         self.name = name
         self.client_id = client_id
-        self.door = door
+        self.proxy = proxy
         self.calls: list[Call] = []
         self.killed_s: float | None = None
         self._opened: tuple[OpType, str] | None = None

@@ -61,14 +61,14 @@ def _body(verdict: RunVerdict, columns: int, room: int) -> list[str]:
     notes = [f"note      {caveat}" for caveat in verdict.caveats]
     kept = 2 * bool(reasons) + 2 * bool(notes)  # lines for them
     blocks = [_cause_lines(cause, columns) for cause in causes[:CAUSES_MAX]]
-    told = 0
+    printed = 0
     for block in blocks:
-        more = len(causes) > told + 1
-        if told and len(lines) + len(block) + more + kept > room:
+        more = len(causes) > printed + 1
+        if printed and len(lines) + len(block) + more + kept > room:
             break
         lines += block
-        told += 1
-    if others := causes[told:]:
+        printed += 1
+    if others := causes[printed:]:
         counts = ", ".join(f"{cause.fingerprint} {cause.count:,}" for cause in others)
         lines += wrapped(f"and       {counts}", columns, lines_max=2)
     lines += _few(reasons, columns, min(REASONS_MAX, max(room - len(lines), 1)), "reasons")

@@ -32,11 +32,11 @@ def one_broker(result: RunResult) -> list[str]:
 def _paragraph(result: RunResult, topic: str, counts: Counter[str], masters: list[str]) -> str:
     (broker,) = counts
     others = [name for name in masters if name != broker]
-    told = f"All {counts.total()} acknowledged messages of {topic} went to {broker}; {', '.join(others)} got none"
+    text = f"All {counts.total()} acknowledged messages of {topic} went to {broker}; {', '.join(others)} got none"
     if not result.campaign.auto_topic:
-        return f"{told}."
+        return f"{text}."
     return (
-        f"{told}. The topic did not exist: the first producer was given the route of TBW102, {broker} got its "
+        f"{text}. The topic did not exist: the first producer was given the route of TBW102, {broker} got its "
         f"first message, made the topic and registered it, and since the next refresh (30 s) every route names "
         f"{broker} alone. Create topics on all masters before they are used, and switch autoCreateTopicEnable off."
     )

@@ -32,20 +32,20 @@ def pairs(result: RunResult) -> list[str]:
         if record.bitten and record.fired_ns is not None and record.planned.kind in DEATHS
     ]
     lost = sum(v.counts.get("lost", 0) for v in result.verdict.verdicts if v.checker == "loss")
-    told = " ".join(_told(deaths, masters, campaign.mode))
+    text = " ".join(_sentences(deaths, masters, campaign.mode))
     return [
         f"{len(brokers)} pairs with synchronous replication and asynchronous flush: {counts['acked']} messages were "
         f"acknowledged with SEND_OK, each of them in the memory of two machines, and {counts['weak']} with a weaker "
-        f"status, while their master was alone. {told} Of those with SEND_OK "
+        f"status, while their master was alone. {text} Of those with SEND_OK "
         f"{lost or 'none'} {'were' if lost > 1 else 'was'} lost. What this deployment does not survive is that both "
         "machines of a pair lose power at once, within the half second before the flush; with the weaker statuses one "
         "machine is enough."
     ]
 
 
-def _told(deaths: Iterable[FaultRecord], masters: list[str], mode: str) -> list[str]:
-    told = [_sentence(record, masters, mode) for record in deaths]
-    return told or ["No machine died in this run."]
+def _sentences(deaths: Iterable[FaultRecord], masters: list[str], mode: str) -> list[str]:
+    text = [_sentence(record, masters, mode) for record in deaths]
+    return text or ["No machine died in this run."]
 
 
 def _sentence(record: FaultRecord, masters: list[str], mode: str) -> str:

@@ -57,7 +57,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         name: tuple(replica.node for replica in topology.replicas_of(name))
         for name in topology.replica_sets
     }
-    told, groups = WORKLOADS[campaign.workload].members(campaign), groups_of(campaign)
+    members, groups = WORKLOADS[campaign.workload].members(campaign), groups_of(campaign)
     living = tuple(name for name, nodes in brokers.items() if nodes[0] not in lost)
     return RunFacts(
         disks_observed=campaign.environment == "simulation",
@@ -72,17 +72,20 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         mode=cast(Mode, campaign.mode),
         policies=tuple(campaign.policies),
         groups={
-            group: tuple(dict.fromkeys(m.topic for m in told)) for group, told in groups.items()
+            group: tuple(dict.fromkeys(m.topic for m in members))
+            for group, members in groups.items()
         }
         | _side_groups(ops),
-        orderly=tuple(group for group, told in groups.items() if told[0].orderly),
+        orderly=tuple(group for group, members in groups.items() if members[0].orderly),
         broadcasting=tuple(
-            group for group, told in groups.items() if told[0].model == BROADCASTING
+            group for group, members in groups.items() if members[0].model == BROADCASTING
         ),
         evenly=_evenly(campaign, groups),
         **_filters(campaign, groups, ops),
         retries_max={
-            group: told[0].retries_max for group, told in groups.items() if told[0].sends_back
+            group: members[0].retries_max
+            for group, members in groups.items()
+            if members[0].sends_back
         },
         topics=(campaign.topic,),
         queues_max=queues_max(campaign),
@@ -94,7 +97,9 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         producers=topology.producers,
         consumers=topology.consumers,
         forwarders=tuple(
-            node for node, member in zip(topology.consumers, told, strict=True) if member.forward_to
+            node
+            for node, member in zip(topology.consumers, members, strict=True)
+            if member.forward_to
         ),
         gap_max_s=campaign.gap_max_s or None,
         faults=tuple(fault_facts(record) for record in records),
@@ -150,10 +155,10 @@ def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
     yield from ("open", "assign")
     if any(_has_contents(op) for op in ops if op.f == "consume"):
         yield "contents"
-    groups = [told[0] for told in groups_of(campaign).values()]
-    if any(told.model != BROADCASTING for told in groups):
+    groups = [members[0] for members in groups_of(campaign).values()]
+    if any(members.model != BROADCASTING for members in groups):
         yield "commit"
-    if any(told.sends_back for told in groups):
+    if any(members.sends_back for members in groups):
         yield from ("send_back", "try_read")
     sends = [op for op in ops if op.f == "send" and op.process != NEMESIS]
     if any(op.type == "ok" and "reply" in op.value for op in sends):
@@ -186,21 +191,21 @@ def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[ConsumerSpec]]) ->
         return ()
     return tuple(
         group
-        for group, told in groups.items()
+        for group, members in groups.items()
         if all(
             member.strategy in EVEN_STRATEGIES
             and member.kind not in CHOOSING
             and member.model != BROADCASTING
-            for member in told
+            for member in members
         )
     )
 
 
-def _wanted_tags(told: Sequence[ConsumerSpec]) -> tuple[str, ...] | None:
+def _wanted_tags(members: Sequence[ConsumerSpec]) -> tuple[str, ...] | None:
     """What a group wants is what all its members want together; None for everything."""
-    if any(member.wanted_tags is None for member in told):
+    if any(member.wanted_tags is None for member in members):
         return None
-    return tuple(dict.fromkeys(tag for member in told for tag in member.wanted_tags or ()))
+    return tuple(dict.fromkeys(tag for member in members for tag in member.wanted_tags or ()))
 
 
 def _filters(
@@ -209,23 +214,29 @@ def _filters(
     """What each group that filters asks for; of one that changed its filter also what it asked for before, and when
     the last of its members opened with the new expression."""
     wanted = {
-        group: tags for group, told in groups.items() if (tags := _wanted_tags(told)) is not None
+        group: tags
+        for group, members in groups.items()
+        if (tags := _wanted_tags(members)) is not None
     }
     changed = WORKLOADS[campaign.workload].changed
     if changed is None or campaign.expressions:
         return {"wanted_tags": wanted}
     anew: dict[str, list[ConsumerSpec]] = {}
     for number in range(campaign.consumers):
-        told = changed(campaign, number)
-        anew.setdefault(told.group, []).append(told)
+        members = changed(campaign, number)
+        anew.setdefault(members.group, []).append(members)
     first: dict[tuple[str, str, str | None], int] = {}  # group, expression, node
     for op in ops:
         if op.f == "open" and op.type == "ok" and "expression" in op.value:
             first.setdefault((op.value["group"], op.value["expression"], op.node), op.time_ns)
     moments = {
         group: max(of_group)
-        for group, told in anew.items()
-        if (of_group := [at for key, at in first.items() if key[:2] == (group, told[0].expression)])
+        for group, members in anew.items()
+        if (
+            of_group := [
+                at for key, at in first.items() if key[:2] == (group, members[0].expression)
+            ]
+        )
     }
     return {
         "wanted_tags": {**wanted, **{group: _wanted_tags(anew[group]) for group in moments}},

@@ -50,13 +50,13 @@ class ClientProcesses:
             role = "consumer"
             consumer = self._cluster.consumer_config(node, name_servers)
             first_line = configuration_of(consumer, node=node)
-            told = self._cluster.told(node)
-            if told.condensed:
+            spec = self._cluster.spec(node)
+            if spec.condensed:
                 first_line["condensed"] = True
-            if told.forward_to:
-                first_line["forward_to"] = told.forward_to
-            if told.kind != PUSH:
-                first_line |= {"kind": told.kind, "share": list(told.share)}
+            if spec.forward_to:
+                first_line["forward_to"] = spec.forward_to
+            if spec.kind != PUSH:
+                first_line |= {"kind": spec.kind, "share": list(spec.share)}
             if consumer.broadcast:
                 first_line["offset_folder"] = f"{self._machines[node].folder}/offsets"
         else:

@@ -222,10 +222,10 @@ class OwnCluster:
             client_id=f"{self._addresses[node]}@{node}",
             name_servers=self.name_servers_for(node, name_servers),
             credentials=self._credentials(),
-            **consumer_options(self.told(node), self.store_folder(node)),
+            **consumer_options(self.spec(node), self.store_folder(node)),
         )
 
-    def told(self, node: str) -> ConsumerSpec:
+    def spec(self, node: str) -> ConsumerSpec:
         """The specification that a workload gives a consumer."""
         number = self.topology.consumers.index(node)
         workload = WORKLOADS[self._campaign.workload]

@@ -46,10 +46,10 @@ class OwnSimulated:
             return lambda env: serve_admin(env, port, operator)
         if node in cluster.topology.consumers:
             consumer = cluster.consumer_config(node, name_servers)
-            told = cluster.told(node)
-            listener.condensed = told.condensed
-            listener.forward_to, listener.process = told.forward_to, process
-            listener.kind, listener.share = told.kind, told.share
+            spec = cluster.spec(node)
+            listener.condensed = spec.condensed
+            listener.forward_to, listener.process = spec.forward_to, process
+            listener.kind, listener.share = spec.kind, spec.share
             return lambda env: serve_consumer(env, consumer, port, listener)
         producer = cluster.producer_config(node, name_servers)
         return lambda env: serve_producer(env, producer, port, ACCOUNTS)

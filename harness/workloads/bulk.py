@@ -16,17 +16,17 @@ QUEUES_MAX = 64
 
 def member(campaign: Campaign, number: int) -> ConsumerSpec:
     """The last ones forward, or consume what was forwarded, as the campaign says."""
-    told = replace(
+    spec = replace(
         plain(campaign, number), pull_batch=AT_ONCE, consume_batch=AT_ONCE, condensed=True
     )
     forwarders, behind = campaign.forwarding
-    topic = f"{told.topic}-forwarded"
+    topic = f"{spec.topic}-forwarded"
     if number >= campaign.consumers - behind:
         queues = min(QUEUES_MAX, WIDER * campaign.queues)
-        return replace(told, group=f"{told.group}-forwarded", topic=topic, queues=queues)
+        return replace(spec, group=f"{spec.group}-forwarded", topic=topic, queues=queues)
     if number >= campaign.consumers - behind - forwarders:
-        return replace(told, forward_to=topic)
-    return told
+        return replace(spec, forward_to=topic)
+    return spec
 
 
 BULK = Workload(

@@ -59,11 +59,11 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 
 def changed(campaign: Campaign, number: int) -> ConsumerSpec:
     """Each group still wants something of what it wanted before."""
-    told = member(campaign, number)
-    if told.language == SQL92:
+    spec = member(campaign, number)
+    if spec.language == SQL92:
         expression = f"{WEIGHT} BETWEEN 1 AND 3 AND TAGS IS NOT NULL"
-        return replace(told, expression=expression, wanted_tags=("red", "green", "blue"))
-    return replace(told, expression="green || Aa", wanted_tags=("green", "Aa"))
+        return replace(spec, expression=expression, wanted_tags=("red", "green", "blue"))
+    return replace(spec, expression="green || Aa", wanted_tags=("green", "Aa"))
 
 
 FILTERED = Workload(

@@ -10,6 +10,6 @@ from staticfire.harness.workloads.consumer_spec import ConsumerSpec
 def groups_of(campaign: Campaign) -> dict[str, list[ConsumerSpec]]:
     """Return the specifications of the members of each group; groups in the order of their first members."""
     groups: dict[str, list[ConsumerSpec]] = {}
-    for told in WORKLOADS[campaign.workload].members(campaign):
-        groups.setdefault(told.group, []).append(told)
+    for spec in WORKLOADS[campaign.workload].members(campaign):
+        groups.setdefault(spec.group, []).append(spec)
     return groups

@@ -35,8 +35,8 @@ class FailingSends(KeyedSends):
 
 
 def member(campaign: Campaign, number: int) -> ConsumerSpec:
-    told = plain(campaign, number)
-    return replace(told, consume_batch=1, sends_back=True, retries_max=RETRIES_MAX)
+    spec = plain(campaign, number)
+    return replace(spec, consume_batch=1, sends_back=True, retries_max=RETRIES_MAX)
 
 
 def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:

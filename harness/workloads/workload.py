@@ -60,14 +60,14 @@ class Workload:
 
     def member(self, campaign: Campaign, number: int) -> ConsumerSpec:
         """The specification of the consumer with this number; options of the campaign come first."""
-        told = self._settled(campaign, number, self.membership)
+        spec = self._settled(campaign, number, self.membership)
         if campaign.consumer_topics:
             topics = campaign.consumer_topics
-            told = replace(told, topic=topics[number % len(topics)])
+            spec = replace(spec, topic=topics[number % len(topics)])
         if campaign.expressions:
             expression = campaign.expressions[number % len(campaign.expressions)]
-            told = replace(told, expression=expression, wanted_tags=tags_of(expression))
-        return told
+            spec = replace(spec, expression=expression, wanted_tags=tags_of(expression))
+        return spec
 
     def member_changed(self, campaign: Campaign, number: int) -> ConsumerSpec:
         """The same when the fault `filter-change` has struck; expressions of the campaign stay."""
@@ -79,14 +79,14 @@ class Workload:
         self, campaign: Campaign, number: int, membership: Callable[[Campaign, int], ConsumerSpec]
     ) -> ConsumerSpec:
         """With what holds for all members of a campaign."""
-        told = membership(campaign, number)
+        spec = membership(campaign, number)
         alike = [
             other
             for other in range(campaign.consumers)
-            if membership(campaign, other).group == told.group
+            if membership(campaign, other).group == spec.group
         ]
         share = (alike.index(number), len(alike))
-        return replace(told, strategy=campaign.strategy, kind=campaign.consumer_kind, share=share)
+        return replace(spec, strategy=campaign.strategy, kind=campaign.consumer_kind, share=share)
 
     def why_not(self, kind: str, *, has_expressions: bool) -> str | None:
         """Why its members cannot be consumers of this kind; None if they can."""

@@ -36,8 +36,8 @@ def readable_topics(
     """
     found = {}
     for topic, config in topics.items():
-        told = known.get(topic, {}).get(broker_name)
-        if told is None or told.read_queue_nums < config.read_queue_nums:
+        known_config = known.get(topic, {}).get(broker_name)
+        if known_config is None or known_config.read_queue_nums < config.read_queue_nums:
             found[topic] = replace(config, perm=config.perm & ~PERMISSION_WRITE)
     return found
 

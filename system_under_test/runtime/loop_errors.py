@@ -22,20 +22,20 @@ class LoopErrors:
     def __init__(self, log: Log, *, now_ns: Callable[[], int]) -> None:
         self._log = log
         self._now_ns = now_ns
-        self._untold: dict[str, int] = {}
-        self._told_ns: dict[str, int] = {}
+        self._unreported: dict[str, int] = {}
+        self._logged_ns: dict[str, int] = {}
 
     def __call__(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         message = str(context.get("message", "unhandled"))
-        now_ns, told_ns = self._now_ns(), self._told_ns.get(message)
-        if told_ns is not None and now_ns - told_ns < REPEAT_AFTER_NS:
-            self._untold[message] += 1
+        now_ns, logged_ns = self._now_ns(), self._logged_ns.get(message)
+        if logged_ns is not None and now_ns - logged_ns < REPEAT_AFTER_NS:
+            self._unreported[message] += 1
             return
-        if len(self._told_ns) >= KINDS_MAX:
-            self._told_ns.clear()
-            self._untold.clear()
-        self._told_ns[message] = now_ns
-        more, self._untold[message] = self._untold.get(message, 0), 0
+        if len(self._logged_ns) >= KINDS_MAX:
+            self._logged_ns.clear()
+            self._unreported.clear()
+        self._logged_ns[message] = now_ns
+        more, self._unreported[message] = self._unreported.get(message, 0), 0
         error = context.get("exception")
         place = _place(error.__traceback__) if isinstance(error, BaseException) else ""
         self._log.error(message, error=repr(error), place=place, more=more)

@@ -79,7 +79,7 @@ class Load:
 
     async def transact(self) -> None:
         result = await self._producer.send_in_transaction(Message(topic=TOPIC, body=BODY), _commit)
-        assert result.is_told, result
+        assert result.is_reported, result
 
     async def visible(self) -> int:
         """Committed messages that are in their queues."""

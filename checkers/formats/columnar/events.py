@@ -16,22 +16,22 @@ from staticfire.checkers.model.timeline import Commit, Timeline
 
 def read_events(folder: Path, manifest: Manifest) -> list[Op]:
     """The events that the manifest tells of, by index. Raises HistoryError."""
-    path, told = folder / EVENTS, manifest.events
+    path, expected = folder / EVENTS, manifest.events
     try:
         data = read_plain(path)
     except FileNotFoundError as error:
-        if not told.rows:
+        if not expected.rows:
             return []
         raise HistoryError(f"{path} is missing; the manifest names it") from error
     # What follows was written after the manifest, by a writer that came no further.
-    if len(data) < told.bytes or (manifest.complete and len(data) != told.bytes):
-        raise HistoryError(f"{path} has {len(data)} bytes; the manifest says {told.bytes}")
-    data = data[: told.bytes]
-    if zlib.crc32(data) != told.crc32:
+    if len(data) < expected.bytes or (manifest.complete and len(data) != expected.bytes):
+        raise HistoryError(f"{path} has {len(data)} bytes; the manifest says {expected.bytes}")
+    data = data[: expected.bytes]
+    if zlib.crc32(data) != expected.crc32:
         raise HistoryError(f"{path} is damaged: its checksum is not that of the manifest")
     events = sorted(decode_ops(data, name=str(path)), key=lambda op: op.index)
-    if len(events) != told.rows:
-        raise HistoryError(f"{path} has {len(events)} events; the manifest says {told.rows}")
+    if len(events) != expected.rows:
+        raise HistoryError(f"{path} has {len(events)} events; the manifest says {expected.rows}")
     return events
 
 

@@ -73,12 +73,12 @@ class _Touched(NamedTuple):
 def read_ops(history: ColumnarHistory) -> Iterator[Op]:
     """Yield all ops, invocations included, by index. Raises HistoryError."""
     ready = {op.index: op for op in history.events()}
-    told = set(ready)
+    known = set(ready)
     far = _far_ops(history)
     for op in _far(history, far):
-        if op.index not in told:
+        if op.index not in known:
             ready[op.index] = op
-    told |= set(ready)
+    known |= set(ready)
     cursors = [_Cursor(history, queue) for queue in history.queues()]
     following = 0
     for window in _windows(history):
@@ -87,7 +87,7 @@ def read_ops(history: ColumnarHistory) -> Iterator[Op]:
             last = int(pc.max(window["index"]).as_py())
             touched = _touched([cursor.until(last) for cursor in cursors])
             for op in _ops(history.names, window, touched):
-                if op.index in told:
+                if op.index in known:
                     continue
                 if op.index in ready or op.index < following:
                     raise HistoryError(f"{history.folder} has op index {op.index} twice")

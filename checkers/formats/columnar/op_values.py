@@ -68,8 +68,8 @@ def is_plain_send(op: Op[Mapping[str, object]]) -> bool:
     value = op.value
     # Nearly all, and so they cost little.
     if op.type == "ok" and (value.keys() == _USUAL_KEYS or value.keys() == _USUAL_KEYS_WITH_ID):
-        is_told = value["status"] == "SEND_OK" and value["attempts"] != 0
-        return is_told and size_of(value) != UNKNOWN
+        is_reported = value["status"] == "SEND_OK" and value["attempts"] != 0
+        return is_reported and size_of(value) != UNKNOWN
     plain = invocation_of_send(value)
     if "size" in value and size_of(value) == UNKNOWN:
         return False

@@ -40,8 +40,8 @@ class FinalPolls:
         )  # by process and queue: its position
         self._empty: Counter[tuple[int, int]] = Counter()  # by process and queue
         self._dry: set[int] = set()
-        self._told: dict[int, list[Any]] = {}  # by queue, of drains that the history holds
-        self._told_all = True
+        self._reported: dict[int, list[Any]] = {}  # by queue, of drains that the history holds
+        self._reported_all = True
 
     def see(self, op: Op) -> None:
         if op.f == "txn":
@@ -53,8 +53,8 @@ class FinalPolls:
         elif op.f == "assign" and op.type == "ok" and op.value["group"] == ASSIGNED:
             self._assigned(op)
         elif op.f == "drain":
-            self._told.update((row[1], row) for row in op.value["queues"])
-            self._told_all &= op.type == "ok"
+            self._reported.update((row[1], row) for row in op.value["queues"])
+            self._reported_all &= op.type == "ok"
 
     def _acknowledged(self, op: Op[SendValue]) -> None:
         value = op.value
@@ -105,14 +105,14 @@ class FinalPolls:
 
     def drains(self, groups: Iterable[str]) -> Iterator[Op]:
         """The drains of some groups; index and time are for the caller to give."""
-        rows = [self._told[queue] for queue in sorted(self._told)] or self._rows()
+        rows = [self._reported[queue] for queue in sorted(self._reported)] or self._rows()
         lag = sum(max(end - read, 0) for *_, end, read in rows)
         for group in groups:
             yield Op(
                 index=0,
                 time_ns=0,
                 process=DRAIN_PROCESS,
-                type="info" if lag or not self._told_all else "ok",
+                type="info" if lag or not self._reported_all else "ok",
                 f="drain",
                 value={"group": group, "topic": TOPIC, "queues": rows, "lag": lag},
                 error=f"{lag} messages were never polled" if lag else None,

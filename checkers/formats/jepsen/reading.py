@@ -176,11 +176,11 @@ def _send(type_: str, key: Any, sent: Any) -> dict[str, object]:
     match sent:
         case [None | int() as offset, value]:
             offset = UNKNOWN if offset is None else _offset(offset)
-            told = {"key": message_key(key, value), "topic": TOPIC, **_place(key)}
-            told["queue_offset"] = offset
+            value = {"key": message_key(key, value), "topic": TOPIC, **_place(key)}
+            value["queue_offset"] = offset
             if type_ == "ok":
-                return {**told, "physical_offset": UNKNOWN, "status": "SEND_OK"}
-            return told
+                return {**value, "physical_offset": UNKNOWN, "status": "SEND_OK"}
+            return value
         case _:
             place = {**_place(key), "queue_offset": UNKNOWN} if type_ == "ok" else {}
             return {"key": message_key(key, sent), "topic": TOPIC, **place}

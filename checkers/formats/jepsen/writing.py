@@ -79,7 +79,7 @@ class JepsenWriter:
         except BAD_VALUE as error:
             raise bad_op(op, error) from error
         if fields is None:
-            if not self._is_told_by_transactions(op):
+            if not self._is_reported_by_transactions(op):
                 self.left_out[op.f] += 1
             return None
         lines = [fields]
@@ -109,7 +109,7 @@ class JepsenWriter:
             return None
         if op.process == NEMESIS:
             return _op(op, Keyword("nemesis"), _of_jepsen(op), op.value.get("value", op.value))
-        if self._is_told_by_transactions(op):
+        if self._is_reported_by_transactions(op):
             return None
         if op.f == "txn":
             return _transaction(op)
@@ -140,7 +140,7 @@ class JepsenWriter:
             for broker, queue, *ends in op.value["queues"]
         ]
 
-    def _is_told_by_transactions(self, op: Op) -> bool:
+    def _is_reported_by_transactions(self, op: Op) -> bool:
         """Whether it is a part of one, which is an op by itself."""
         return self._transactions and op.f in ("send", "consume") and op.value["topic"] == TOPIC
 

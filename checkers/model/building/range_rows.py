@@ -52,8 +52,8 @@ class RangeEvents:
                 [MessageRange(first, UNKNOWN, UNKNOWN, True, attempts, count, 0)]
             )
         else:
-            told = map(of_send, value["stretches"])
-            stretches = (stretch._replace(tries=attempts) for stretch in told)
+            reported = map(of_send, value["stretches"])
+            stretches = (stretch._replace(tries=attempts) for stretch in reported)
         covered = 0
         for stretch in stretches:
             if stretch.key != nth_key(first, covered):

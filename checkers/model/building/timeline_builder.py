@@ -84,7 +84,7 @@ class TimelineBuilder:
         "_tried_reads",
         "_txns",
         "_unclear_commits",
-        "_untold",
+        "_unreported",
         "commits",
         "nodes",
     )
@@ -112,7 +112,7 @@ class TimelineBuilder:
         self._faults: list[FaultOp] = []
         self._tried_reads: list[TriedRead] = []
         self._refused: list[Refused] = []
-        self._untold: set[str] = set()
+        self._unreported: set[str] = set()
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
@@ -266,8 +266,8 @@ class TimelineBuilder:
         value = op.value
         group = text(value["group"])
         queue = LogKey(text(value["topic"]), text(value["broker"]), integer(value["queue"]))
-        told = (value.get("offset"), value.get("broker_id"))
-        offset, broker_id = (None if of is None else integer(of) for of in told)
+        reported = (value.get("offset"), value.get("broker_id"))
+        offset, broker_id = (None if of is None else integer(of) for of in reported)
         begun = Begun(op.index, op.time_ns, op.process, offset, broker_id)
         if op.type == "ok":
             self._begins.setdefault((group, queue), []).append(begun)
@@ -301,7 +301,7 @@ class TimelineBuilder:
         """
         value = op.value
         if value.get("told") is False:
-            self._untold.add(text(value["key"]))
+            self._unreported.add(text(value["key"]))
         if op.type != "fail" or "code" not in value or "illegal" in value:
             return
         broker = value.get("refused_by")
@@ -417,7 +417,7 @@ class TimelineBuilder:
         self._faults.clear()
         self._tried_reads.clear()
         self._refused.clear()
-        self._untold.clear()
+        self._unreported.clear()
 
     def timeline(self) -> Timeline:
         for op in self._open_txns.values():
@@ -443,7 +443,7 @@ class TimelineBuilder:
             faults=self._faults,
             tried_reads=self._tried_reads,
             refused=self._refused,
-            untold=self._untold,
+            unreported=self._unreported,
             nodes=self.nodes,
         )
 

@@ -1,11 +1,11 @@
-"""The book of addresses: every server, every door, and what stands for what."""
+"""The map of addresses: every server, every frontend, and what stands for what."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from staticfire.faults.proxy.core.frontends import COMMON_DOOR, Frontend
+from staticfire.faults.proxy.core.frontends import COMMON_FRONTEND, Frontend
 from staticfire.faults.proxy.core.ports import PortError
 from staticfire.faults.proxy.core.servers import Server, ServerKind, Servers
 from staticfire.faults.proxy.rocketmq.addresses import Address
@@ -20,31 +20,31 @@ class AddressMap:
     """What the proxy knows of the cluster, shared by all connections.
 
     Args:
-        make_door: makes the door of this name.
+        make_door: makes the frontend of this name.
         hosts: under which clients reach the proxy.
         on_event: gets sentences for people.
     """
 
     def __init__(
         self,
-        make_door: Callable[[str], Frontend],
+        make_frontend: Callable[[str], Frontend],
         hosts: tuple[str, ...],
         on_event: Callable[[str], None],
     ) -> None:
         self.servers = Servers()
         self.on_event = on_event
-        self._make_door = make_door
-        self._doors: dict[str, Frontend] = {}
+        self._make_frontend = make_frontend
+        self._frontends: dict[str, Frontend] = {}
         self._hosts = dict.fromkeys(hosts)
 
     @property
-    def doors(self) -> tuple[Frontend, ...]:
-        return tuple(self._doors.values())
+    def frontends(self) -> tuple[Frontend, ...]:
+        return tuple(self._frontends.values())
 
-    def door(self, name: str) -> Frontend:
-        if name not in self._doors:
-            self._doors[name] = self._make_door(name)
-        return self._doors[name]
+    def frontend(self, name: str) -> Frontend:
+        if name not in self._frontends:
+            self._frontends[name] = self._make_frontend(name)
+        return self._frontends[name]
 
     def add_host(self, host: str) -> None:
         """One more address under which the proxy was reached."""
@@ -54,8 +54,8 @@ class AddressMap:
         """The server that this address leads to; None if it is no address of the proxy."""
         if address.host not in self._hosts:
             return None
-        for door in self._doors.values():
-            for server, port in door:
+        for frontend in self._frontends.values():
+            for server, port in frontend:
                 if port == address.port:
                     return server
         return None
@@ -69,38 +69,42 @@ class AddressMap:
 
 
 class View:
-    """The addresses as clients of one door are to see them, under the host by which they reached the proxy.
+    """The addresses as clients of one frontend are to see them, under the host by which they reached the proxy.
 
     Implements faults.proxy.translator.Translator.
     """
 
-    def __init__(self, book: AddressMap, door: Frontend, host: str) -> None:
-        self._book = book
-        self._door = door
+    def __init__(self, addresses: AddressMap, frontend: Frontend, host: str) -> None:
+        self._addresses = addresses
+        self._frontend = frontend
         self._host = host
         self._store_hosts: dict[bytes, bytes] = {}
 
     def broker(self, address: str, name: str = "") -> str:
-        return self._translate(self._door, ServerKind.BROKER, address, name)
+        return self._translate(self._frontend, ServerKind.BROKER, address, name)
 
     def ha(self, address: str, name: str = "") -> str:
-        return self._translate(self._door, ServerKind.HA, address, name)
+        return self._translate(self._frontend, ServerKind.HA, address, name)
 
     def registered_broker(self, address: str, name: str = "") -> str:
-        return self._translate(self._book.door(COMMON_DOOR), ServerKind.BROKER, address, name)
+        return self._translate(
+            self._addresses.frontend(COMMON_FRONTEND), ServerKind.BROKER, address, name
+        )
 
     def registered_ha(self, address: str, name: str = "") -> str:
-        return self._translate(self._book.door(COMMON_DOOR), ServerKind.HA, address, name)
+        return self._translate(
+            self._addresses.frontend(COMMON_FRONTEND), ServerKind.HA, address, name
+        )
 
-    def _translate(self, door: Frontend, kind: ServerKind, text: str, name: str) -> str:
+    def _translate(self, frontend: Frontend, kind: ServerKind, text: str, name: str) -> str:
         address = Address.try_parse(text)
         if address is None:
             return text
-        server = self._book.server(kind, address, name)
+        server = self._addresses.server(kind, address, name)
         try:
-            return str(Address(self._host, door.port_of(server)))
+            return str(Address(self._host, frontend.port_of(server)))
         except PortError as error:
-            self._book.on_event(f"{server.name} is dialled past the proxy: {error}")
+            self._addresses.on_event(f"{server.name} is dialled past the proxy: {error}")
             return text
 
     def store_host(self, host: bytes) -> bytes | None:
@@ -110,11 +114,11 @@ class View:
 
     def _learn_store_host(self, host: bytes) -> bytes | None:
         real = Address(str(ip_address(host[:-PORT_SIZE])), int.from_bytes(host[-PORT_SIZE:], "big"))
-        server = self._book.servers.find(ServerKind.BROKER, real)
+        server = self._addresses.servers.find(ServerKind.BROKER, real)
         if server is None:
             return None
         try:
-            translated, _ = encode_host((self._host, self._door.port_of(server)))
+            translated, _ = encode_host((self._host, self._frontend.port_of(server)))
         except ValueError:  # clients know the proxy by a name, and there is no place for that
             return None
         if len(translated) != len(host):

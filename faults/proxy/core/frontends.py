@@ -1,7 +1,7 @@
-"""Doors: where clients come in. Each door has a listener of its own for every server.
+"""Frontends: where clients come in. Each frontend has a listener of its own for every server.
 
-Who comes through a door with a name is known by it, even where all clients share one address. Any other client uses the
-common door, and is known by source address or by what its frames say.
+Who comes through a frontend with a name is known by it, even where all clients share one address. Any other client uses
+the common frontend, and is known by source address or by what its frames say.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from staticfire.faults.proxy.core.ports import PortError, listen, listen_anywher
 from staticfire.faults.proxy.core.servers import HA_PORT_SHIFT, Server, ServerKind, Servers
 from staticfire.faults.proxy.rocketmq.addresses import Address
 
-__all__ = ["COMMON_DOOR", "Frontend", "Listener", "PortPlan"]
+__all__ = ["COMMON_FRONTEND", "Frontend", "Listener", "PortPlan"]
 
-COMMON_DOOR = ""
+COMMON_FRONTEND = ""
 FAST_PORT_SHIFT = -2  # where brokers answer everything but pulls; clients find it by subtraction
 BROKER_SHIFTS = (0, FAST_PORT_SHIFT, HA_PORT_SHIFT)
 BROKER_PORT_DISTANCE = 1035  # 10911 - 9876
@@ -27,7 +27,7 @@ BROKER_PORT_STEP = 10
 class Listener:
     """One listening socket: who comes in here is led to `target`."""
 
-    door: Frontend
+    frontend: Frontend
     server: Server
     target: Address
 
@@ -85,7 +85,7 @@ class Frontend:
         return iter(tuple(self._ports.items()))
 
     def port_of(self, server: Server) -> int:
-        """Where to dial for this server; the door listens there from now on. Raises PortError."""
+        """Where to dial for this server; the frontend listens there from now on. Raises PortError."""
         if server not in self._ports:
             if server.kind is ServerKind.NAME_SERVER:
                 self._open_name_server(server)

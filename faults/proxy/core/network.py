@@ -24,10 +24,10 @@ PROXY_LACKS: Mapping[str, str] = {
 class ProxyNetwork:
     """Implements faults.capabilities.NetworkControl over the links of a proxy, but for what PROXY_LACKS names.
 
-    Each node, client or broker, uses the door with its own name. What is sent from one node to another travels up the
-    links that the one has opened and down those that the other has. It is held back and not lost: TCP repeats it after
-    a partition. Unlike behind a firewall, new connections are accepted, and nothing passes them. A limit is one of each
-    link, not of the node.
+    Each node, client or broker, uses the frontend with its own name. What is sent from one node to another travels up
+    the links that the one has opened and down those that the other has. It is held back and not lost: TCP repeats it
+    after a partition. Unlike behind a firewall, new connections are accepted, and nothing passes them. A limit is one
+    of each link, not of the node.
 
     Args:
         addresses: of each node that listens, all its real ones: a broker's own and that for replication.

@@ -19,16 +19,16 @@ from staticfire.faults.proxy.rocketmq.identity import ClientIdentity
 from staticfire.faults.proxy.rocketmq.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
 from staticfire.faults.proxy.rocketmq.translator import Translator
 
-__all__ = ["ProxiedConnection", "TunnelOwner"]
+__all__ = ["ConnectionOwner", "ProxiedConnection"]
 
 
-class TunnelOwner(Protocol):
+class ConnectionOwner(Protocol):
     """What a tunnel asks of the proxy."""
 
     random: Random
     passes_tls: bool
 
-    def translator(self, gate: Listener, host: str) -> Translator: ...
+    def translator(self, listener: Listener, host: str) -> Translator: ...
 
     def faults_for(self, proxied: ProxiedConnection) -> tuple[LinkFault, ...]: ...
 
@@ -57,8 +57,8 @@ class _Way:
 class ProxiedConnection:
     """Leads one client to one server, through the faults of their link."""
 
-    def __init__(self, gate: Listener, owner: TunnelOwner) -> None:
-        self.gate = gate
+    def __init__(self, listener: Listener, owner: ConnectionOwner) -> None:
+        self.listener = listener
         self.client_end = SocketEnd(self)
         self.client = Address("", 0)
         self.identity = ClientIdentity(self._client_learned)
@@ -76,7 +76,12 @@ class ProxiedConnection:
     @property
     def client_names(self) -> tuple[str, ...]:
         """What a fault may call the client."""
-        names = (self.gate.door.name, *self.identity.names, self.client.host, str(self.client))
+        names = (
+            self.listener.frontend.name,
+            *self.identity.names,
+            self.client.host,
+            str(self.client),
+        )
         return tuple(name for name in names if name)
 
     @property
@@ -123,8 +128,8 @@ class ProxiedConnection:
 
     def _make_rewriter(self) -> None:
         host = self.client_end.address("sockname").host
-        translator = self._owner.translator(self.gate, host)
-        match self.gate.server.kind:
+        translator = self._owner.translator(self.listener, host)
+        match self.listener.server.kind:
             case ServerKind.NAME_SERVER:
                 self._rewriter = NameServerRewriter(translator, self.identity)
             case ServerKind.BROKER:
@@ -143,7 +148,7 @@ class ProxiedConnection:
             )
 
     async def _connect(self) -> None:
-        target = self.gate.target
+        target = self.listener.target
         try:
             await self._loop.create_connection(lambda: self._server_end, *target)
         except (OSError, OverflowError, UnicodeError):  # a port or a name that cannot be dialled
@@ -207,7 +212,7 @@ class ProxiedConnection:
 
     def _refuses_tls(self, way: _Way) -> bool:
         """Whether it does: routes inside TLS cannot be rewritten, so this client would bypass all faults of brokers."""
-        server = self.gate.server
+        server = self.listener.server
         if way.source is not self.client_end:
             return False
         if server.kind is not ServerKind.NAME_SERVER or self._owner.passes_tls:

@@ -13,7 +13,7 @@ from staticfire.faults.errors import FaultError
 from staticfire.faults.proxy.core.address_map import AddressMap, View
 from staticfire.faults.proxy.core.choices import choice
 from staticfire.faults.proxy.core.flow import Pipe
-from staticfire.faults.proxy.core.frontends import COMMON_DOOR, Frontend, Listener, PortPlan
+from staticfire.faults.proxy.core.frontends import COMMON_FRONTEND, Frontend, Listener, PortPlan
 from staticfire.faults.proxy.core.link_fault_control import LinkFaultControl
 from staticfire.faults.proxy.core.link_faults import Direction, LinkFault
 from staticfire.faults.proxy.core.proxied_connection import ProxiedConnection
@@ -43,9 +43,10 @@ class Proxy(LinkFaultControl):
             assert fault.bitten
 
     A link is what connections of one client with one server have in common. Ends of links are named by patterns in
-    which `*` stands for any text. A client is known by the name of its door (`name_servers_for`), its source host, its
-    source `host:port`, its groups, the client id of its heartbeats or, if it is a broker, as that; a server by its name
-    (`name-server-1`, `broker-a-0`, `broker-a-0/ha`), its own address, or its kind (`name-servers`, `brokers`, `ha`).
+    which `*` stands for any text. A client is known by the name of its frontend (`name_servers_for`), its source host,
+    its source `host:port`, its groups, the client id of its heartbeats or, if it is a broker, as that; a server by its
+    name (`name-server-1`, `broker-a-0`, `broker-a-0/ha`), its own address, or its kind (`name-servers`, `brokers`,
+    `ha`).
 
     Brokers that have the proxy for a name server are registered with the proxy's addresses, and slaves among them reach
     their master through it. All methods but the first ones belong to the event loop that the proxy was started on.
@@ -82,9 +83,9 @@ class Proxy(LinkFaultControl):
         self._advertise = advertise
         self.event = on_event or (lambda _: None)
         hosts = (*(LOOPBACKS if listen in WILDCARDS else ()), listen, *filter(None, [advertise]))
-        self._book = AddressMap(self._make_door, hosts, self.event)
+        self._addresses = AddressMap(self._make_frontend, hosts, self.event)
         self._name_servers = [
-            self._book.servers.meet(
+            self._addresses.servers.meet(
                 ServerKind.NAME_SERVER, _name_server(text), f"name-server-{number}"
             )
             for number, text in enumerate(name_servers, 1)
@@ -100,7 +101,7 @@ class Proxy(LinkFaultControl):
     async def start(self) -> None:
         """Listen for clients of the name servers. Raises PortError."""
         try:
-            self.name_servers_for(COMMON_DOOR)
+            self.name_servers_for(COMMON_FRONTEND)
         except FaultError:
             await self.stop()
             raise
@@ -129,7 +130,7 @@ class Proxy(LinkFaultControl):
     @property
     def name_server_address(self) -> str:
         """What clients are to call namesrvAddr: `host:port`, joined with `;`."""
-        return self.name_servers_for(COMMON_DOOR)
+        return self.name_servers_for(COMMON_FRONTEND)
 
     def name_servers_for(self, client: str) -> str:
         """The same for one client alone, which is known by this name from then on. Raises PortError."""
@@ -142,11 +143,13 @@ class Proxy(LinkFaultControl):
             AddressError: that is no address.
             PortError: no port is free.
         """
-        server = self._book.server(choice(ServerKind, "kind", kind), Address.parse(address), "")
+        server = self._addresses.server(
+            choice(ServerKind, "kind", kind), Address.parse(address), ""
+        )
         return self._address(client, server)
 
     def _address(self, client: str, server: Server) -> str:
-        port = self._book.door(client).port_of(server)
+        port = self._addresses.frontend(client).port_of(server)
         return str(Address(self._shown_host, port))
 
     @property
@@ -159,11 +162,11 @@ class Proxy(LinkFaultControl):
 
     @property
     def servers(self) -> tuple[tuple[Server, str, str], ...]:
-        """Every server that is listened for, the name of the door, and the address that stands for it."""
+        """Every server that is listened for, the name of the frontend, and the address that stands for it."""
         return tuple(
-            (server, door.name, str(Address(self._shown_host, port)))
-            for door in self._book.doors
-            for server, port in door
+            (server, frontend.name, str(Address(self._shown_host, port)))
+            for frontend in self._addresses.frontends
+            for server, port in frontend
         )
 
     # What is to be seen
@@ -172,7 +175,7 @@ class Proxy(LinkFaultControl):
         """Every link that there was so far, by server and client."""
         found = self._totals.with_open(self._proxied_connections)
         for proxied in self._proxied_connections:
-            status = found[proxied.label, proxied.gate.server]
+            status = found[proxied.label, proxied.listener.server]
             numbers = dict.fromkeys(fault.number for fault in self.faults_for(proxied))
             status.faults = tuple(dict.fromkeys((*status.faults, *numbers)))
         return tuple(sorted(found.values(), key=lambda link: (link.server, link.client)))
@@ -183,16 +186,16 @@ class Proxy(LinkFaultControl):
         for proxied in tuple(self._proxied_connections):
             proxied.apply(self.faults_for(proxied))
 
-    def translator(self, gate: Listener, host: str) -> Translator:
+    def translator(self, listener: Listener, host: str) -> Translator:
         """The addresses for a client that reached the proxy by this host."""
-        self._book.add_host(host)
-        return View(self._book, gate.door, self._advertise or host)
+        self._addresses.add_host(host)
+        return View(self._addresses, listener.frontend, self._advertise or host)
 
     def faults_for(self, proxied: ProxiedConnection) -> tuple[LinkFault, ...]:
         """Those that strike it now."""
         if not self.faults:
             return ()
-        clients, server = proxied.client_names, proxied.gate.server
+        clients, server = proxied.client_names, proxied.listener.server
         return tuple(
             fault
             for fault in self.faults
@@ -201,7 +204,7 @@ class Proxy(LinkFaultControl):
 
     def pipe(self, proxied: ProxiedConnection, direction: Direction) -> Pipe:
         """The pipe that it shares with the other connections of its link."""
-        key = proxied.label, proxied.gate.server, direction
+        key = proxied.label, proxied.listener.server, direction
         return self._pipes.setdefault(key, Pipe())
 
     def opened(self, proxied: ProxiedConnection) -> None:
@@ -214,23 +217,25 @@ class Proxy(LinkFaultControl):
 
     # Listening
 
-    def _make_door(self, name: str) -> Frontend:
-        plan = PortPlan(self._port if name == COMMON_DOOR else 0)
-        return Frontend(name, self._listen, self._book.servers, plan, self._add_gate, self.event)
+    def _make_frontend(self, name: str) -> Frontend:
+        plan = PortPlan(self._port if name == COMMON_FRONTEND else 0)
+        return Frontend(
+            name, self._listen, self._addresses.servers, plan, self._add_listener, self.event
+        )
 
-    def _add_gate(self, gate: Listener, found: socket.socket) -> None:
+    def _add_listener(self, listener: Listener, found: socket.socket) -> None:
         """The socket listens already: who connects before the loop gets to it waits a moment."""
-        task = asyncio.get_running_loop().create_task(self._serve(gate, found))
+        task = asyncio.get_running_loop().create_task(self._serve(listener, found))
         self._starting[task] = None
         task.add_done_callback(self._starting.pop)
 
-    async def _serve(self, gate: Listener, found: socket.socket) -> None:
+    async def _serve(self, listener: Listener, found: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(partial(self._accept, gate), sock=found)
+        server = await loop.create_server(partial(self._accept, listener), sock=found)
         self._listening.append(server)
 
-    def _accept(self, gate: Listener) -> asyncio.Protocol:
-        return ProxiedConnection(gate, self).client_end
+    def _accept(self, listener: Listener) -> asyncio.Protocol:
+        return ProxiedConnection(listener, self).client_end
 
 
 def _name_server(text: str) -> Address:

@@ -68,7 +68,7 @@ class Totals:
 
 
 def _link(links: dict[tuple[str, Server], LinkStatus], proxied: ProxiedConnection) -> LinkStatus:
-    server = proxied.gate.server
+    server = proxied.listener.server
     key = proxied.label, server
     if key not in links:
         links[key] = LinkStatus(

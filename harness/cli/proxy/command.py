@@ -29,7 +29,7 @@ HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|[0-9A-Fa-f:.]*:[0-9A-Fa
 class View(Protocol):
     """Where the command says what happens."""
 
-    def started(self, proxy: Proxy, doors: tuple[str, ...]) -> None: ...
+    def started(self, proxy: Proxy, frontends: tuple[str, ...]) -> None: ...
 
     def event(self, text: str) -> None: ...
 
@@ -43,8 +43,8 @@ class View(Protocol):
 class LineView:
     """For scripts: one JSON object a line."""
 
-    def started(self, proxy: Proxy, doors: tuple[str, ...]) -> None:
-        clients = {name: proxy.name_servers_for(name) for name in doors}
+    def started(self, proxy: Proxy, frontends: tuple[str, ...]) -> None:
+        clients = {name: proxy.name_servers_for(name) for name in frontends}
         self._say(
             {"event": "started", "name_servers": proxy.name_server_address, "clients": clients}
         )
@@ -75,8 +75,8 @@ class TableView:
 
         self._live = Live(console=Console(highlight=False), auto_refresh=False)
 
-    def started(self, proxy: Proxy, doors: tuple[str, ...]) -> None:
-        for name in doors:
+    def started(self, proxy: Proxy, frontends: tuple[str, ...]) -> None:
+        for name in frontends:
             self.event(f"{name:<9} {proxy.name_servers_for(name)}")
         self.event(f'connect   producer.setNamesrvAddr("{proxy.name_server_address}")')
         self.event('break     {"f": "freeze", "link": "*>broker-a-0"}')
@@ -124,7 +124,7 @@ class TableView:
 )
 @click.option(
     "--client",
-    "doors",
+    "frontends",
     metavar="NAME",
     multiple=True,
     help="Name servers for one client alone, which is known by this name; may be repeated.",
@@ -138,7 +138,7 @@ def proxy(
     listen: str,
     port: int,
     advertise: str | None,
-    doors: tuple[str, ...],
+    frontends: tuple[str, ...],
     pass_tls: bool,
     seed: int,
 ) -> None:
@@ -178,7 +178,7 @@ def proxy(
             seed=seed,
             on_event=view.event,
         )
-        asyncio.run(_serve(found, doors, view))
+        asyncio.run(_serve(found, frontends, view))
     except ProxyError as error:
         raise BadInput(f"--name-server: {error}") from error
     except NotOurAddress as error:
@@ -197,10 +197,10 @@ def _split(name_servers: tuple[str, ...]) -> list[str]:
     return found
 
 
-async def _serve(found: Proxy, doors: tuple[str, ...], view: View) -> None:
+async def _serve(found: Proxy, frontends: tuple[str, ...], view: View) -> None:
     with _stopped_by_signals() as stopped:
         async with found:
-            view.started(found, doors)
+            view.started(found, frontends)
             try:
                 feed_from(STANDARD_INPUT, Requests(found, view, stopped))
                 while not stopped.done():

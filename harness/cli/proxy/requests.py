@@ -90,14 +90,14 @@ def _servers(proxy: Proxy, request: Fields) -> Fields:
     _check(request, {}, {})
     return {
         "servers": [
-            {"server": server.name, "address": str(server.address), "door": door, "dial": shown}
-            for server, door, shown in proxy.servers
+            {"server": server.name, "address": str(server.address), "door": frontend, "dial": shown}
+            for server, frontend, shown in proxy.servers
         ]
     }
 
 
 def _name_servers(proxy: Proxy, request: Fields) -> Fields:
-    """A door: where this client, and no other, is to find name servers."""
+    """A frontend: where this client, and no other, is to find name servers."""
     _check(request, {}, {"client": TEXT})
     return {"name_servers": proxy.name_servers_for(request.get("client", ""))}
 

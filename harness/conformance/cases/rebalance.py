@@ -11,7 +11,7 @@ from staticfire.harness.conformance.consumers import register_consumer
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
-TOLD_S = 3.0
+NOTIFY_S = 3.0
 EXPIRY_S, SLACK_S = 120.0, 15.0
 
 
@@ -52,13 +52,13 @@ async def members_are_told(bench: Bench) -> None:
     first = await register_consumer(bench, broker.address, group, topic)
     await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=1)
     second = await register_consumer(bench, broker.address, group, topic)
-    joined = await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=TOLD_S)
-    require(joined is not None, f"a member was not told of another within {TOLD_S:g} s")
+    joined = await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=NOTIFY_S)
+    require(joined is not None, f"a member was not told of another within {NOTIFY_S:g} s")
     assert joined is not None
     require_equal("the group that is told", joined.ext_fields.get("consumerGroup"), group)
     second.wire.close()
-    left = await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=TOLD_S)
-    require(left is not None, f"a member was not told within {TOLD_S:g} s that another has gone")
+    left = await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=NOTIFY_S)
+    require(left is not None, f"a member was not told within {NOTIFY_S:g} s that another has gone")
 
 
 @case("RMQ-RBL-03", limit_s=200, is_slow=True)
@@ -70,7 +70,7 @@ async def members_that_are_gone(bench: Bench) -> None:
     loop = asyncio.get_running_loop()
     start_s = loop.time()
     gone.wire.close()
-    left = await await_members(broker, group, [silent.client_id], within_s=TOLD_S)
+    left = await await_members(broker, group, [silent.client_id], within_s=NOTIFY_S)
     require_equal("the members after one's connection ended", left, [silent.client_id])
     while loop.time() < start_s + EXPIRY_S - 10:
         # Anything but a heartbeat, so that the connections are not idle.

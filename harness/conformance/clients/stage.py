@@ -8,7 +8,7 @@ from typing import Any
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.client import POLL_S, Client
-from staticfire.harness.conformance.door import Door
+from staticfire.harness.conformance.client_proxy import ClientProxy
 
 
 class Stage:
@@ -31,15 +31,15 @@ class Stage:
         target = self._bench.target
         assert target.clients is not None, "the suite runs no such case where there is no client"
         name = self._bench.fresh_name(role)
-        door = Door(name, target.listen_host, self._bench.log)
-        client = Client(name, f"{target.listen_host}@{name}", door)
+        proxy = ClientProxy(name, target.listen_host, self._bench.log)
+        client = Client(name, f"{target.listen_host}@{name}", proxy)
         self.clients.append(client)
         brokers = [broker.address for broker in await self._bench.brokers()]
-        await door.open(target.name_servers, brokers)
+        await proxy.open(target.name_servers, brokers)
         configuration = {
             "node": name,
             "client_id": client.client_id,
-            "name_servers": list(door.name_servers),
+            "name_servers": list(proxy.name_servers),
             **fields,
         }
         await client.open(await target.clients.start(role, configuration, client.emit))
@@ -64,6 +64,6 @@ class Stage:
     async def _close(self) -> None:
         for client in self.clients:
             client.kill()
-            client.door.close()
+            client.proxy.close()
         for client in self.clients:
             await client.gone()

@@ -40,7 +40,7 @@ async def find_brokers(target: TargetFacts) -> tuple[BrokerAddress, ...]:
         except CannotConnect as error:
             raise SiteFailed(str(error)) from None
         except NOT_ROCKETMQ as error:
-            raise SiteFailed(await _told(address, "name server", error)) from None
+            raise SiteFailed(await _notified(address, "name server", error)) from None
         finally:
             await bench.close()
         if not any(broker.id == 0 for broker in brokers):
@@ -64,7 +64,7 @@ async def require_admitted(target: TargetFacts) -> None:
                 f"{master.name} is out of reach under the address that name servers give: {error}"
             ) from None
         except NOT_ROCKETMQ as error:
-            raise SiteFailed(await _told(master.address, "broker", error)) from None
+            raise SiteFailed(await _notified(master.address, "broker", error)) from None
     finally:
         await bench.close()
 
@@ -108,7 +108,7 @@ def _bench(target: TargetFacts) -> Bench:
     return Bench(target, WireLog(asyncio.get_running_loop().time), "look")
 
 
-async def _told(address: str, role: str, error: Exception) -> str:
+async def _notified(address: str, role: str, error: Exception) -> str:
     product = await product_at(address)
     seems = f"; it seems to be {product}" if product else ""
     return f"{address} does not answer like a RocketMQ {role}: {error}{seems}"

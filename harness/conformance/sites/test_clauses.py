@@ -21,10 +21,10 @@ def test_clause(clause_id: str, rocketmq_site: Site) -> None:
     if result.outcome is Outcome.QUIRK:
         pytest.xfail(result.reason)
     if result.outcome is not Outcome.PASSED:
-        pytest.fail(_told(result), pytrace=False)
+        pytest.fail(_notified(result), pytrace=False)
 
 
-def _told(result: CaseResult) -> str:
+def _notified(result: CaseResult) -> str:
     clause = result.clause
     head = f"{clause.id} ({clause.level}) {clause.title}: {result.reason}"
     return "\n".join([head, clause.text, f"source: {clause.source}", *result.wire_log])

@@ -215,16 +215,16 @@ class RealEnvironment:
         number = self._consumer_processes
         self._consumer_processes += 1
         emit = partial(self._emit, node, number)
-        told = {**configuration, **node.listener}
-        if "forward_to" in told:
-            told["process"] = number
+        configuration_of_node = {**configuration, **node.listener}
+        if "forward_to" in configuration_of_node:
+            configuration_of_node["process"] = number
         clock = ClientClock(
             self.now_ns, self._stalls.late_ns, partial(self._record_future_stamp, node.name)
         )
         # The administrator is ours, and looks up any number of messages in one request.
         answer_s = None if node.name == ADMIN else ANSWER_S
         node.port = ProcessPort(
-            node.name, emit, process.output, process.write, told, clock, answer_s
+            node.name, emit, process.output, process.write, configuration_of_node, clock, answer_s
         )
 
     def _record_future_stamp(self, node: str, ahead_ns: int) -> None:

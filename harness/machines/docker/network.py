@@ -37,7 +37,7 @@ def make_network(engine: Engine, name: str, labels: dict[str, str]) -> PodNetwor
 
     Raises EnvironmentFailed if the engine takes none.
     """
-    told = ""
+    reason = ""
     for subnet in free_subnets(ATTEMPTS):
         network = PodNetwork(name, subnet)
         pool = docker.types.IPAMPool(subnet=subnet, gateway=network.host_address)
@@ -49,11 +49,11 @@ def make_network(engine: Engine, name: str, labels: dict[str, str]) -> PodNetwor
                 ipam=docker.types.IPAMConfig(pool_configs=[pool]),
             )
         except docker.errors.APIError as error:
-            told = str(error.explanation or error)
+            reason = str(error.explanation or error)
             continue
         return network
     raise EnvironmentFailed(
-        f"the Docker engine has no free subnet for a network of this run ({told})"
+        f"the Docker engine has no free subnet for a network of this run ({reason})"
     )
 
 

@@ -85,19 +85,19 @@ class ClusterThroughAdmin:
     async def reset_offsets(self, topic: str) -> int:
         environment = self._environment
         groups = dict.fromkeys(
-            told.group
+            spec.group
             for members in groups_of(environment.campaign).values()
-            for told in members
-            if told.topic == topic and told.model != BROADCASTING
+            for spec in members
+            if spec.topic == topic and spec.model != BROADCASTING
         )
-        told = 0
+        spec = 0
         for master in environment.topology.leaders:
             address = environment.server_address(master.node)
             for group in groups:
                 request = {"f": "reset_offsets", "topic": topic, "group": group, "address": address}
                 outcome = await environment.request(ADMIN, request)
-                told += outcome.type == "ok"
-        return told
+                spec += outcome.type == "ok"
+        return spec
 
     async def change_option(self, name: str, value: str) -> dict[str, str]:
         former: dict[str, str] = {}

@@ -28,17 +28,17 @@ class DeadLetters:
         self._environment = environment
         self._read: dict[str, None] = {}
 
-    async def read(self, told: ConsumerSpec) -> None:
+    async def read(self, spec: ConsumerSpec) -> None:
         """Record for each broker a `consume` of the group's dead letters, and whether both topics can be read."""
-        if told.group in self._read:
+        if spec.group in self._read:
             return
-        self._read[told.group] = None
+        self._read[spec.group] = None
         for name in self._environment.topology.replica_sets:
-            await self._read_queue(told.group, told.retry_topic, name, {"limit": 1})
-            dead = await self._read_queue(told.group, told.dead_letter_topic, name, {})
+            await self._read_queue(spec.group, spec.retry_topic, name, {"limit": 1})
+            dead = await self._read_queue(spec.group, spec.dead_letter_topic, name, {})
             messages = dead.value.get("messages", [])
             if messages:
-                value = {**_place(told.group, told.dead_letter_topic, name), "messages": messages}
+                value = {**_place(spec.group, spec.dead_letter_topic, name), "messages": messages}
                 self._environment.recorder.record(PROBE_PROCESS, "ok", "consume", value)
 
     async def _read_queue(

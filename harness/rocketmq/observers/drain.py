@@ -53,7 +53,7 @@ class Drain:
         self._workload = WORKLOADS[environment.campaign.workload]
         self._dead_letters = DeadLetters(environment)
         groups = groups_of(environment.campaign)
-        self._members = [told for members in groups.values() for told in members]
+        self._members = [spec for members in groups.values() for spec in members]
         self._failed: set[tuple[str, str | None]] = set()  # see _awaits_retries
         self._ops_seen = 0
         # The last offset that was acknowledged of each queue, by topic, broker and queue; and how many ops it is of.
@@ -84,9 +84,9 @@ class Drain:
             ):
                 break
             await asyncio.sleep(POLL_S)
-        for told in self._members:
-            if told.sends_back:
-                await self._dead_letters.read(told)
+        for spec in self._members:
+            if spec.sends_back:
+                await self._dead_letters.read(spec)
         for (group, topic), found in rows.items():
             left = lag[group, topic]
             error = None if complete and not left else f"lag is {left} after {bound_s:g} s"
@@ -148,7 +148,7 @@ class Drain:
 
     def _awaits_retries(self) -> bool:
         """Whether a listener failed for a message that its group has not consumed since."""
-        drops = {told.group for told in self._members if told.model == BROADCASTING}
+        drops = {spec.group for spec in self._members if spec.model == BROADCASTING}
         ops, failed = self._recorder.ops, self._failed
         for op in islice(ops, self._ops_seen, None):
             if op.f not in DELIVERIES or op.type == "invoke" or op.value["group"] in drops:
@@ -168,20 +168,20 @@ class Drain:
             found_beside, answered = await side.drain()
             rows |= found_beside
             complete = complete and answered
-        for told in self._members:
-            scopes = [(told.topic, max(told.queues, self._changes.queues_max))]
-            if told.sends_back:
-                scopes.append((told.retry_topic, 1))
+        for spec in self._members:
+            scopes = [(spec.topic, max(spec.queues, self._changes.queues_max))]
+            if spec.sends_back:
+                scopes.append((spec.retry_topic, 1))
             for topic, queues in scopes:
-                if (told.group, topic) in rows:
+                if (spec.group, topic) in rows:
                     continue
-                found, answered = await self._queue_rows(told, topic, queues)
-                rows[told.group, topic] = found
+                found, answered = await self._queue_rows(spec, topic, queues)
+                rows[spec.group, topic] = found
                 complete = complete and answered
         return rows, complete
 
     async def _queue_rows(
-        self, told: ConsumerSpec, topic: str, queues: int
+        self, spec: ConsumerSpec, topic: str, queues: int
     ) -> tuple[list[QueueRow], bool]:
         """The queues of a topic on all brokers; and whether every broker answered."""
         rows: list[QueueRow] = []
@@ -192,7 +192,7 @@ class Drain:
                 {
                     "f": "queue_state",
                     "topic": topic,
-                    "group": told.group,
+                    "group": spec.group,
                     "queues": queues,
                     "address": self._environment.server_address(self._node_of(name)),
                 },
@@ -202,7 +202,7 @@ class Drain:
                 self._silent[self._node_of(name)] = None
             rows += [[name, *row] for row in outcome.value.get("queues", [])]
         if (
-            told.model == BROADCASTING
+            spec.model == BROADCASTING
         ):  # members keep their offsets themselves; Workload.awaits counts
             rows = [[name, queue, low, high, high] for name, queue, low, high, _ in rows]
         return rows, complete

@@ -140,7 +140,7 @@ class Processors:
             is_ready=self._is_ready,
             acknowledge=self._progress.acknowledge,
             on_refusal=self._progress.wake,
-            diversion=self.services.diversion,
+            redirection=self.services.redirection,
             statistics=self._administration.statistics,
             now_ms=self._env.clock.wall_ms,
         )

@@ -87,7 +87,7 @@ class MessageServices:
         self._delay_timer = DelayTimer(self._delivery, env.log)
         self._delay_file = DelayOffsetsFile(delay_file)
         self._has_begun = False
-        self.diversion = TopicRedirection(
+        self.redirection = TopicRedirection(
             topics,
             level_max=len(config.delay_levels_ms),
             expect_delayed=self._delay_timer.expect,
@@ -113,7 +113,7 @@ class MessageServices:
             config,
             self._halves,
             copies,
-            self.diversion,
+            self.redirection,
             policies.transactions,
             is_ready=is_ready,
         )
@@ -123,7 +123,7 @@ class MessageServices:
             topics,
             groups,
             copies,
-            self.diversion,
+            self.redirection,
             env.random,
             statistics,
             is_ready=is_ready,

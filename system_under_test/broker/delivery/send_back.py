@@ -72,7 +72,7 @@ class SendBackProcessor:
         topics: Topics,
         groups: SubscriptionGroups,
         copies: InternalCopies,
-        diversion: TopicRedirection,
+        redirection: TopicRedirection,
         random: Random,
         statistics: BrokerStatistics,
         *,
@@ -85,7 +85,7 @@ class SendBackProcessor:
         self._topics = topics
         self._groups = groups
         self._copies = copies
-        self._diversion = diversion
+        self._redirection = redirection
         self._random = random
         self._statistics = statistics
         self._is_ready = is_ready
@@ -142,10 +142,10 @@ class SendBackProcessor:
         copy = self._retry_copy(self._find(header.offset), topic.topic_name, queue_id)
         limit = retry_limit(group, header.max_reconsume_times, version)
         if copy.reconsume_times > limit or header.delay_level < 0:
-            self._diversion.dead_letter(copy, header.group)
+            self._redirection.dead_letter(copy, header.group)
         else:
             level = header.delay_level or FIRST_RETRY_LEVEL + copy.reconsume_times - 1
-            self._diversion.delay(copy, level)
+            self._redirection.delay(copy, level)
         return copy
 
     def _find(self, offset: int) -> Message:

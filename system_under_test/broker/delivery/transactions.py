@@ -47,7 +47,7 @@ class TransactionRequests:
         config: BrokerConfig,
         halves: HalfMessages,
         copies: InternalCopies,
-        diversion: TopicRedirection,
+        redirection: TopicRedirection,
         policy: TransactionPolicy,
         *,
         is_ready: Callable[[], bool],
@@ -55,7 +55,7 @@ class TransactionRequests:
         self._config = config
         self._halves = halves
         self._copies = copies
-        self._diversion = diversion
+        self._redirection = redirection
         self._policy = policy
         self._is_ready = is_ready
 
@@ -141,7 +141,7 @@ class TransactionRequests:
             sys_flag=half.sys_flag & ~TRANSACTION_TYPE_MASK | TRANSACTION_COMMIT,
             prepared_transaction_offset=half.physical_offset,
         )
-        self._diversion.delay_committed(final)
+        self._redirection.delay_committed(final)
         return final
 
     def resume(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:

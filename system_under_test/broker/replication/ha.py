@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 
 from staticfire.system_under_test.broker.periodic import PeriodicJob
+from staticfire.system_under_test.broker.replication.ha_admission import HaAdmission
 from staticfire.system_under_test.broker.replication.ha_config import HaConfig, HaEvents
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
 from staticfire.system_under_test.broker.replication.ha_follower import NS_PER_S, HaFollower
-from staticfire.system_under_test.broker.replication.ha_gate import HaDoor
 from staticfire.system_under_test.remoting import listen
 from staticfire.system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
 from staticfire.system_under_test.runtime.ending import end_tasks
@@ -43,7 +43,7 @@ class HaService:
         self._events = events
         self._senders: list[HaSenderConnection] = []
         self._limit = ConnectionLimit(min(env.connections_max, REPLICAS_MAX), env.log)
-        self._door = HaDoor(env, config.hosts)
+        self._admission = HaAdmission(env, config.hosts)
         self._follower = HaFollower(
             env.log, log, config, env.tls, now_ns=self.now_ns, on_received=events.on_received
         )
@@ -74,7 +74,7 @@ class HaService:
         await end_tasks(self._tasks)
         if self._server is not None:
             self._server.close()
-        await self._door.close()
+        await self._admission.close()
         self._follower.end_link()
         for connection in list(self._senders):
             connection.abort()
@@ -152,7 +152,7 @@ class HaService:
             self._events.on_slaves_lost()
 
     def _accept(self) -> asyncio.Protocol:
-        if not self._limit.admits(len(self._senders) + self._door.waiting):
+        if not self._limit.admits(len(self._senders) + self._admission.waiting):
             return TurnedAway()
         log, config = self._replicated_log, self._config
         policy = config.policy
@@ -162,7 +162,7 @@ class HaService:
             start_of_new=lambda: policy.start_of_new_replica(log, config.log_file_size),
             believes_requests=policy.believes_requests,
         )
-        return self._door.protocol_for(HaSenderConnection(self, sender))
+        return self._admission.protocol_for(HaSenderConnection(self, sender))
 
     def _on_tick(self) -> None:
         silent_since_ns = self.now_ns() - int(self._config.silence_max_s * NS_PER_S)

@@ -92,7 +92,7 @@ class SendProcessor:
         is_ready: Callable[[], bool],
         acknowledge: Acknowledge,
         on_refusal: Callable[[], None],
-        diversion: TopicRedirection,
+        redirection: TopicRedirection,
         statistics: BrokerStatistics,
         now_ms: Callable[[], int],
     ) -> None:
@@ -104,7 +104,7 @@ class SendProcessor:
         self._is_ready = is_ready
         self._acknowledge = acknowledge
         self._on_refusal = on_refusal
-        self._diversion = diversion
+        self._redirection = redirection
         self._statistics = statistics
         self._now_ms = now_ms
         self._is_early = False
@@ -205,7 +205,7 @@ class SendProcessor:
             or TRANSACTION_PROPERTY in properties
         ):
             self._check_transaction(properties)
-            self._diversion.divert(message)
+            self._redirection.divert(message)
         if message.topic == header.topic:  # what is diverted keeps it (RocketMQ)
             properties.pop(WAIT_PROPERTY, None)
         result = self._store.put(message)
@@ -325,7 +325,7 @@ class SendProcessor:
                 f"subscription group not exist, {group_name} {FAQ}",
             )
         if header.reconsume_times >= retry_limit(group, header.max_reconsume_times, version):
-            self._diversion.dead_letter(message, group_name)
+            self._redirection.dead_letter(message, group_name)
 
     def _check_transaction(self, properties: dict[str, str]) -> None:
         if (

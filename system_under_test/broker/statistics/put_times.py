@@ -63,14 +63,14 @@ class PutTimes:
         return max(self._longest_ms, max(self._counts, default=0))
 
     @property
-    def _told(self) -> dict[int, int]:
+    def _logged(self) -> dict[int, int]:
         """The last whole round; in the first one, what there is so far (RocketMQ: nothing yet)."""
         return self._counts if self._last is None else self._last
 
     def text(self) -> str:
         """As RocketMQ prints it: `[<=0ms]:5 [0~10ms]:0 ...`."""
         ranges = [0] * len(RANGE_NAMES)
-        for elapsed_ms, puts in self._told.items():
+        for elapsed_ms, puts in self._logged.items():
             ranges[bisect_right(RANGE_ENDS_MS, elapsed_ms)] += puts
         pairs = zip(RANGE_NAMES, ranges, strict=True)
         return "".join(f"{name}:{puts} " for name, puts in pairs)
@@ -81,7 +81,7 @@ class PutTimes:
         What took longer than the last bucket is reported as the longest time (RocketMQ: as an eternity).
         """
         buckets = [0] * (len(BUCKET_ENDS_MS) + 1)
-        for elapsed_ms, puts in self._told.items():
+        for elapsed_ms, puts in self._logged.items():
             buckets[bisect_left(BUCKET_ENDS_MS, elapsed_ms)] += puts
         wanted = ceil(sum(buckets) * share)
         start_ms = 0
@@ -90,4 +90,4 @@ class PutTimes:
                 return start_ms + (end_ms - start_ms) * wanted / puts if puts else float(start_ms)
             wanted -= puts
             start_ms = end_ms
-        return float(max(self._told))
+        return float(max(self._logged))

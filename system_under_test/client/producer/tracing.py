@@ -197,11 +197,11 @@ class Tracing:
             text, keys = batch
             message = Message(self._topic, text.encode(), {KEYS: " ".join(keys)})
             try:
-                self._sends.begin(message, self._told)
+                self._sends.begin(message, self._is_reported)
             except SendFailed as error:
-                self._told(error)
+                self._is_reported(error)
 
-    def _told(self, outcome: SendResult | SendFailed) -> None:
+    def _is_reported(self, outcome: SendResult | SendFailed) -> None:
         if isinstance(outcome, SendFailed):
             self._client.env.log.info("trace was not sent", error=str(outcome))
 

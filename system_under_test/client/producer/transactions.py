@@ -55,11 +55,11 @@ Execute = Callable[[Message], Awaitable[TransactionState]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionResult:
-    """`sent` is where the half message is; `is_told` whether the state went out to its broker (one way)."""
+    """`sent` is where the half message is; `is_reported` whether the state went out to its broker (one way)."""
 
     sent: SendResult
     state: TransactionState
-    is_told: bool
+    is_reported: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class Transactions:
             broker = self._client.master(sent.queue.broker_name)
             end = TransactionEnd(message=message, state=state, broker=broker, region=sent.region)
             self.on_ended(end)
-        return TransactionResult(sent=sent, state=state, is_told=self._tell(sent, state))
+        return TransactionResult(sent=sent, state=state, is_reported=self._tell(sent, state))
 
     async def _run(self, work: Execute, message: Message) -> TransactionState:
         try:

@@ -29,7 +29,7 @@ SMALL = ("--ops", "8000", "--queues", "12", "--rows-a-chunk", "6000")
 def test_a_synthetic_history_is_analysed(staticfire: Staticfire, tmp_path: Path) -> None:
     said = staticfire("synthesize", tmp_path, *SMALL, "--plant", "1")
     assert said.status == 0
-    assert "anomalies planted, told in truth.json" in said.out
+    assert "anomalies planted, see truth.json" in said.out
     said = staticfire("analyze", tmp_path)
     assert said.status == 1
     lines = said.out.splitlines()

@@ -212,7 +212,7 @@ class Bench:
             is_ready=lambda: self.is_ready,
             acknowledge=self._acknowledge,
             on_refusal=self._count_refusal,
-            diversion=self.services.diversion,
+            redirection=self.services.redirection,
             statistics=self.statistics,
             now_ms=self.clock.wall_ms,
         )

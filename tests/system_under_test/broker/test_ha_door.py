@@ -239,10 +239,10 @@ def test_who_does_not_shake_hands_counts_as_a_connection_and_ends_with_the_broke
             master = both[0]
             await until(lambda: master.ha.replicas == 1)
             reader, writer = await asyncio.open_connection(LOOPBACK, master.port)
-            await until(lambda: master.ha._door.waiting == 1)
+            await until(lambda: master.ha._admission.waiting == 1)
             assert master.ha.replicas == 1
             await master.ha.stop()
-            assert master.ha._door.waiting == 0
+            assert master.ha._admission.waiting == 0
             with suppress(ConnectionResetError):
                 assert await reader.read() == b""
             writer.close()

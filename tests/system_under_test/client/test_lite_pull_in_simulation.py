@@ -13,7 +13,7 @@ from staticfire.system_under_test.client.consumer.pull.lite_pull_consumer import
     LitePullConfig,
     LitePullConsumer,
 )
-from staticfire.system_under_test.client.consumer.rebalance.allocation import allocate_as_told
+from staticfire.system_under_test.client.consumer.rebalance.allocation import allocate_configured
 from staticfire.system_under_test.client.errors import ClientError
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo
@@ -258,8 +258,8 @@ def test_queues_are_shared_out_as_the_application_says() -> None:
         def assigned(queues: list[MessageQueue]) -> None:
             polling.assigned["c1"] = queues
 
-        told = partial(allocate_as_told, [mine])
-        consumer = LitePullConsumer(env, config, on_assignment=assigned, allocate=told)
+        configured = partial(allocate_configured, [mine])
+        consumer = LitePullConsumer(env, config, on_assignment=assigned, allocate=configured)
         await consumer.start()
         consumer.subscribe(TOPIC)
         await asyncio.sleep(5.0)

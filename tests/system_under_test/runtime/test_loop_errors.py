@@ -39,4 +39,4 @@ def test_kinds_without_end_do_not_fill_the_memory() -> None:
     for number in range(1000):
         errors(loop, {"message": f"kind {number}"})
     loop.close()
-    assert len(errors._told_ns) <= 100
+    assert len(errors._logged_ns) <= 100

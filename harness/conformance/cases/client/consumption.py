@@ -10,8 +10,8 @@ from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.cases.offsets import committed
 from staticfire.harness.conformance.client import Call, Client
+from staticfire.harness.conformance.client_proxy import refusal
 from staticfire.harness.conformance.clients.stage import Stage
-from staticfire.harness.conformance.door import refusal
 from staticfire.harness.conformance.failures import NotTriable
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -77,7 +77,7 @@ def refuses_send_backs(client: Client) -> list[RemotingCommand]:
         refused.append(request)
         return refusal(request, ResponseCode.SYSTEM_ERROR, "the suite refuses send-backs for now")
 
-    client.door.instead.append(answer)
+    client.proxy.instead.append(answer)
     return refused
 
 
@@ -164,7 +164,7 @@ async def one_queue_one_client(bench: Bench) -> None:
     await stage.until(lambda: bool(first.calls and second.calls), within_s=SHARE_S)
     await asyncio.sleep(5)
     cut_off = asyncio.get_running_loop().time()
-    first.door.shut()  # the broker drops it; its locks end 60 s later
+    first.proxy.shut()  # the broker drops it; its locks end 60 s later
     theirs = {(call.broker, call.queue) for call in first.calls}
 
     def taken_over() -> bool:

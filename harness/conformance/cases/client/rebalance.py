@@ -87,8 +87,8 @@ async def shares(
     topic, group = await bench.topic(queues=queues), bench.fresh_name("g")
     await bench.await_route(topic)
     feeder = Feeder(bench, broker, topic, queues)
-    told = {} if strategy == "AVG" else {"strategy": strategy}
-    group_members = [await stage.consumer(topic, group, **told) for _ in range(MEMBERS)]
+    notified = {} if strategy == "AVG" else {"strategy": strategy}
+    group_members = [await stage.consumer(topic, group, **notified) for _ in range(MEMBERS)]
     await asyncio.sleep(2)
     owners = await require_owned(
         stage,

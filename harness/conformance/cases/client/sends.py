@@ -42,7 +42,7 @@ def shuffle_routes(client: Client, seed: int) -> None:
             broker["brokerAddrs"] = numbers
         answer.body = dumps_fastjson(route)
 
-    client.door.alter.append(alter)
+    client.proxy.alter.append(alter)
 
 
 def require_sent(outcome: Outcome, what: str) -> None:
@@ -109,7 +109,7 @@ async def batches_that_are_none(bench: Bench) -> None:
         "a retry topic": (retry, batch),
     }
     passed: list[RemotingCommand] = []
-    producer.door.instead.append(lambda request: passed.append(request))
+    producer.proxy.instead.append(lambda request: passed.append(request))
     for what, (where, messages) in attempts.items():
         refused = await producer.request("send_batch", topic=where, messages=messages)
         require_equal(f"the outcome of a batch with {what}", refused.type, "fail")

@@ -157,10 +157,10 @@ class AddressProvider(OurInterpreter):
 
 def traces_of(campaign: Campaign) -> list[tuple[str, str]]:
     """Topics and groups that are this run's own: their names begin as those of the campaign, which hold its token."""
-    told = WORKLOADS[campaign.workload].members(campaign)
+    members = WORKLOADS[campaign.workload].members(campaign)
     pairs = (
         (campaign.topic, campaign.group),
-        *((member.topic, member.group) for member in told),
+        *((member.topic, member.group) for member in members),
         *(pair for planned in campaign.plan for pair in side_scopes(campaign, planned)),
     )
     return [

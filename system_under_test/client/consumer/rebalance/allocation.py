@@ -102,14 +102,14 @@ def room_of_broker(broker_name: str) -> str | None:
     return room if end and ROOM_END not in name else None
 
 
-def allocate_as_told(
-    told: Collection[MessageQueue],
+def allocate_configured(
+    configured: Collection[MessageQueue],
     _queues: Sequence[MessageQueue],
     _client_ids: Sequence[str],
     _client_id: str,
 ) -> list[MessageQueue]:
     """CONFIG: these queues, whatever members the group has."""
-    return sorted(told)
+    return sorted(configured)
 
 
 def allocate_nearby(

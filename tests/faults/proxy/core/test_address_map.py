@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.faults.proxy.core import frontends as doors
+from staticfire.faults.proxy.core import frontends as frontends
 from staticfire.faults.proxy.core.address_map import AddressMap, View
-from staticfire.faults.proxy.core.frontends import COMMON_DOOR, Frontend, Listener, PortPlan
+from staticfire.faults.proxy.core.frontends import COMMON_FRONTEND, Frontend, Listener, PortPlan
 from staticfire.faults.proxy.core.ports import PortError
 from staticfire.faults.proxy.core.servers import ServerKind
 from staticfire.faults.proxy.rocketmq.addresses import Address
@@ -23,27 +23,27 @@ class FakeSocket:
 
 
 class World:
-    """A book whose doors listen on made-up ports: 50000, 50100, ... or where the plan says."""
+    """A address map whose frontends listen on made-up ports: 50000, 50100, ... or where the plan says."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, first_port: int = 0) -> None:
         self.next_port = 50_000
         self.busy: set[int] = set()
         self.gates: list[tuple[Listener, int]] = []
         self.events: list[str] = []
-        self.book = AddressMap(
+        self.addresses = AddressMap(
             lambda name: Frontend(
                 name,
                 HOST,
-                self.book.servers,
-                PortPlan(first_port if name == COMMON_DOOR else 0),
-                lambda gate, found: self.gates.append((gate, found.getsockname()[1])),
+                self.addresses.servers,
+                PortPlan(first_port if name == COMMON_FRONTEND else 0),
+                lambda listener, found: self.gates.append((listener, found.getsockname()[1])),
                 self.events.append,
             ),
             (HOST,),
             self.events.append,
         )
-        monkeypatch.setattr(doors, "listen", self._listen)
-        monkeypatch.setattr(doors, "listen_anywhere", self._listen_anywhere)
+        monkeypatch.setattr(frontends, "listen", self._listen)
+        monkeypatch.setattr(frontends, "listen_anywhere", self._listen_anywhere)
 
     def _listen(self, host: str, ports: list[int]) -> list[FakeSocket]:
         if self.busy & set(ports):
@@ -56,8 +56,8 @@ class World:
         self.next_port += 100
         return self._listen(host, [self.next_port - 100 + shift for shift in shifts])
 
-    def view(self, door: str = COMMON_DOOR) -> View:
-        return View(self.book, self.book.door(door), HOST)
+    def view(self, frontend: str = COMMON_FRONTEND) -> View:
+        return View(self.addresses, self.addresses.frontend(frontend), HOST)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_each_door_has_a_listener_of_its_own_for_each_server(world: World) -> No
     assert everybody.broker("10.0.0.2:10911", "b-0") == f"{HOST}:50100"
     assert slave.broker("10.0.0.1:10911") == f"{HOST}:50200"
     assert everybody.broker("10.0.0.1:10911") == f"{HOST}:50000"
-    assert sorted(server.name for server in world.book.servers) == [
+    assert sorted(server.name for server in world.addresses.servers) == [
         "a-0",
         "a-0/ha",
         "b-0",
@@ -86,7 +86,9 @@ def test_all_ports_of_a_broker_are_where_they_are_looked_for(world: World, met_b
         assert world.view().broker("10.0.0.1:10911") == f"{HOST}:50000"
     else:
         assert world.view().ha("10.0.0.1:10912") == f"{HOST}:50001"
-    assert [(gate.target.port, port, gate.server.kind) for gate, port in world.gates] == [
+    assert [
+        (listener.target.port, port, listener.server.kind) for listener, port in world.gates
+    ] == [
         (10911, 50000, ServerKind.BROKER),
         (10909, 49998, ServerKind.BROKER),
         (10912, 50001, ServerKind.HA),
@@ -100,7 +102,7 @@ def test_an_address_of_the_proxy_is_translated_for_another_door(world: World) ->
     assert world.view().broker(shown) == shown
     assert world.view("slave").broker(shown, "a-0") == f"{HOST}:50100"
     assert world.view("slave").broker(shown) == world.view("slave").broker("10.0.0.1:10911")
-    assert sorted(server.name for server in world.book.servers) == ["a-0", "a-0/ha"]
+    assert sorted(server.name for server in world.addresses.servers) == ["a-0", "a-0/ha"]
 
 
 @pytest.mark.parametrize("told", ["early", "late"])
@@ -109,7 +111,7 @@ def test_replication_is_another_server(world: World, told: str) -> None:
     view.ha("10.0.0.1:10912", "a-0" if told == "early" else "")
     assert view.ha("10.0.0.1:10912") == view.registered_ha("10.0.0.1:10912")
     view.broker("10.0.0.1:10911", "a-0")
-    server = world.book.servers.find(ServerKind.HA, Address("10.0.0.1", 10912))
+    server = world.addresses.servers.find(ServerKind.HA, Address("10.0.0.1", 10912))
     assert server is not None
     assert (server.name, server.kind) == ("a-0/ha", ServerKind.HA)
     assert server.names == ("a-0/ha", "10.0.0.1:10912")
@@ -132,7 +134,7 @@ def test_store_hosts_of_brokers_that_were_met(world: World) -> None:
 
 @pytest.mark.parametrize("host", ["proxy.example", "2001:db8::1"])
 def test_a_store_host_has_no_place_for_another_kind_of_address(world: World, host: str) -> None:
-    view = View(world.book, world.book.door(COMMON_DOOR), host)
+    view = View(world.addresses, world.addresses.frontend(COMMON_FRONTEND), host)
     view.broker("10.0.0.1:10911")
     assert view.store_host(b"\x0a\0\0\1" + b"\0\0\x2a\x9f") is None
 
@@ -141,10 +143,10 @@ def test_given_ports_are_where_the_defaults_of_rocketmq_would_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, first_port=9876)
-    door = world.book.door(COMMON_DOOR)
+    frontend = world.addresses.frontend(COMMON_FRONTEND)
     for number in (1, 2):
-        server = world.book.servers.meet(ServerKind.NAME_SERVER, Address("n", number))
-        assert door.port_of(server) == 9875 + number
+        server = world.addresses.servers.meet(ServerKind.NAME_SERVER, Address("n", number))
+        assert frontend.port_of(server) == 9875 + number
     view = world.view()
     assert view.broker("a:1") == f"{HOST}:10911"
     assert view.broker("b:1") == f"{HOST}:10921"

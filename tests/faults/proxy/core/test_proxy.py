@@ -321,7 +321,7 @@ async def test_an_end_that_comes_too_late_for_a_reset_connection() -> None:
 
 @real_time
 async def test_faults_strike_who_they_are_meant_for() -> None:
-    """One host, three clients: known by their doors and by their ports."""
+    """One host, three clients: known by their frontends and by their ports."""
     async with bench() as (proxy, server, connect):
         client, other = await connect(), await connect()
         port = client.writer.get_extra_info("sockname")[1]

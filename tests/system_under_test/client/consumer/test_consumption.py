@@ -257,17 +257,17 @@ def test_only_a_success_of_the_holder_is_one(
         client = make_client()
         client.routes.update("t", broker_routes(route_of("a")), now_s())
         client.routes.update("%RETRY%g", broker_routes(route_of("a")), now_s())
-        told: list[SendStatus | None] = []
+        configured: list[SendStatus | None] = []
         remoting.scripts["a:0"] = by_code(c36=holder, c310=STORED, other=answer_code(0))
         send_back = SendBack(
             client,
             "g",
             Sender(client, SendOptions(group="inner")),
             reconsume_times_max=16,
-            on_sent=lambda _message, _queue, status, _is_copied: told.append(status),
+            on_sent=lambda _message, _queue, status, _is_copied: configured.append(status),
         )
         assert await send_back(sent_message(), QUEUE, 0)
-        assert told == [status]
+        assert configured == [status]
         (call,) = remoting.calls_to("a:0", RequestCode.CONSUMER_SEND_MSG_BACK)
         assert call.command.ext_fields["offset"] == "77"
         assert call.command.ext_fields["maxReconsumeTimes"] == "16"

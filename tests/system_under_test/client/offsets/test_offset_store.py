@@ -99,7 +99,9 @@ def test_what_a_broker_told_and_which(
 ) -> None:
     async def main() -> None:
         read: list[tuple[MessageQueue, int | None, int]] = []
-        store = store_of(remoting, stored, slave=slave, on_read=lambda *told: read.append(told))
+        store = store_of(
+            remoting, stored, slave=slave, on_read=lambda *configured: read.append(configured)
+        )
         queue = MessageQueue("t", "a", 0)
         for _ in range(2):
             with suppress(OffsetUnknown):  # the master is silent, which is found out by asking it
@@ -113,8 +115,8 @@ def test_which_broker_is_sent_offsets_and_whether_earlier_ones_have_arrived(
     remoting: ScriptedRemoting,
 ) -> None:
     async def main() -> None:
-        told: list[list[CommitSent]] = []
-        store = store_of(remoting, at(7), on_sent=told.append)
+        configured: list[list[CommitSent]] = []
+        store = store_of(remoting, at(7), on_sent=configured.append)
         queue = MessageQueue("t", "a", 0)
         store.commit({queue: 1, MessageQueue("t", "a", 1): 1, MessageQueue("t", "x", 0): 1})
         store.commit({queue: 2})
@@ -124,7 +126,7 @@ def test_which_broker_is_sent_offsets_and_whether_earlier_ones_have_arrived(
         await store.commit_confirmed(queue, 4)
         store.commit({queue: 5})
         store.commit({MessageQueue("t", "x", 0): 1})  # no such broker
-        assert told == [
+        assert configured == [
             [CommitSent("a", 0, earlier)] for earlier in (False, False, True, False, True)
         ]
 

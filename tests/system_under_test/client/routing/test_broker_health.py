@@ -31,13 +31,13 @@ class Health:
     def __init__(self) -> None:
         self.remoting = ScriptedRemoting()
         self.remoting.scripts["b"] = ANSWER
-        self.told: list[tuple[str, float]] = []
+        self.configured: list[tuple[str, float]] = []
         self.health = BrokerHealth(
             self.remoting.client,
             MemoryLog(),
             group="g",
-            on_silent=lambda _: self.told.append(("silent", now_s())),
-            on_back=lambda _: self.told.append(("back", now_s())),
+            on_silent=lambda _: self.configured.append(("silent", now_s())),
+            on_back=lambda _: self.configured.append(("back", now_s())),
         )
 
 
@@ -46,7 +46,7 @@ def test_a_slow_broker_that_answers_the_ping_is_not_silent() -> None:
         b = Health()
         b.health.failed("b", RemotingTimeout("slow"))
         await asyncio.sleep(5.0)
-        assert b.told == []
+        assert b.configured == []
         assert b.health.is_answering("b")
 
     run(main())
@@ -62,8 +62,8 @@ def test_a_broker_that_plays_dead_is_silent_until_it_answers() -> None:
         b.remoting.scripts["b"] = ANSWER
         await asyncio.sleep(PROBE_TIMEOUT_S)
         assert b.health.is_answering("b")
-        assert [what for what, _ in b.told] == ["silent", "back"]
-        assert b.told[0][1] == pytest.approx(1.0)
+        assert [what for what, _ in b.configured] == ["silent", "back"]
+        assert b.configured[0][1] == pytest.approx(1.0)
 
     run(main())
 
@@ -74,7 +74,7 @@ def test_a_broken_connection_means_silent_until_a_new_one_has_brought_an_answer(
         b.health.failed("b", RemotingClosed("reset"))
         assert not b.health.is_answering("b")
         await asyncio.sleep(0.1)
-        assert b.told == [("silent", 0.0), ("back", pytest.approx(LATENCY_S))]
+        assert b.configured == [("silent", 0.0), ("back", pytest.approx(LATENCY_S))]
 
     run(main())
 
@@ -99,7 +99,7 @@ def test_other_failures_meanwhile_change_nothing() -> None:
             b.health.failed("b", RemotingTimeout("no answer"))
         await asyncio.sleep(1.0)
         assert len(b.remoting.calls_to("b", PING)) == 1
-        assert [what for what, _ in b.told] == ["silent"]
+        assert [what for what, _ in b.configured] == ["silent"]
 
     run(main())
 

@@ -143,9 +143,9 @@ def test_one_message_is_consumed(
     verdict: bool | Exception, result: str, remark: str | None
 ) -> None:
     consumer = Consumer(verdict)
-    told = run(consumer.consume(Message(topic="t", body=b"look", queue_id=1)))
-    assert (told.consume_result, told.remark) == (result, remark)
-    assert told.spent_time_mills == 2000
+    configured = run(consumer.consume(Message(topic="t", body=b"look", queue_id=1)))
+    assert (configured.consume_result, configured.remark) == (result, remark)
+    assert configured.spent_time_mills == 2000
     assert consumer.heard == [("look", QUEUE)]
 
 

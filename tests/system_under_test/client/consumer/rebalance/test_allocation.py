@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from staticfire.system_under_test.client.consumer.rebalance.allocation import (
     Allocate,
-    allocate_as_told,
     allocate_averagely,
     allocate_by_consistent_hash,
+    allocate_configured,
     allocate_in_circle,
     allocate_nearby,
     room_of_broker,
@@ -70,8 +70,8 @@ def test_shares_by_machine_room() -> None:
 
 
 def test_shares_as_told() -> None:
-    told = queues(4)[1:3]
-    assert allocate_as_told(told, queues(4), ["a", "b"], "b") == told
+    configured = queues(4)[1:3]
+    assert allocate_configured(configured, queues(4), ["a", "b"], "b") == configured
 
 
 def nearby(own: str, ids: list[str]) -> list[str]:

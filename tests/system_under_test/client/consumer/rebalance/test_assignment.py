@@ -15,16 +15,16 @@ FIRST, SECOND = (MessageQueue(topic="t", broker_name="a", queue_id=n) for n in r
 class Consumer:
     """Of one queue; its listener works until it is told to end."""
 
-    def __init__(self, told: list[str], queue: MessageQueue) -> None:
-        self._told, self._number = told, queue.queue_id
+    def __init__(self, configured: list[str], queue: MessageQueue) -> None:
+        self._is_reported, self._number = configured, queue.queue_id
         self.listener = asyncio.Event()
         self.commit_offset = 70
 
     def start(self) -> None:
-        self._told.append(f"start {self._number}")
+        self._is_reported.append(f"start {self._number}")
 
     def drop(self) -> None:
-        self._told.append(f"drop {self._number}")
+        self._is_reported.append(f"drop {self._number}")
 
     async def ended(self, _timeout_s: float | None) -> None:
         await self.listener.wait()
@@ -33,8 +33,8 @@ class Consumer:
 class Locks:
     """A broker that grants everything."""
 
-    def __init__(self, told: list[str]) -> None:
-        self._told = told
+    def __init__(self, configured: list[str]) -> None:
+        self._is_reported = configured
 
     async def lock(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         return list(queues)
@@ -43,49 +43,51 @@ class Locks:
         return True
 
     def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        self._told.extend(f"unlock {queue.queue_id}" for queue in queues)
+        self._is_reported.extend(f"unlock {queue.queue_id}" for queue in queues)
 
 
 class Offsets:
-    def __init__(self, told: list[str]) -> None:
-        self._told = told
+    def __init__(self, configured: list[str]) -> None:
+        self._is_reported = configured
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
-        self._told.extend(f"commit {q.queue_id} at {offset}" for q, offset in offsets.items())
+        self._is_reported.extend(
+            f"commit {q.queue_id} at {offset}" for q, offset in offsets.items()
+        )
         return offsets
 
 
 def test_a_queue_that_is_sent_back_is_free_for_others_when_the_listener_has_finished() -> None:
-    told: list[str] = []
+    configured: list[str] = []
     consumers: dict[MessageQueue, Consumer] = {}
 
     def make(queue: MessageQueue) -> Any:
-        consumers[queue] = Consumer(told, queue)
+        consumers[queue] = Consumer(configured, queue)
         return consumers[queue]
 
     async def story() -> None:
         assigned = Assignment(
             make,
-            cast(Any, Offsets(told)),
+            cast(Any, Offsets(configured)),
             on_commit=None,
-            on_change=lambda: told.append("look for a share"),
+            on_change=lambda: configured.append("look for a share"),
         )
-        assigned.locking = cast(Any, Locks(told))
+        assigned.locking = cast(Any, Locks(configured))
         await assigned.take_share("t", [FIRST, SECOND])
         working = consumers[FIRST].listener
-        told.clear()
+        configured.clear()
 
         assigned.reset({FIRST: 5})
         await asyncio.sleep(0)
 
         assert assigned.queues == [SECOND]
-        assert told == ["commit 0 at 5", "drop 0", "look for a share"]
+        assert configured == ["commit 0 at 5", "drop 0", "look for a share"]
         assert await assigned.take_share("t", [FIRST, SECOND]) == (False, False)  # not free yet
-        told.clear()
+        configured.clear()
         working.set()
         for _ in range(5):
             await asyncio.sleep(0)
-        assert told == ["unlock 0", "look for a share"]
+        assert configured == ["unlock 0", "look for a share"]
         await assigned.take_share("t", [FIRST, SECOND])
         assert assigned.queues == [FIRST, SECOND]
 

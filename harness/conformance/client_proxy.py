@@ -34,7 +34,7 @@ Instead = Callable[[RemotingCommand], RemotingCommand | None]
 Alter = Callable[[RemotingCommand, RemotingCommand], None]
 
 
-class Door:
+class ClientProxy:
     """Relays for one client; `open` makes them."""
 
     def __init__(self, client: str, host: str, log: WireLog) -> None:
@@ -115,8 +115,8 @@ class _View:
 class _ClientEnd(asyncio.Protocol):
     """A connection of the client, and the one to the server that belongs to it."""
 
-    def __init__(self, door: Door, address: str, rewriter: Rewriter) -> None:
-        self._door = door
+    def __init__(self, proxy: ClientProxy, address: str, rewriter: Rewriter) -> None:
+        self._proxy = proxy
         self._address = address
         self._rewriter = rewriter
         self._frames = FrameDecoder(FRAME_SIZE_MAX)
@@ -131,8 +131,8 @@ class _ClientEnd(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._door.opened(self)
-        if not self._door.is_shut:
+        self._proxy.opened(self)
+        if not self._proxy.is_shut:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
@@ -145,28 +145,28 @@ class _ClientEnd(asyncio.Protocol):
             self.close()
             return
         self._target = transport
-        if self._door.is_shut or self._transport is None:
+        if self._proxy.is_shut or self._transport is None:
             self.lose_target()
         for frame in self._early:
             self._to_target(frame)
         self._early.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self._door.is_shut:
+        if self._proxy.is_shut:
             return
         try:
             for frame in self._frames.feed(data):
                 self._from_client(frame)
         except RemoteProtocolError as error:
-            self._door.log.note(self._address, f"{self._door.client} sent no frame: {error}")
+            self._proxy.log.note(self._address, f"{self._proxy.client} sent no frame: {error}")
             self.close()
 
     def _from_client(self, frame: bytes) -> None:
         command = decode_command(frame)
         if command.code not in QUIET or command.is_response:
-            self._door.log.received(f"{self._door.client} to {self._address}", command)
+            self._proxy.log.received(f"{self._proxy.client} to {self._address}", command)
         if not command.is_response:
-            for answer in self._door.instead:
+            for answer in self._proxy.instead:
                 found = answer(command)
                 if found is not None:
                     self._to_client(found)
@@ -183,7 +183,7 @@ class _ClientEnd(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._door.closed(self)
+        self._proxy.closed(self)
         self.lose_target()
 
     # --- the target's side --------------------------------------------------------------------------
@@ -193,20 +193,20 @@ class _ClientEnd(asyncio.Protocol):
         command = decode_command(rewritten[LENGTH_SIZE:])
         request = self._asked.pop(command.opaque, None) if command.is_response else None
         if request is not None:
-            for alter in self._door.alter:
+            for alter in self._proxy.alter:
                 alter(request, command)
         self._to_client(command, is_quiet=request is not None and request.code in QUIET)
 
     def _to_client(self, command: RemotingCommand, *, is_quiet: bool = False) -> None:
-        if self._door.is_shut or self._transport is None or self._transport.is_closing():
+        if self._proxy.is_shut or self._transport is None or self._transport.is_closing():
             return
         if not is_quiet or (command.code == ResponseCode.SUCCESS and command.body):
-            self._door.log.sent(f"{self._door.client} from {self._address}", command)
+            self._proxy.log.sent(f"{self._proxy.client} from {self._address}", command)
         self._transport.write(command.encode())
 
     def target_lost(self) -> None:
         self._target = None
-        if not self._door.is_shut:
+        if not self._proxy.is_shut:
             self.close()
 
     def lose_target(self) -> None:

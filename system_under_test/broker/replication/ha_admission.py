@@ -14,7 +14,7 @@ from staticfire.system_under_test.runtime.env import Env, TlsError
 HANDSHAKE_TIMEOUT_S = 5.0
 
 
-class HaDoor:
+class HaAdmission:
     """Lets connections in: the hosts that `haAllowedAddresses` lists and, if `tls.ha` is configured, over TLS."""
 
     def __init__(self, env: Env, hosts: Iterable[str]) -> None:
@@ -38,10 +38,10 @@ class HaDoor:
             return TurnedAway()
         if context is None and self.hosts.allows_all:
             return connection
-        return HaGate(self, context, connection)
+        return PendingHandshake(self, context, connection)
 
-    def shake_hands(self, gate: HaGate, transport: asyncio.Transport) -> None:
-        task = asyncio.get_running_loop().create_task(gate.start_tls(transport))
+    def shake_hands(self, handshake: PendingHandshake, transport: asyncio.Transport) -> None:
+        task = asyncio.get_running_loop().create_task(handshake.start_tls(transport))
         self._handshakes[task] = None
         task.add_done_callback(self._handshakes.pop)
 
@@ -49,13 +49,13 @@ class HaDoor:
         await end_tasks(self._handshakes)
 
 
-class HaGate(asyncio.Protocol):
+class PendingHandshake(asyncio.Protocol):
     """Stands in front of one connection, which exists for the broker only once its peer may have it."""
 
     def __init__(
-        self, door: HaDoor, context: ssl.SSLContext | None, connection: asyncio.Protocol
+        self, admission: HaAdmission, context: ssl.SSLContext | None, connection: asyncio.Protocol
     ) -> None:
-        self._door = door
+        self._admission = admission
         self._context = context
         self._connection = connection
         self._early = bytearray()  # came with the end of the handshake
@@ -63,13 +63,13 @@ class HaGate(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        if not self._door.hosts.allows(peer_host(transport)):
+        if not self._admission.hosts.allows(peer_host(transport)):
             self._refuse(transport, "haAllowedAddresses does not list it")
         elif self._context is None:
             self._let_in(transport)
         else:
             transport.pause_reading()  # until TLS reads
-            self._door.shake_hands(self, transport)
+            self._admission.shake_hands(self, transport)
 
     def data_received(self, data: bytes) -> None:
         self._early += data
@@ -101,7 +101,7 @@ class HaGate(asyncio.Protocol):
             self._connection.data_received(bytes(self._early))
 
     def _refuse(self, transport: asyncio.Transport, reason: str) -> None:
-        self._door.refusals.log_once(
+        self._admission.refusals.log_once(
             "replica was refused", peer=peer_host(transport), reason=reason
         )
         transport.abort()
