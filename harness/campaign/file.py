@@ -6,10 +6,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import (
+    FORMER_NAMES,
     PROPERTY_TABLES,
     SEED_MAX,
     Campaign,
@@ -22,6 +23,7 @@ from staticfire.harness.campaign.ops import OpError, read_ops
 from staticfire.harness.campaign.plan import read_plan
 from staticfire.harness.truncated_repr import truncated_repr
 
+T = TypeVar("T")
 CHOICES = "choices"
 _TUPLES = (
     "followers",
@@ -63,29 +65,31 @@ def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
     The table `choices` holds lists of values, of which the seed picks one: they become `OneOf`.
     Raises CampaignError with `source` in the text.
     """
-    table = _current(table, source)
-    fixed = {name: _typed(name, value, source) for name, value in table.items() if name != CHOICES}
-    return {**_choices(table.get(CHOICES, {}), source), **fixed}
+    fixed = {
+        given: _typed(given, value, source) for given, value in table.items() if given != CHOICES
+    }
+    return {**_choices(table.get(CHOICES, {}), source), **_current(fixed, source)}
 
 
 def _choices(table: Any, source: str) -> dict[str, OneOf]:
     if not isinstance(table, dict):
         raise CampaignError(f"{source}: {CHOICES} is {truncated_repr(table)}; allowed: a table")
-    table = _current(table, source)
     if "system" in table:
         raise CampaignError(f"{source}: {CHOICES} hold system; allowed: one system for all seeds")
-    for name, values in table.items():
+    _current(table, source)
+    for given, values in table.items():
         if not isinstance(values, list) or not values:
             raise CampaignError(
-                f"{source}: {CHOICES} of {name} are {truncated_repr(values)}; allowed: a list of values"
+                f"{source}: {CHOICES} of {given} are {truncated_repr(values)}; allowed: a list of values"
             )
-    return {
-        name: OneOf(tuple(_typed(name, value, source) for value in values))
-        for name, values in table.items()
+    choices = {
+        given: OneOf(tuple(_typed(given, value, source) for value in values))
+        for given, values in table.items()
     }
+    return _current(choices, source)
 
 
-def _current(table: Mapping[str, Any], source: str) -> dict[str, Any]:
+def _current(table: Mapping[str, T], source: str) -> dict[str, T]:
     """The table with names of today. Raises CampaignError with `source` in the text."""
     try:
         return with_current_names(table)
@@ -93,7 +97,9 @@ def _current(table: Mapping[str, Any], source: str) -> dict[str, Any]:
         raise CampaignError(f"{source}: {error}") from error
 
 
-def _typed(name: str, value: Any, source: str) -> Any:
+def _typed(given: str, value: Any, source: str) -> Any:
+    """The value of an option. Raises CampaignError, which names the option as the file does."""
+    name = FORMER_NAMES.get(given, given)
     if name == "plan":
         try:
             return read_plan(value)
@@ -105,13 +111,15 @@ def _typed(name: str, value: Any, source: str) -> Any:
         except OpError as error:
             raise CampaignError(f"{source}: {error}") from error
     if name in PROPERTY_TABLES:
-        return _properties(name, value, source)
+        return _properties(given, value, source)
     kinds = {field.name: str(field.type) for field in fields(Campaign)}
     if name not in kinds:
         raise CampaignError(
-            f"{source} has an unknown option {truncated_repr(name)}; there are: {', '.join(kinds)}"
+            f"{source} has an unknown option {truncated_repr(given)}; there are: {', '.join(kinds)}"
         )
-    return _checked(name, kinds[name], value, source)
+    if name in _TUPLES:
+        return _list(given, kinds[name], value, source)
+    return _scalar(given, kinds[name], value, source)
 
 
 def _properties(name: str, value: Any, source: str) -> Properties:
@@ -130,9 +138,7 @@ def _property_text(item: str | float) -> str:
     return str(item).lower() if isinstance(item, bool) else str(item)
 
 
-def _checked(name: str, kind: str, value: Any, source: str) -> Any:
-    if name not in _TUPLES:
-        return _scalar(name, kind, value, source)
+def _list(name: str, kind: str, value: Any, source: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise CampaignError(f"{source}: {name} is {truncated_repr(value)}; allowed: a list")
     if kind in _PAIRS and len(value) != 2:

@@ -47,9 +47,12 @@ PLACES = {
 def check_rocketmq(campaign: Campaign) -> None:
     """Raises CampaignError with one sentence for the first option that is not allowed."""
     c = campaign
-    require(1 <= c.leaders <= 9, "masters", c.leaders, "1 to 9")
+    require(1 <= c.leaders <= 9, "leaders (masters)", c.leaders, "1 to 9")
     require(
-        all(0 <= n <= 5 for n in c.followers), "slaves", c.followers, OPTIONS["followers"].allowed
+        all(0 <= n <= 5 for n in c.followers),
+        "followers (slaves)",
+        c.followers,
+        OPTIONS["followers"].allowed,
     )
     require(c.flush in FLUSH_MODES, "flush", c.flush, OPTIONS["flush"].allowed)
     require(
@@ -63,7 +66,10 @@ def check_rocketmq(campaign: Campaign) -> None:
     _check_target(c)
     _check_client(c)
     require(
-        1 <= c.coordinators <= 9, "name-servers", c.coordinators, OPTIONS["coordinators"].allowed
+        1 <= c.coordinators <= 9,
+        "coordinators (name servers)",
+        c.coordinators,
+        OPTIONS["coordinators"].allowed,
     )
     _check_replication(c)
     _check_forwarding(c)

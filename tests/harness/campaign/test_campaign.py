@@ -221,6 +221,21 @@ name_servers = [1, 2, 3]
     assert [one.coordinators for one in picked] == [pick(one, (1, 2, 3)) for one in streams]
 
 
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ('slaves = "x"', "old.toml: slaves is 'x'; allowed: a list"),
+        ('name_servers = "x"', "old.toml: name_servers is or holds 'x'; allowed: a whole number"),
+        ("name_server_properties = 1", "old.toml: name_server_properties is 1; allowed: a table"),
+        ("choices = {slaves = [2]}", "old.toml: slaves is 2; allowed: a list"),
+        ("choices = {slaves = []}", "old.toml: choices of slaves are []; allowed: a list"),
+    ],
+)
+def test_a_refusal_names_the_option_as_the_file_does(text: str, refusal: str) -> None:
+    with pytest.raises(CampaignError, match=re.escape(refusal)):
+        read_options(f"[campaign]\n{text}", "old.toml")
+
+
 @pytest.mark.parametrize("table", ["[campaign]", "[campaign.choices]"])
 def test_both_names_of_an_option_are_refused(table: str) -> None:
     text = f"[campaign]\n{table if 'choices' in table else ''}\nslaves = [1]\nfollowers = [1]\n"
