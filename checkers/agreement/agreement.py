@@ -242,13 +242,13 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
         log = _ends(context, broker)
         mine = np.flatnonzero(known & (brokers == broker))
         rows = seen.rows[mine]
-        since, until = log.stretch(sends.invoke_ns[rows]), log.stretch(sends.time_ns[rows])
+        since, until = log.interval(sends.invoke_ns[rows]), log.interval(sends.time_ns[rows])
         # Near a fault a record may be gone when its answer arrives.
         quiet = (since == until) & (since >= 0)
         mine, since = mine[quiet], since[quiet]
         count += int(np.count_nonzero(begin[mine] > latest[mine]))
-        for at, stretch in zip(mine.tolist(), since.tolist(), strict=True):
-            ends = log.ends.get(stretch, [])
+        for at, interval in zip(mine.tolist(), since.tolist(), strict=True):
+            ends = log.ends.get(interval, [])
             place = bisect_left(ends, seen.end[at])
             twice = place + 1 < len(ends) and ends[place + 1] == seen.end[at]
             count += int(twice or (place > 0 and ends[place - 1] > begin[at]))
@@ -261,8 +261,8 @@ class _Ends(NamedTuple):
     cut_points: Ints  # beginnings of faults, and the ends of what they may disturb, in turn
     ends: Mapping[int, list[int]]  # by stretch, ascending; one for each message
 
-    def stretch(self, times_ns: Ints) -> Ints:
-        """The quiet stretch of each time; UNKNOWN in none."""
+    def interval(self, times_ns: Ints) -> Ints:
+        """The quiet interval of each time; UNKNOWN in none."""
         number = np.searchsorted(self.cut_points, times_ns, side="right")
         found: Ints = np.where(number % 2 == 0, number, UNKNOWN)
         return found
@@ -293,14 +293,15 @@ def _make_ends(context: Context, broker: str) -> _Ends:
         and of["broker_name"] == broker
         and of["end_offset"] is not None
     ]
-    stretches = log.stretch(np.array([of["time_ns"] for of in seen], np.int64)).tolist()
+    intervals = log.interval(np.array([of["time_ns"] for of in seen], np.int64)).tolist()
     once = {
-        (stretch, of["key"], of["end_offset"]) for stretch, of in zip(stretches, seen, strict=True)
+        (interval, of["key"], of["end_offset"])
+        for interval, of in zip(intervals, seen, strict=True)
     }
     ends: dict[int, list[int]] = {}
-    for stretch, _, end in once:
-        ends.setdefault(stretch, []).append(end)
-    return _Ends(log.cut_points, {stretch: sorted(found) for stretch, found in ends.items()})
+    for interval, _, end in once:
+        ends.setdefault(interval, []).append(end)
+    return _Ends(log.cut_points, {interval: sorted(found) for interval, found in ends.items()})
 
 
 def _below_recovery(columns: Columns, context: Context) -> int:

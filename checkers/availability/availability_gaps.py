@@ -32,7 +32,7 @@ NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """One stretch of waiting. `finding` says what was waited for, should it be too long."""
+    """One interval of waiting. `finding` says what was waited for, should it be too long."""
 
     length_ns: int
     finding: Finding

@@ -59,7 +59,7 @@ SECONDS_MIN, WITHIN_S = 10, 60  # seconds with such a send, and in how many
 
 
 def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
-    """Look for the first stretch of each producer in which nothing got through, and for what is not served at rest."""
+    """Look for the first interval of each producer in which nothing got through, and for what is not served at rest."""
     findings = [
         finding
         for node in context.facts.producers
@@ -104,8 +104,8 @@ def _stretches(
     inside = (begun_ns >= free.start_ns) & (begun_ns < free.end_ns)
     rows, through = rows[inside], through[inside]
     counted = ~through & counts[inside] & (ended_ns[inside] <= free.end_ns)
-    for stretch in np.split(np.arange(len(rows)), np.flatnonzero(through)):
-        failed = stretch[counted[stretch]]
+    for interval in np.split(np.arange(len(rows)), np.flatnonzero(through)):
+        failed = interval[counted[interval]]
         if len(failed):
             yield rows[failed]
 

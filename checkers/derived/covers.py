@@ -1,6 +1,6 @@
-"""Stretches of time that many short ones make up together, and few of these that make up the same.
+"""Spans of time that many short ones make up together, and few of these that make up the same.
 
-Each message is evidence for one short stretch of time. A checker that joins the stretches gets the same result from
+Each message is evidence for one short span of time. A checker that joins the merged spans gets the same result from
 few of the messages, so that it need not hold the others (`Checker.rows`).
 """
 
@@ -15,9 +15,9 @@ from staticfire.checkers.model.intervals import Span
 
 
 def covering(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> Iterator[Ints]:
-    """For each stretch that the spans (start, end) make up: the positions of few that make it up, in order of time.
+    """For each span that the spans (start, end) make up: the positions of few that make it up, in order of time.
 
-    Spans less than `apart_ns` apart belong to one stretch. The positions of a stretch begin with the span that it
+    Spans less than `apart_ns` apart belong to one span. The positions of a span begin with the span that it
     begins with, and end with the one that it ends with.
     """
     if not len(starts_ns):
@@ -40,8 +40,8 @@ def covering(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> Iterator[Ints]:
         chosen = [reached]
 
 
-def stretches(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> list[Span]:
-    """The stretches that the spans (start, end) make up, those less than `apart_ns` apart being joined."""
+def merged_spans(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> list[Span]:
+    """The merged spans that the spans (start, end) make up, those less than `apart_ns` apart being joined."""
     return [
         Span(int(starts_ns[chosen[0]]), int(ends_ns[chosen[-1]]))
         for chosen in covering(starts_ns, ends_ns, apart_ns)

@@ -13,7 +13,7 @@ from staticfire.checkers.engine.kernel import Context, queue_of
 from staticfire.checkers.guarantees.promises import LossRule
 from staticfire.checkers.model.columns import Columns, Ints, MessageEvents
 
-_Place = tuple[str, str, int, int, str | None]  # topic, broker, queue, queue offset, key
+_Position = tuple[str, str, int, int, str | None]  # topic, broker, queue, queue offset, key
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,19 @@ class ReplicaCopies:
 
     def __init__(self, columns: Columns, context: Context, messages: Ints) -> None:
         """`messages`: their ids."""
-        self._asked: dict[_Place, dict[str, bool]] = {}
+        self._asked: dict[_Position, dict[str, bool]] = {}
         wanted = set(map(columns.names.key, messages.tolist()))
         for look_up in context.timeline.look_ups:
             for found in look_up.found:
                 if found.key in wanted:
-                    place = (
+                    position = (
                         look_up.topic,
                         look_up.broker,
                         found.queue,
                         found.queue_offset,
                         found.key,
                     )
-                    self._asked.setdefault(place, {})[look_up.node] = found.in_queue
+                    self._asked.setdefault(position, {})[look_up.node] = found.in_queue
         self._entries: dict[str, dict[str, int]] = {}  # by replica set and node
         for seen in context.observations:
             if seen["kind"] == "queue_entries":

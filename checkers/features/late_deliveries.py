@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from staticfire.checkers.derived.covers import covering, stretches
+from staticfire.checkers.derived.covers import covering, merged_spans
 from staticfire.checkers.derived.first_deliveries import first_deliveries
 from staticfire.checkers.derived.orphaned_followers import behind_spans
 from staticfire.checkers.derived.rebalances import rebalanced_ns
@@ -87,7 +87,7 @@ class Hindered:
                 **_retries_in_time(self._columns, self._context, group),
             }
         found = self._passes[group].get(queue)
-        return [] if found is None else stretches(*found[1:], _apart_ns(self._context))
+        return [] if found is None else merged_spans(*found[1:], _apart_ns(self._context))
 
 
 class _Kept(NamedTuple):

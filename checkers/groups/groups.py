@@ -48,7 +48,7 @@ QueueOfGroup = tuple[str, LogKey]
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """One stretch in which a process owned a queue."""
+    """One interval in which a process owned a queue."""
 
     process: int
     span: Span
@@ -195,10 +195,10 @@ def _first_acknowledged(columns: Columns) -> dict[LogKey, int]:
 def _double_ownership(
     context: Context, owned: Mapping[QueueOfGroup, list[Owned]]
 ) -> Iterator[Finding]:
-    for pair, stretches in owned.items():
+    for pair, intervals in owned.items():
         if pair[0] in context.facts.broadcasting:
             continue
-        for one, other in combinations(stretches, 2):
+        for one, other in combinations(intervals, 2):
             if one.process == other.process:
                 continue
             nodes = map(context.timeline.nodes.get, (one.process, other.process))

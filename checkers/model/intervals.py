@@ -1,4 +1,4 @@
-"""Stretches of time: half-open (start_ns, end_ns) pairs, and what can be said of several."""
+"""Intervals of time: half-open (start_ns, end_ns) pairs, and what can be said of several."""
 
 from __future__ import annotations
 

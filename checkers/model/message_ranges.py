@@ -1,8 +1,8 @@
 """Condensed ops: one for many messages, `send_many` and `consume_many`, so that a history may have millions of them.
 
-Their messages are told as stretches: messages whose keys `p<process>-<n>` and queue offsets go up by one, and whose
-records lie equally far apart in the log. Nothing is left out by that: columns hold each message again, and kernels see
-no difference. docs/history.md says what a stretch holds.
+Their messages are reported as ranges: messages whose keys `p<process>-<n>` and queue offsets go up by one, and
+whose records lie equally far apart in the log. Nothing is left out by that: columns hold each message again, and
+kernels see no difference. docs/history.md says what a message range holds.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class MessageRange(NamedTuple):
 
 
 def of_delivery(row: Sequence[Any]) -> MessageRange:
-    """Raises ValueError for a row that is no stretch of a `consume_many`."""
+    """Raises ValueError for a row that is no message range of a `consume_many`."""
     if len(row) != DELIVERY_WIDTH:
         raise ValueError(f"a stretch has {len(row)} fields; expected {DELIVERY_WIDTH}")
     return MessageRange(*row)
 
 
 def of_send(row: Sequence[Any]) -> MessageRange:
-    """Raises ValueError for a row that is no stretch of a `send_many`."""
+    """Raises ValueError for a row that is no message range of a `send_many`."""
     if len(row) != SEND_WIDTH:
         raise ValueError(f"a stretch has {len(row)} fields; expected {SEND_WIDTH}")
     key, queue_offset, physical_offset, count, stride = row
@@ -62,7 +62,7 @@ def of_send(row: Sequence[Any]) -> MessageRange:
 
 
 def condensed(messages: Iterable[Message]) -> list[MessageRange]:
-    """Messages of one queue, in the order in which they came, as few stretches."""
+    """Messages of one queue, in the order in which they came, as few message ranges."""
     found: list[MessageRange] = []
     first: Message = ()
     length = stride = number = 0
@@ -80,15 +80,15 @@ def condensed(messages: Iterable[Message]) -> list[MessageRange]:
             length += 1
             continue
         if length:
-            found.append(_stretch(first, length, stride))
+            found.append(_message_range(first, length, stride))
         first, length = message, 1
         prefix, number = _split(message[0])
     if length:
-        found.append(_stretch(first, length, stride))
+        found.append(_message_range(first, length, stride))
     return found
 
 
-def _stretch(first: Message, length: int, stride: int) -> MessageRange:
+def _message_range(first: Message, length: int, stride: int) -> MessageRange:
     key, queue_offset, physical_offset, body_ok, tries = first
     apart = stride if length > 1 else 0
     return MessageRange(key, queue_offset, physical_offset, body_ok, tries, length, apart)
@@ -113,15 +113,15 @@ def nth_key(first: str, number: int) -> str:
     return f"{prefix}{start + number}"
 
 
-def messages_of(stretch: MessageRange) -> Iterator[list[Any]]:
+def messages_of(message_range: MessageRange) -> Iterator[list[Any]]:
     """Each message, as `consume` tells it."""
-    for number in range(stretch.length):
+    for number in range(message_range.length):
         yield [
-            stretch.key if stretch.key is None else nth_key(stretch.key, number),
-            stretch.queue_offset + number,
-            stretch.physical_offset + number * stretch.stride,
-            stretch.body_ok,
-            stretch.tries,
+            message_range.key if message_range.key is None else nth_key(message_range.key, number),
+            message_range.queue_offset + number,
+            message_range.physical_offset + number * message_range.stride,
+            message_range.body_ok,
+            message_range.tries,
         ]
 
 

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from staticfire.checkers.derived.covers import covering, stretches
+from staticfire.checkers.derived.covers import covering, merged_spans
 from staticfire.checkers.derived.follower_lag import rows_left_behind
 from staticfire.checkers.engine.kernel import Checker, Context, Kernel, finding_at, sends_only
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
@@ -380,7 +380,7 @@ def _refuted(columns: Columns, context: Context, broker: str, status: str) -> li
         number = names.streams.index(broker) if broker in names.streams else UNKNOWN
         rows = rows[names.stream_of_log[sends.log[rows]] == number]
         _, starts_ns, ends_ns = _answered_within(columns, context, status, rows)
-        known = columns.cache[name] = stretches(starts_ns, ends_ns, 1)
+        known = columns.cache[name] = merged_spans(starts_ns, ends_ns, 1)
     assert isinstance(known, list)
     return known
 

@@ -56,7 +56,7 @@ def _check_meaning(f: str, value: Mapping[str, Any], row: list[Any]) -> None:
         except ValueError as error:
             raise LineError(f"a message of consume: {error}") from None
     elif f == "consume_many":
-        _check_stretch(row, count=row[5], stride=row[6])
+        _check_range(row, count=row[5], stride=row[6])
     elif f == "forward":
         _check_originals(row, value["key"])
 
@@ -88,7 +88,7 @@ def _check_many(value: Mapping[str, Any], key: str, count: int) -> None:
     check_items("a stretch of send_many", value["stretches"], declared["stretches"])
     sent = 0
     for row in value["stretches"]:
-        _check_stretch(row, count=row[3], stride=row[4])
+        _check_range(row, count=row[3], stride=row[4])
         if row[0] != nth_key(key, sent):
             what = f"a stretch of send_many begins with {row[0]!r:.80}"
             raise LineError(f"{what}; expected {nth_key(key, sent)!r}")
@@ -97,8 +97,8 @@ def _check_many(value: Mapping[str, Any], key: str, count: int) -> None:
         raise LineError(f"the stretches of send_many hold {sent} messages; {count} were to be sent")
 
 
-def _check_stretch(row: list[Any], *, count: int, stride: int) -> None:
-    """Key and offsets come first in any stretch."""
+def _check_range(row: list[Any], *, count: int, stride: int) -> None:
+    """Key and offsets come first in any message range."""
     _check_count("the length of a stretch", count, row[0])
     if not 0 <= row[1] < OFFSET_MAX:
         raise LineError(f"the queue offset of a stretch is {row[1]}; allowed are 0 to 2^62")

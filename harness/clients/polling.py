@@ -40,7 +40,9 @@ from staticfire.system_under_test.runtime.env import Env
 POLL_S = 1.0  # so often a member that is given nothing looks whether something else is due
 COMMIT_S = 1.0  # between two commits of a caller of lite pull
 COMMIT_OFFSET_S = 5.0  # the same of plain pull; RocketMQ: persistConsumerOffsetInterval
-LOOK_S = 5.0  # between two looks at the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
+ROUTE_REFRESH_S = (
+    5.0  # between two looks at the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
+)
 PAUSE_S = 0.1  # after a pull that found nothing, and a batch of lite pull that failed
 ERROR_PAUSE_S = 1.0
 PULL_TIMEOUT_S = 3.0
@@ -173,22 +175,22 @@ class LitePullMember:
             )
 
     async def run(self) -> None:
-        looks = (
-            [self._look()] if self._chooses else []
+        refreshes = (
+            [self._refresh_share()] if self._chooses else []
         )  # beside: a silent name server holds no message up
-        looking = [asyncio.get_running_loop().create_task(look) for look in looks]
+        refreshing = [asyncio.get_running_loop().create_task(refresh) for refresh in refreshes]
         try:
             await self._poll()
         finally:
-            await end_tasks(looking)
+            await end_tasks(refreshing)
 
-    async def _look(self) -> None:
+    async def _refresh_share(self) -> None:
         """Find out, again and again, which queues are our share."""
         while True:
             with suppress(*CANNOT_KNOW):
                 queues = await self._consumer.fetch_queues(self._config.topic)
                 self._wanted = share_of(queues, self._share)
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(ROUTE_REFRESH_S)
 
     async def _poll(self) -> None:
         while True:
@@ -289,7 +291,7 @@ class PullMember:
                 await asyncio.sleep(ERROR_PAUSE_S)
                 continue
             await self._read(share_of(queues, self._share))
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(ROUTE_REFRESH_S)
             for _, task in self._readers.values():
                 if task.done():
                     task.result()

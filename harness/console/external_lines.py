@@ -35,7 +35,7 @@ def external_lines(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
     return [part for line in lines for part in _wrapped(line)]
 
 
-def foreign_hunt_lines(campaigns: Sequence[Campaign], addresses: Sequence[str]) -> list[str]:
+def external_hunt_lines(campaigns: Sequence[Campaign], addresses: Sequence[str]) -> list[str]:
     """The same of a hunt: `campaigns`, at least one, run one after the other on this cluster."""
     first = campaigns[0]
     names = {f"staticfire-{c.token}-<seed>-..." for c in campaigns}

@@ -33,9 +33,12 @@ class NewDeliveries:
         taken = self._taken.setdefault(place, bytearray())
         new = 0
         for row in op.value["stretches"]:
-            stretch = of_delivery(row)
-            first, behind = stretch.queue_offset, stretch.queue_offset + stretch.length
+            message_range = of_delivery(row)
+            first, behind = (
+                message_range.queue_offset,
+                message_range.queue_offset + message_range.length,
+            )
             taken.extend(bytes(max(0, behind - len(taken))))
             new += taken.count(0, first, behind)
-            taken[first:behind] = b"\1" * stretch.length
+            taken[first:behind] = b"\1" * message_range.length
         return new

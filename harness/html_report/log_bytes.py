@@ -16,7 +16,7 @@ from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.model.columns import UNKNOWN, Names, Outcome
 from staticfire.harness.html_report.history_rows import QueueEvents, key_of
 from staticfire.harness.html_report.svg import at_s
-from staticfire.harness.recording.stored_logs import LogStretch, StoredLogs, StoredRecord
+from staticfire.harness.recording.stored_logs import LogRange, StoredLogs, StoredRecord
 
 NEIGHBOURS = 5  # acknowledged messages on each side
 BEFORE, BEHIND = 8192, 8192  # bytes of a log that are decoded around the place
@@ -99,12 +99,12 @@ def log_bytes(
     if acknowledged is None or finding.physical_offset is None:
         return None
     position = finding.physical_offset
-    stretches = {} if logs is None else dict(_stretches(run, nodes, position, logs))
-    if not acknowledged.found and not stretches:
+    log_ranges = {} if logs is None else dict(_log_ranges(run, nodes, position, logs))
+    if not acknowledged.found and not log_ranges:
         return None
     starts = {position, *(offset for offset, _, _ in acknowledged.found)}
     held = (
-        {} if logs is None else {node: logs.records(of, starts) for node, of in stretches.items()}
+        {} if logs is None else {node: logs.records(of, starts) for node, of in log_ranges.items()}
     )
     begin, end = min(starts), max(starts)
     offsets = sorted(
@@ -115,9 +115,9 @@ def log_bytes(
     rows += [LogRow(offset=at, event=text) for at, text in events]
     return LogBytes(
         position=position,
-        nodes=list(stretches),
+        nodes=list(log_ranges),
         rows=sorted(rows, key=lambda row: (row.offset, not row.event)),
-        dumps=[(node, list(_dump(of, position))) for node, of in stretches.items()],
+        dumps=[(node, list(_dump(of, position))) for node, of in log_ranges.items()],
     )
 
 
@@ -128,9 +128,9 @@ def place_of(finding: Finding) -> Acknowledged | None:
     return Acknowledged(broker=finding.broker, position=finding.physical_offset)
 
 
-def _stretches(
+def _log_ranges(
     run: Path, nodes: Sequence[str], position: int, logs: StoredLogs
-) -> Iterator[tuple[str, LogStretch]]:
+) -> Iterator[tuple[str, LogRange]]:
     for node in nodes[:NODES_MAX]:
         store = run / "nodes" / node / STORE
         if "/" in node or node in ("", ".", "..") or not store.is_dir():
@@ -209,11 +209,11 @@ def _events(
                     )
 
 
-def _dump(stretch: LogStretch, position: int) -> Iterator[str]:
+def _dump(log_range: LogRange, position: int) -> Iterator[str]:
     """Lines of 16 bytes; the one that begins at the place is marked."""
     before = HEX_LINES // 2 * HEX_WIDTH
     for at in range(position - before, position + before + 1, HEX_WIDTH):
-        data = stretch.slice(at, at + HEX_WIDTH) if at >= stretch.begin else b""
+        data = log_range.slice(at, at + HEX_WIDTH) if at >= log_range.begin else b""
         if not data:
             continue
         letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)

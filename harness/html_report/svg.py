@@ -31,7 +31,7 @@ class TimeScale:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A stretch of time in the background of a chart."""
+    """A interval in the background of a chart."""
 
     start_s: float
     end_s: float

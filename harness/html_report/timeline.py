@@ -55,7 +55,7 @@ class FaultLife:
         return f"{self.kind} of {self.targets}" if self.targets else self.kind
 
     def band(self, end_s: float) -> Band | None:
-        """The stretch in which it was on; None for a fault that proves nothing."""
+        """The interval in which it was on; None for a fault that proves nothing."""
         if not self.bitten or self.fired_s is None:
             return None
         start = self.fired_s if self.struck_s is None else min(self.fired_s, self.struck_s)

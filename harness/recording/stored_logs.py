@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class LogStretch:
+class LogRange:
     """Bytes of a log; `begin` is the position of the first one."""
 
     begin: int
@@ -60,11 +60,11 @@ class RecordBody(Protocol):
 class StoredLogs(Protocol):
     """How a system stores the log of a server. Positions are the physical offsets of messages."""
 
-    def read(self, store: Path, begin: int, end: int) -> LogStretch | None:
+    def read(self, store: Path, begin: int, end: int) -> LogRange | None:
         """The bytes of a log below a kept store; None if no file has the first one. Raises OSError."""
         ...
 
-    def records(self, stretch: LogStretch, starts: Iterable[int]) -> Mapping[int, StoredRecord]:
+    def records(self, log_range: LogRange, starts: Iterable[int]) -> Mapping[int, StoredRecord]:
         """Records by position. From each start on, they follow one another until there is none."""
         ...
 

@@ -132,12 +132,12 @@ def _x(share: float) -> float:
 def _line(series: Series, number: int, top: float, length: int) -> Markup:
     height = HEIGHT - BOTTOM - TOP
     drawn = Markup("")
-    for is_known, stretch in groupby(enumerate(series.values), lambda one: one[1] is not None):
+    for is_known, interval in groupby(enumerate(series.values), lambda one: one[1] is not None):
         if not is_known:
             continue
         points = [
             (_x(place / max(length - 1, 1)), TOP + height * (1 - (value or 0.0) / top))
-            for place, value in stretch
+            for place, value in interval
         ]
         if length == 1:  # one step is all that there is: its value holds over the whole width
             points = [(float(LEFT), points[0][1]), (float(WIDTH), points[0][1])]

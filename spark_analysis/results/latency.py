@@ -119,7 +119,7 @@ def slices_of(histogram: Histogram) -> list[Slice]:
 
 
 def gaps_of(slices: Sequence[Slice], slice_s: int) -> list[tuple[int, int]]:
-    """Stretches (from, until, in seconds) between the first and the last ok send in which none was ok."""
+    """Intervals (from, until, in seconds) between the first and the last ok send in which none was ok."""
     served = [at.at_s for at in slices if at.f == "send" and at.ok]
     pairs = pairwise(served)
     return [(before + slice_s, after) for before, after in pairs if after > before + slice_s]

@@ -22,7 +22,7 @@ from staticfire.system_under_test.runtime.env import Env
 
 __all__ = ["NameServer", "NameServerConfig", "main"]
 
-LOOK_INTERVAL_S = 0.5  # how often the name server notes that it runs
+CHECK_INTERVAL_S = 0.5  # how often the name server notes the time
 SCAN_FIRST_NS = 5_000_000_000
 SCAN_INTERVAL_NS = 10_000_000_000
 FORGOTTEN_A_TURN = 200  # brokers that one ended connection takes with it in a turn of the loop
@@ -76,13 +76,13 @@ class NameServer:
     async def run(self) -> None:
         """Watch the brokers until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_INTERVAL_S)
-            self.look()
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            self.note_time()
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Answer one request, or None for no answer at all. Raises ValueError for what the peer got wrong."""
         clock = self._env.clock
-        self._guard.look(clock.monotonic_ns())
+        self._guard.note_time(clock.monotonic_ns())
         if not self._requests.knows(request.code):
             return self._answer_unknown(request)
         if self._admission is not None:
@@ -94,7 +94,7 @@ class NameServer:
 
     def connection_closed(self, connection: Connection) -> None:
         """A broker is as alive as the connection it registered on; after a pause that is unknown."""
-        if self._guard.look(self._env.clock.monotonic_ns()):
+        if self._guard.note_time(self._env.clock.monotonic_ns()):
             self.routes.detach(connection.key)
             return
         gone = self.routes.connection_closed(connection.key, most=FORGOTTEN_A_TURN)
@@ -103,10 +103,10 @@ class NameServer:
         if len(gone) == FORGOTTEN_A_TURN:  # a stranger may have registered thousands
             asyncio.get_running_loop().call_soon(self.connection_closed, connection)
 
-    def look(self) -> None:
+    def note_time(self) -> None:
         """Called twice a second; every tenth second, brokers that are silent are forgotten."""
         now_ns = self._env.clock.monotonic_ns()
-        must_wait = self._guard.look(now_ns)
+        must_wait = self._guard.note_time(now_ns)
         if must_wait or now_ns < self._scan_at_ns:
             return
         self._scan_at_ns = now_ns + SCAN_INTERVAL_NS

@@ -21,7 +21,7 @@ class PauseGuard:
         self._seen_ns = now_ns
         self._grace_until_ns = now_ns
 
-    def look(self, now_ns: int) -> bool:
+    def note_time(self, now_ns: int) -> bool:
         """Note that the process runs, and return whether a pause is too recent to judge others."""
         if now_ns - self._seen_ns > PAUSE_NS:
             self._grace_until_ns = now_ns + GRACE_NS
@@ -37,6 +37,6 @@ class NoGuard:
     def __init__(self, _now_ns: int) -> None:
         pass
 
-    def look(self, _now_ns: int) -> bool:
+    def note_time(self, _now_ns: int) -> bool:
         """A pause is never noticed."""
         return False

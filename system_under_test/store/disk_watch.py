@@ -27,7 +27,7 @@ class DiskWatch:
         "_storage",
         "_warning_ratio",
         "is_full",
-        "look_interval_s",
+        "check_interval_s",
     )
 
     def __init__(
@@ -47,7 +47,7 @@ class DiskWatch:
         self._queue_folder = queue_folder
         self._warning_ratio = warning_ratio
         self.is_full = False  # writes are refused
-        self.look_interval_s = 1.0  # between two looks of a caller that wants to write
+        self.check_interval_s = 1.0  # between two checks of a caller that wants to write
         self._next_look_ns = 0
 
     def used_ratio(self, folder: str) -> float:
@@ -87,13 +87,13 @@ class DiskWatch:
         """For a writer who met the flag: service shall not wait for the next check once there is space again."""
         now_ns = self._clock.monotonic_ns()
         if now_ns >= self._next_look_ns:
-            self._next_look_ns = now_ns + int(self.look_interval_s * 1e9)
+            self._next_look_ns = now_ns + int(self.check_interval_s * 1e9)
             self.check()
         return self.is_full
 
     def mark_full(self, is_full: bool) -> None:
         if is_full != self.is_full:
-            self._next_look_ns = self._clock.monotonic_ns() + int(self.look_interval_s * 1e9)
+            self._next_look_ns = self._clock.monotonic_ns() + int(self.check_interval_s * 1e9)
             self.is_full = is_full
             report = self._log.warning if is_full else self._log.info
             report("disk full" if is_full else "disk has space again", usage=self.text())

@@ -288,7 +288,7 @@ def test_the_cpp_client_through_partition_freeze_and_heal() -> None:
                     ("drop", "cpp-producers", "brokers", "both"),
                     ("cut", "cpp-producers", "*", "both"),
                 ):
-                    fault = proxy.strike(kind, client=client, server=server, direction=direction)
+                    fault = proxy.inject(kind, client=client, server=server, direction=direction)
                     await bitten(fault)
                     proxy.heal(fault)
                     await asyncio.to_thread(load.wait_for_more, "acked", 5)

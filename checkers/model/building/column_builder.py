@@ -133,7 +133,7 @@ class ColumnBuilder:
         "_open_sends",
         "_sends",
         "_stamps",
-        "_stretches",
+        "_ranges",
         "groups",
         "messages",
         "queues",
@@ -160,7 +160,7 @@ class ColumnBuilder:
         self._open_consumes: dict[tuple[Any, ...], list[Op]] = {}  # in the order of calls
         self._commits: list[CommitRow] = []
         others = self.timeline.handlers()
-        self._stretches = RangeEvents(self.messages)
+        self._ranges = RangeEvents(self.messages)
         self._handlers = {**others, "send": self._send, "consume": self._consume}
         self._handlers[SEND_MANY] = self._send
         self._handlers[CONSUME_MANY] = partial(self._consume, rows="stretches")
@@ -183,7 +183,7 @@ class ColumnBuilder:
     @property
     def events(self) -> int:
         """How many events `take` would return."""
-        return len(self._sends) + len(self._delivered) + self._stretches.events
+        return len(self._sends) + len(self._delivered) + self._ranges.events
 
     def _send(self, op: Op[SendValue]) -> None:
         key = op.value["key"]
@@ -203,7 +203,7 @@ class ColumnBuilder:
         if op.stamp is not None or invoke.stamp is not None:
             self._stamps.add(op, invoke)
         if op.f == SEND_MANY:
-            events = self._stretches.add_send(op, self._shared(op, invoke, outcome))
+            events = self._ranges.add_send(op, self._shared(op, invoke, outcome))
         else:
             self._sends.append(self._send_row(op, invoke, outcome))
         if self._on_pair is not None:
@@ -319,7 +319,7 @@ class ColumnBuilder:
         if op.stamp is not None or invoke.stamp is not None:
             self._stamps.add(op, invoke)
         if op.f == CONSUME_MANY:
-            events = self._stretches.add_delivery(op, shared)
+            events = self._ranges.add_delivery(op, shared)
         else:
             events = self._add_messages(value["messages"], invoke.value["messages"], shared)
         if self._on_pair is not None:
@@ -357,8 +357,8 @@ class ColumnBuilder:
         contents = self._contents.take(len(self._delivered))
         deliveries = delivery_events(self._consumes, self._delivered, self.messages, contents)
         commits = commit_columns(self._commits)
-        if self._stretches.events:
-            many_sends, many_deliveries = self._stretches.take()
+        if self._ranges.events:
+            many_sends, many_deliveries = self._ranges.take()
             sends = _sorted(MessageEvents, [sends, many_sends])
             deliveries = _sorted(MessageEvents, [deliveries, many_deliveries])
         sends, deliveries = self._stamps.take(sends, deliveries)

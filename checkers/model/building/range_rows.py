@@ -1,4 +1,4 @@
-"""Condensed ops to columns: each message of a stretch becomes a row, all rows of many stretches in one go."""
+"""Condensed ops to columns: each message of a range becomes a row, all rows of many ranges in one go."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Shared = tuple[int, ...]  # what the messages of an op share, in the order of co
 
 
 class RangeEvents:
-    """Collects stretches; `take_sends` and `take_deliveries` make events of them."""
+    """Collects message ranges; `take_sends` and `take_deliveries` make events of them."""
 
     __slots__ = ("_deliveries", "_messages", "_sends", "events")
 
@@ -48,18 +48,20 @@ class RangeEvents:
         count, attempts = _count(value["count"]), integer(value.get("attempts", 0))
         first, size = text(value["key"]), value.get("size", UNKNOWN)
         if "stretches" not in value:  # it is not known where they are
-            stretches: Iterator[MessageRange] = iter(
+            message_ranges: Iterator[MessageRange] = iter(
                 [MessageRange(first, UNKNOWN, UNKNOWN, True, attempts, count, 0)]
             )
         else:
             reported = map(of_send, value["stretches"])
-            stretches = (stretch._replace(tries=attempts) for stretch in reported)
+            message_ranges = (message_range._replace(tries=attempts) for message_range in reported)
         covered = 0
-        for stretch in stretches:
-            if stretch.key != nth_key(first, covered):
-                raise ValueError(f"a stretch begins with {stretch.key!r}; expected the next key")
-            self._sends.append((*shared, *self._row(stretch), integer(size)))
-            covered += stretch.length
+        for message_range in message_ranges:
+            if message_range.key != nth_key(first, covered):
+                raise ValueError(
+                    f"a stretch begins with {message_range.key!r}; expected the next key"
+                )
+            self._sends.append((*shared, *self._row(message_range), integer(size)))
+            covered += message_range.length
         if covered != count:
             raise ValueError(f"its stretches hold {covered} messages; expected {count}")
         self.events += count
@@ -69,18 +71,21 @@ class RangeEvents:
         """Take a `consume_many`; return of how many messages. Raises one of BAD_VALUE, HistoryError."""
         total = 0
         for row in op.value["stretches"]:
-            stretch = of_delivery(row)
-            self._deliveries.append((*shared, *self._row(stretch), UNKNOWN))
-            total += stretch.length
+            message_range = of_delivery(row)
+            self._deliveries.append((*shared, *self._row(message_range), UNKNOWN))
+            total += message_range.length
         self.events += _count(total)
         return total
 
-    def _row(self, stretch: MessageRange) -> tuple[int, ...]:
+    def _row(self, message_range: MessageRange) -> tuple[int, ...]:
         """The columns of _PLACED but the size. Raises ValueError for messages that cannot be."""
-        count = _count(stretch.length)
-        message = UNKNOWN if stretch.key is None else self._messages[text(stretch.key)]
-        offset, physical = integer(stretch.queue_offset), integer(stretch.physical_offset)
-        stride = integer(stretch.stride)
+        count = _count(message_range.length)
+        message = UNKNOWN if message_range.key is None else self._messages[text(message_range.key)]
+        offset, physical = (
+            integer(message_range.queue_offset),
+            integer(message_range.physical_offset),
+        )
+        stride = integer(message_range.stride)
         if count > 1:
             if (
                 message == UNKNOWN
@@ -88,14 +93,14 @@ class RangeEvents:
                 or (message & NUMBER_MASK) + count > NUMBER_MASK
             ):
                 raise ValueError(
-                    f"key {stretch.key!r} begins a stretch; expected the form p<process>-<n>"
+                    f"key {message_range.key!r} begins a stretch; expected the form p<process>-<n>"
                 )
             if offset + count > INT64_MAX or abs(physical) + count * abs(stride) > INT64_MAX:
                 raise ValueError("the offsets of a stretch do not fit 64 bits")
-        if type(stretch.body_ok) is not bool:
-            raise ValueError(f"body_ok is {stretch.body_ok!r}; expected bool")
-        tries = integer(stretch.tries)
-        return message, offset, physical, tries, int(stretch.body_ok), count, stride
+        if type(message_range.body_ok) is not bool:
+            raise ValueError(f"body_ok is {message_range.body_ok!r}; expected bool")
+        tries = integer(message_range.tries)
+        return message, offset, physical, tries, int(message_range.body_ok), count, stride
 
     def take(self) -> tuple[MessageEvents, MessageEvents]:
         """Sends and deliveries since the last time, each by queue and op."""

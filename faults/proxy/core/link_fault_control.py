@@ -31,7 +31,7 @@ class LinkFaultControl(ABC):
         direction: str = "both",
     ) -> LinkFault:
         """Everything takes `delay_ms` longer, give or take `jitter_ms`, and stays in order. Raises LinkFaultError."""
-        return self.strike(
+        return self.inject(
             LinkFaultKind.DELAY,
             client=client,
             server=server,
@@ -49,7 +49,7 @@ class LinkFaultControl(ABC):
         direction: str = "both",
     ) -> LinkFault:
         """So many bytes a second pass each link and direction. Raises LinkFaultError."""
-        return self.strike(
+        return self.inject(
             LinkFaultKind.LIMIT,
             client=client,
             server=server,
@@ -65,19 +65,19 @@ class LinkFaultControl(ABC):
         TCP never goes on behind bytes that it has lost, so heal() resets the connections that lost any, as a host does
         after a long partition. Use freeze() for a short one, in which TCP repeats until everything has arrived.
         """
-        return self.strike(LinkFaultKind.DROP, client=client, server=server, direction=direction)
+        return self.inject(LinkFaultKind.DROP, client=client, server=server, direction=direction)
 
     def freeze(
         self, *, client: str = ANY_END, server: str = ANY_END, direction: str = "both"
     ) -> LinkFault:
         """Connections are accepted and nothing passes; after heal() everything does, in order."""
-        return self.strike(LinkFaultKind.FREEZE, client=client, server=server, direction=direction)
+        return self.inject(LinkFaultKind.FREEZE, client=client, server=server, direction=direction)
 
     def cut(self, *, client: str = ANY_END, server: str = ANY_END) -> LinkFault:
         """Connections are reset, those that there are and new ones."""
-        return self.strike(LinkFaultKind.CUT, client=client, server=server)
+        return self.inject(LinkFaultKind.CUT, client=client, server=server)
 
-    def strike(
+    def inject(
         self,
         kind: str,
         *,

@@ -50,7 +50,7 @@ class ProxyNetwork:
                 *((target, server, Direction.DOWN) for server in self._addresses.get(source, ())),
             )
             self._now[source, target] = tuple(
-                self._proxy.strike(
+                self._proxy.inject(
                     LinkFaultKind.FREEZE, client=client, server=server, direction=direction
                 )
                 for client, server, direction in ways
@@ -81,7 +81,7 @@ class ProxyNetwork:
         """What the node sends arrives later; 0 ends it."""
         self._count(node, "delayed", self._delays.pop(node, ()))
         if milliseconds:
-            self._delays[node] = self._strike_sent_by(
+            self._delays[node] = self._inject_sent_by(
                 node, LinkFaultKind.DELAY, delay_ms=milliseconds
             )
 
@@ -89,18 +89,18 @@ class ProxyNetwork:
         """So much of what the node sends passes each of its links; 0 ends it."""
         self._count(node, "limited", self._limits.pop(node, ()))
         if bits_per_s:
-            self._limits[node] = self._strike_sent_by(
+            self._limits[node] = self._inject_sent_by(
                 node, LinkFaultKind.LIMIT, bytes_per_s=max(1, bits_per_s // 8)
             )
 
-    def _strike_sent_by(self, node: str, kind: LinkFaultKind, **how: Any) -> tuple[LinkFault, ...]:
+    def _inject_sent_by(self, node: str, kind: LinkFaultKind, **how: Any) -> tuple[LinkFault, ...]:
         """Up the links that it has opened, and down those that others have opened to it."""
-        strike = self._proxy.strike
+        inject = self._proxy.inject
         down = Direction.DOWN
         return (
-            strike(kind, client=node, direction=Direction.UP, **how),
+            inject(kind, client=node, direction=Direction.UP, **how),
             *(
-                strike(kind, server=server, direction=down, **how)
+                inject(kind, server=server, direction=down, **how)
                 for server in self._addresses.get(node, ())
             ),
         )

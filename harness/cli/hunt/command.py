@@ -345,10 +345,10 @@ def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[st
 def _announce(campaigns: list[Campaign], provider: MachineOptions, is_dry_run: bool) -> None:
     """Say what happens in a cluster that is not ours; in a dry run print every campaign."""
     from staticfire.harness.console.console import print_campaign
-    from staticfire.harness.console.external_lines import foreign_hunt_lines
+    from staticfire.harness.console.external_lines import external_hunt_lines
 
     if campaigns[0].is_external:
-        print("\n".join(foreign_hunt_lines(campaigns, provider.name_servers)), flush=True)
+        print("\n".join(external_hunt_lines(campaigns, provider.name_servers)), flush=True)
     if is_dry_run:
         for campaign in campaigns:
             print_campaign(campaign, provider.name_servers)

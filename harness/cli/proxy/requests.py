@@ -40,19 +40,19 @@ def _carry_out(proxy: Proxy, request: Fields) -> Fields:
     check_fields("a request", request, {"f": TEXT})
     f = request["f"]
     if f in list(LinkFaultKind):
-        return _strike(proxy, f, request)
+        return _inject(proxy, f, request)
     if f not in LOOKS:
         allowed = ", ".join((*LinkFaultKind, *LOOKS))
         raise LineError(f"'f' of a request is {f!r:.80}; allowed: {allowed}")
     return LOOKS[f](proxy, request)
 
 
-def _strike(proxy: Proxy, kind: str, request: Fields) -> Fields:
+def _inject(proxy: Proxy, kind: str, request: Fields) -> Fields:
     needed, optional = NEEDED.get(kind, {}), {**ENDS, **OPTIONAL.get(kind, {})}
     _check(request, needed, optional)
     options = {name: value for name, value in request.items() if name not in ANYWAY}
     options |= _ends(options.pop("link", None), options)
-    return {"fault": proxy.strike(kind, **options).to_json()}
+    return {"fault": proxy.inject(kind, **options).to_json()}
 
 
 def _ends(link: str | None, options: Fields) -> Fields:

@@ -1,4 +1,4 @@
-"""Reads a stretch of a commit log from the files that a run kept of a node; files may hold anything."""
+"""Reads a range of a commit log from the files that a run kept of a node; files may hold anything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from staticfire.faults.linux.on_node import bit_rot
-from staticfire.harness.recording.stored_logs import LogStretch, StoredRecord
+from staticfire.harness.recording.stored_logs import LogRange, StoredRecord
 from staticfire.system_under_test.protocol.message import (
     Message,
     RecordError,
@@ -21,7 +21,7 @@ FILES_MAX = 10_000  # of one log
 NAME_DIGITS = 20
 
 
-def read_stretch(store: Path, begin: int, end: int) -> LogStretch | None:
+def read_log_range(store: Path, begin: int, end: int) -> LogRange | None:
     """The bytes of a log below a node's store; None if no file has the first one. Raises OSError.
 
     A link is not followed, and a device is not read.
@@ -32,16 +32,16 @@ def read_stretch(store: Path, begin: int, end: int) -> LogStretch | None:
         at = begin + len(data)
         if base <= at < end:
             data += _read(files[base], at - base, end - at)
-    return LogStretch(begin, data) if data else None
+    return LogRange(begin, data) if data else None
 
 
-def records_of(stretch: LogStretch, starts: Iterable[int]) -> dict[int, StoredRecord]:
+def records_of(log_range: LogRange, starts: Iterable[int]) -> dict[int, StoredRecord]:
     """Records by physical offset. From each start on, they follow one another until there is none."""
     found: dict[int, StoredRecord] = {}
     for start in sorted(starts):
         at = start
-        while stretch.begin <= at < stretch.end and at not in found:
-            found[at] = _record(stretch.data, at - stretch.begin)
+        while log_range.begin <= at < log_range.end and at not in found:
+            found[at] = _record(log_range.data, at - log_range.begin)
             if not found[at].size:
                 break
             at += found[at].size
@@ -95,7 +95,7 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 class CommitLogs:
     """Implements `StoredLogs` for stores of RocketMQ."""
 
-    read = staticmethod(read_stretch)
+    read = staticmethod(read_log_range)
     records = staticmethod(records_of)
     bodies = staticmethod(bit_rot.stored_records)
 

@@ -84,7 +84,7 @@ class LogEngine:
         retention = self.store.retention
         retention.may_force = self._policies.may_force
         retention.least_committed = least_committed
-        self.store.disks.look_interval_s = self._policies.full_disk_look_s
+        self.store.disks.check_interval_s = self._policies.full_disk_look_s
         return Cleaning(
             self._config,
             self.store,

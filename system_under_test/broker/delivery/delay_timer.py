@@ -41,12 +41,12 @@ class DelayTimer:
             self._arm(LOOK_INTERVAL_MAX_MS)
 
     def _arm(self, wait_ms: int) -> None:
-        self._timer = asyncio.get_running_loop().call_later(wait_ms / MS_PER_S, self._look)
+        self._timer = asyncio.get_running_loop().call_later(wait_ms / MS_PER_S, self._deliver_due)
 
-    def _look(self) -> None:
+    def _deliver_due(self) -> None:
         self._timer = None
         try:
-            wait_ms = self._delivery.look()
+            wait_ms = self._delivery.deliver_due()
         except Exception as error:
             self._log.error("delayed delivery failed", error=repr(error))
             wait_ms = FAILURE_PAUSE_MS

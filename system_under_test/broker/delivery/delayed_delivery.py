@@ -136,7 +136,7 @@ class DelayedDelivery:
 
     # Delivery
 
-    def look(self) -> int | None:
+    def deliver_due(self) -> int | None:
         """Deliver what is due; return in how many ms to look again, None if nothing waits."""
         self.notice_clock_step()
         waits = [self._look_at(level) for level in self._levels]

@@ -45,7 +45,7 @@ def born_ms(message: Message) -> int:
     return message.born_timestamp_ms
 
 
-CAREFUL = TransactionPolicy(
+HARDENED_TRANSACTIONS = TransactionPolicy(
     ends_once=True,
     since_ms=first_stored_ms,
     waits_for_the_future=True,
@@ -53,7 +53,7 @@ CAREFUL = TransactionPolicy(
     skips_unreadable=True,
     keeps_flag=True,
 )
-AS_ROCKETMQ = TransactionPolicy(
+FAITHFUL_TRANSACTIONS = TransactionPolicy(
     ends_once=False,
     since_ms=born_ms,
     waits_for_the_future=False,

@@ -24,7 +24,10 @@ from staticfire.system_under_test.broker.delivery.delayed_delivery import (
 )
 from staticfire.system_under_test.broker.delivery.message_services import ServicePolicies
 from staticfire.system_under_test.broker.delivery.send_back import queues_of_group, queues_of_topic
-from staticfire.system_under_test.broker.delivery.transaction_policy import AS_ROCKETMQ, CAREFUL
+from staticfire.system_under_test.broker.delivery.transaction_policy import (
+    FAITHFUL_TRANSACTIONS,
+    HARDENED_TRANSACTIONS,
+)
 from staticfire.system_under_test.broker.metadata.offsets import (
     ConsumerOffsets,
     RacingOffsets,
@@ -169,13 +172,13 @@ HARDENED_SERVICES = ServicePolicies(
     copies=CopyPolicy(waits=True, hears=reported_status, safe_end=safe_end),
     remaining_time=never_early,
     retry_queues=queues_of_topic,
-    transactions=CAREFUL,
+    transactions=HARDENED_TRANSACTIONS,
 )
 FAITHFUL_SERVICES = ServicePolicies(
     copies=CopyPolicy(waits=False, hears=weak_is_success, safe_end=written_end),
     remaining_time=at_once_if_too_far,
     retry_queues=queues_of_group,
-    transactions=AS_ROCKETMQ,
+    transactions=FAITHFUL_TRANSACTIONS,
 )
 
 BROKER_POLICIES = {

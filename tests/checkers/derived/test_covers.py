@@ -1,4 +1,4 @@
-"""Stretches that many spans make up, and few of these that make up the same."""
+"""Spans that many spans make up, and few of these that make up the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.checkers.derived.covers import covering, stretches
+from staticfire.checkers.derived.covers import covering, merged_spans
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)))
 
@@ -22,9 +22,9 @@ def test_few_make_up_the_same_stretches(spans: list[tuple[int, int]], apart: int
         else:
             reached.append([start, end])
 
-    assert [list(span) for span in stretches(starts, ends, apart)] == reached
+    assert [list(span) for span in merged_spans(starts, ends, apart)] == reached
     chosen = np.concatenate([np.zeros(0, np.int64), *covering(starts, ends, apart)])
-    assert stretches(starts[chosen], ends[chosen], apart) == stretches(starts, ends, apart)
+    assert merged_spans(starts[chosen], ends[chosen], apart) == merged_spans(starts, ends, apart)
 
 
 def test_what_lies_within_others_is_left_out() -> None:

@@ -36,8 +36,8 @@ LONG = 10**12
         ([], "hold 0 messages; 5 were to be sent"),
     ],
 )
-def test_places_of_a_batch_that_cannot_be(stretches: list[list[Any]], complaint: str) -> None:
-    value = {**PLACE, "stretches": stretches}
+def test_places_of_a_batch_that_cannot_be(log_ranges: list[list[Any]], complaint: str) -> None:
+    value = {**PLACE, "stretches": log_ranges}
     with pytest.raises(LineError, match=complaint):
         check_result({"f": "send_many", **SEND}, Outcome("ok", value))
     with pytest.raises(LineError, match=complaint):
@@ -45,8 +45,8 @@ def test_places_of_a_batch_that_cannot_be(stretches: list[list[Any]], complaint:
 
 
 def test_places_of_a_batch_in_several_stretches() -> None:
-    stretches = [["p1-0", 7, 100, 2, 230], ["p1-2", 9, 800, 3, 230]]
-    check_result({"f": "send_many", **SEND}, Outcome("ok", {**PLACE, "stretches": stretches}))
+    log_ranges = [["p1-0", 7, 100, 2, 230], ["p1-2", 9, 800, 3, 230]]
+    check_result({"f": "send_many", **SEND}, Outcome("ok", {**PLACE, "stretches": log_ranges}))
     check_emitted("invoke", "send_many", SEND)
 
 
@@ -64,12 +64,12 @@ def test_a_batch_that_cannot_be(key: str, count: int) -> None:
         (["order", 0, 0, True, 0, 5, 230], "nothing follows such a key"),
     ],
 )
-def test_deliveries_that_cannot_be(stretch: list[Any], complaint: str) -> None:
+def test_deliveries_that_cannot_be(log_range: list[Any], complaint: str) -> None:
     check_emitted(
         "invoke", "consume_many", {**SCOPE, "stretches": [["order", 3, 9, True, 0, 1, 0]]}
     )
     with pytest.raises(LineError, match=complaint):
-        check_emitted("invoke", "consume_many", {**SCOPE, "stretches": [stretch]})
+        check_emitted("invoke", "consume_many", {**SCOPE, "stretches": [log_range]})
 
 
 @pytest.mark.parametrize(

@@ -57,19 +57,19 @@ class DelayedMessages(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([-3_600_000, -700, 700, 3_600_000]))
     def step_clock(self, ms: int) -> None:
         self.has_stepped = True
-        self.look()  # the broker looks every second while something waits
+        self.deliver_due()  # the broker looks every second while something waits
         self.bench.step(ms)
-        self.look()
+        self.deliver_due()
 
     @rule()
     def look(self) -> None:
-        self.bench.look()
+        self.bench.deliver_due()
         self.collect()
 
     @rule()
     def fail_to_deliver(self) -> None:
         self.bench.disk.fill()
-        self.bench.delivery.look()
+        self.bench.delivery.deliver_due()
         self.bench.disk.free()
         self.bench.publish()
         self.collect()
@@ -99,7 +99,7 @@ class DelayedMessages(RuleBasedStateMachine):
     def teardown(self) -> None:
         for _ in range(60):
             self.bench.clock.now_ms += 1000
-            self.look()
+            self.deliver_due()
         assert self.delivered.keys() == self.due_ms.keys()
 
 

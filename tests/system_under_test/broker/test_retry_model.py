@@ -62,7 +62,7 @@ class Retries(RuleBasedStateMachine):
 
     @rule()
     def pull(self) -> None:
-        self.bench.look()
+        self.bench.deliver_due()
         for topic, place in self.places.items():
             found = self.bench.stored(topic)[place:]
             self.places[topic] += len(found)

@@ -107,7 +107,7 @@ class Node:
         """Let the name server look at its clock twice a second for a while."""
         for _ in range(int(seconds * 2)):
             self.clock.now_ns += SECOND_NS // 2
-            self.server.look()
+            self.server.note_time()
 
 
 def broker(broker_id: int = 0) -> dict[str, str]:

@@ -67,7 +67,7 @@ def test_after_a_pause_everybody_is_gone_in_faithful_mode() -> None:
     node = Node(mode=Mode.FAITHFUL)
     node.register("T", key=7)
     node.clock.now_ns += 182 * SECOND_NS
-    node.server.look()
+    node.server.note_time()
     assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
 
 

@@ -19,13 +19,13 @@ SECOND_NS = 1_000_000_000
 )
 def test_a_gap_of_more_than_a_second_is_a_pause(looks_s: list[float], waits: list[bool]) -> None:
     guard = PauseGuard(0)
-    assert [guard.look(int(at_s * SECOND_NS)) for at_s in looks_s] == waits
+    assert [guard.note_time(int(at_s * SECOND_NS)) for at_s in looks_s] == waits
 
 
 def test_the_grace_ends() -> None:
     guard = PauseGuard(0)
-    guard.look(200 * SECOND_NS)
+    guard.note_time(200 * SECOND_NS)
     now_ns = 200 * SECOND_NS
-    while guard.look(now_ns):
+    while guard.note_time(now_ns):
         now_ns += SECOND_NS // 2
     assert now_ns == 200 * SECOND_NS + GRACE_NS

@@ -33,7 +33,7 @@ class Bench:
     def end(self, end: End) -> None:
         self.got.append((round(self.now_s, 6), end))
 
-    def strike(self, kind: str, **values: Any) -> LinkFault:
+    def inject(self, kind: str, **values: Any) -> LinkFault:
         fault = LinkFault(number=1, kind=LinkFaultKind(kind), **values)
         self.faults.append(fault)
         self._apply()
@@ -85,7 +85,7 @@ def test_without_faults_everything_passes_at_once(bench: Bench) -> None:
 
 
 def test_a_delay(bench: Bench) -> None:
-    fault = bench.strike("delay", delay_ms=100)
+    fault = bench.inject("delay", delay_ms=100)
     bench.put(b"aa")
     bench.run(0.04)
     bench.put(b"b")
@@ -97,7 +97,7 @@ def test_a_delay(bench: Bench) -> None:
 
 
 def test_an_ended_delay_lets_everything_go(bench: Bench) -> None:
-    bench.strike("delay", delay_ms=100)
+    bench.inject("delay", delay_ms=100)
     bench.put(b"a")
     bench.run(0.01)
     bench.heal()
@@ -108,7 +108,7 @@ def test_an_ended_delay_lets_everything_go(bench: Bench) -> None:
 def test_jitter_keeps_the_order(seed: int) -> None:
     bench = Bench()
     bench.flow = Flow(FlowCounters(), Pipe(), Random(seed))
-    bench.strike("delay", delay_ms=10, jitter_ms=10)
+    bench.inject("delay", delay_ms=10, jitter_ms=10)
     for number in range(10):
         bench.run(number / 1000)
         bench.put(bytes([number]))
@@ -119,7 +119,7 @@ def test_jitter_keeps_the_order(seed: int) -> None:
 
 
 def test_a_limit_trickles(bench: Bench) -> None:
-    fault = bench.strike("limit", bytes_per_s=1000)
+    fault = bench.inject("limit", bytes_per_s=1000)
     bench.put(b"x" * 50)
     bench.put(b"y" * 5)
     bench.run(10)
@@ -133,7 +133,7 @@ def test_a_limit_is_shared_by_the_connections_of_a_link(bench: Bench) -> None:
     other = Bench()
     other.flow.pipe = bench.flow.pipe
     for one in (bench, other):
-        one.strike("limit", bytes_per_s=10)
+        one.inject("limit", bytes_per_s=10)
         one.put(b"x")
     assert (len(bench.got), len(other.got)) == (1, 0)
     other.run(0.1)
@@ -142,7 +142,7 @@ def test_a_limit_is_shared_by_the_connections_of_a_link(bench: Bench) -> None:
 
 @pytest.mark.parametrize("end", [End.CLOSED, End.RESET])
 def test_what_is_dropped_vanishes_its_end_too(bench: Bench, end: End) -> None:
-    fault = bench.strike("drop")
+    fault = bench.inject("drop")
     bench.put(b"lost")
     bench.put_end(end)
     bench.heal()
@@ -153,7 +153,7 @@ def test_what_is_dropped_vanishes_its_end_too(bench: Bench, end: End) -> None:
 
 
 def test_a_drop_that_met_nothing_leaves_no_hole(bench: Bench) -> None:
-    fault = bench.strike("drop")
+    fault = bench.inject("drop")
     bench.heal()
     bench.put(b"kept")
     assert bench.got == [(0, b"kept")]
@@ -161,25 +161,25 @@ def test_a_drop_that_met_nothing_leaves_no_hole(bench: Bench) -> None:
 
 
 def test_a_drop_strikes_what_is_under_way(bench: Bench) -> None:
-    bench.strike("delay", delay_ms=100)
+    bench.inject("delay", delay_ms=100)
     bench.put(b"a")
-    bench.strike("drop")
+    bench.inject("drop")
     bench.run(1)
     assert bench.got == []
     assert bench.counts == {"delayed": 1, "dropped": 1}
 
 
 def test_dropping_is_not_limited(bench: Bench) -> None:
-    bench.strike("limit", bytes_per_s=10)
+    bench.inject("limit", bytes_per_s=10)
     bench.put(b"abc")
-    bench.strike("drop")
+    bench.inject("drop")
     assert bench.counts == {"passed": 1, "dropped": 2}
 
 
 def test_a_freeze_loses_nothing(bench: Bench) -> None:
-    bench.strike("delay", delay_ms=100)
+    bench.inject("delay", delay_ms=100)
     bench.put(b"a")
-    fault = bench.strike("freeze")
+    fault = bench.inject("freeze")
     bench.put(b"bb")
     bench.put_end(End.CLOSED)
     bench.run(5)
@@ -193,9 +193,9 @@ def test_a_freeze_loses_nothing(bench: Bench) -> None:
 
 def test_bytes_are_frozen_once_however_often_the_faults_change(bench: Bench) -> None:
     bench.put(b"before")
-    first = bench.strike("freeze")
+    first = bench.inject("freeze")
     bench.put(b"a")
-    second = bench.strike("freeze")
+    second = bench.inject("freeze")
     assert (first.bytes, second.bytes, bench.counts["frozen"]) == (1, 0, 1)
 
 
@@ -212,7 +212,7 @@ def test_a_sink_that_takes_no_more_is_waited_for(bench: Bench) -> None:
 
 
 def test_nobody_is_there_any_more(bench: Bench) -> None:
-    bench.strike("freeze")
+    bench.inject("freeze")
     bench.put(b"x")
     bench.flow.discard()
     assert bench.flow.held_size == 0

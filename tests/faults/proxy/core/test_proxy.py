@@ -445,7 +445,7 @@ def test_the_address_of_a_name_server_is_checked() -> None:
 def test_refusals() -> None:
     proxy = Proxy(["h:1"])
     with pytest.raises(LinkFaultError, match="kind of fault is 'burn'; allowed: delay, limit, "):
-        proxy.strike("burn")
+        proxy.inject("burn")
     with pytest.raises(LinkFaultError, match="direction is 'left'; allowed: up, down, both"):
         proxy.drop(direction="left")
     with pytest.raises(LinkFaultError, match="kind is 'x'; allowed: name-servers, brokers, ha"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from staticfire.harness.recording.stored_logs import LogStretch
-from staticfire.harness.rocketmq.observers.stored_log import CommitLogs, read_stretch, records_of
+from staticfire.harness.recording.stored_logs import LogRange
+from staticfire.harness.rocketmq.observers.stored_log import CommitLogs, read_log_range, records_of
 from staticfire.system_under_test.protocol.message import Message, encode_record
 
 
@@ -27,18 +27,18 @@ def log_file(store: Path, base: int, data: bytes, folder: str = "commitlog") -> 
 def test_a_stretch_goes_on_in_the_next_file_and_in_another_folder(tmp_path: Path) -> None:
     log_file(tmp_path, 0, b"a" * 100)
     log_file(tmp_path, 100, b"b" * 100, "commitlog-2")
-    found = read_stretch(tmp_path, 90, 120)
-    assert found == LogStretch(90, b"a" * 10 + b"b" * 20)
+    found = read_log_range(tmp_path, 90, 120)
+    assert found == LogRange(90, b"a" * 10 + b"b" * 20)
     assert found.slice(95, 105) == b"aaaaabbbbb"
     assert found.slice(0, 92) == b"aa"
-    assert read_stretch(tmp_path, 200, 300) is None
-    assert read_stretch(tmp_path, 150, 900) == LogStretch(150, b"b" * 50)
+    assert read_log_range(tmp_path, 200, 300) is None
+    assert read_log_range(tmp_path, 150, 900) == LogRange(150, b"b" * 50)
 
 
 def test_a_hole_between_files_ends_the_stretch(tmp_path: Path) -> None:
     log_file(tmp_path, 0, b"a" * 50)
     log_file(tmp_path, 100, b"b" * 50)
-    assert read_stretch(tmp_path, 0, 150) == LogStretch(0, b"a" * 50)
+    assert read_log_range(tmp_path, 0, 150) == LogRange(0, b"a" * 50)
 
 
 def test_links_devices_and_other_names_are_not_read(tmp_path: Path) -> None:
@@ -50,16 +50,16 @@ def test_links_devices_and_other_names_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(store / "commitlog" / f"{100:020d}")
     (store / "commitlog" / "1").write_bytes(b"x" * 100)
     (store / "commitlog-2").symlink_to(tmp_path)
-    assert read_stretch(store, 0, 200) is None
-    assert read_stretch(store, 100, 200) is None
-    assert read_stretch(tmp_path / "none", 0, 200) is None
+    assert read_log_range(store, 0, 200) is None
+    assert read_log_range(store, 100, 200) is None
+    assert read_log_range(tmp_path / "none", 0, 200) is None
 
 
 def test_records_follow_one_another_until_there_is_none() -> None:
     one = record("p1-0", 1000)
     two = record("p1-1", 1000 + len(one))
     data = one + two + bytes(64)
-    found = records_of(LogStretch(1000, data), [1000, 5000])
+    found = records_of(LogRange(1000, data), [1000, 5000])
     assert list(found) == [1000, 1000 + len(one), 1000 + len(one) + len(two)]
     assert [of.key for of in found.values()] == ["p1-0", "p1-1", None]
     assert found[1000].text == f"p1-0, {len(one)} bytes, t queue 0 offset 3"
@@ -69,7 +69,7 @@ def test_records_follow_one_another_until_there_is_none() -> None:
 def test_damage_is_said_and_the_next_start_is_tried() -> None:
     one, two = record("p1-0", 0), record("p1-1", 0, b"other body")
     torn = two.replace(b"other body", b"other\0body")
-    found = records_of(LogStretch(0, one[:20] + torn), [0, 20])
+    found = records_of(LogRange(0, one[:20] + torn), [0, 20])
     assert found[0].size == 0
     assert found[0].text.startswith("no record: ")
     assert found[20].text.endswith("its body does not fit its checksum")

@@ -43,8 +43,8 @@ class DelayBench(Bench):
         self.clock.now_ms += ms
         self.stepped_ms += ms
 
-    def look(self) -> int | None:
-        wait_ms = self.delivery.look()
+    def deliver_due(self) -> int | None:
+        wait_ms = self.delivery.deliver_due()
         self.publish()
         return wait_ms
 
@@ -63,22 +63,22 @@ class DelayBench(Bench):
 
 def test_never_early_and_in_time() -> None:
     bench = DelayBench()
-    assert bench.look() is None  # nothing waits: nobody looks
+    assert bench.deliver_due() is None  # nothing waits: nobody looks
     bench.delay(b"5 s", DELAY="2")
     bench.delay(b"1 s", DELAY="1")
-    assert bench.look() == 1000
+    assert bench.deliver_due() == 1000
     bench.clock.move(0.999)
-    assert bench.look() == 1
+    assert bench.deliver_due() == 1
     assert bench.delivered() == []
     bench.clock.move(0.001)
-    bench.look()
+    bench.deliver_due()
     assert bench.delivered() == [b"1 s"]
     bench.clock.move(3.999)
-    assert bench.look() == 1
+    assert bench.deliver_due() == 1
     bench.clock.move(0.001)
-    bench.look()
+    bench.deliver_due()
     assert bench.delivered() == [b"1 s", b"5 s"]
-    assert bench.look() is None
+    assert bench.deliver_due() is None
 
 
 def test_delivered_message_is_as_sent() -> None:
@@ -87,7 +87,7 @@ def test_delivered_message_is_as_sent() -> None:
     (hidden,) = bench.store.queue_view.entries("SCHEDULE_TOPIC_XXXX", 0, 0, 9)
     assert hidden.tags_code == bench.clock.now_ms + 1000
     bench.clock.move(1)
-    bench.look()
+    bench.deliver_due()
     (message,) = bench.messages()
     assert (message.topic, message.queue_id, message.born_host) == (
         "TopicTest",
@@ -108,12 +108,12 @@ def test_failed_delivery_is_tried_again_at_the_same_offset() -> None:
     bench.delay(b"next", DELAY="1")
     bench.clock.move(1)
     bench.disk.fill()
-    assert bench.look() == 100
+    assert bench.deliver_due() == 100
     bench.publish()
     assert bench.store.queue_bounds("TopicTest", 0) == (0, 0)
     assert bench.refusals == 1
     bench.disk.free()
-    bench.look()
+    bench.deliver_due()
     answers = [bench.pull(offset=offset) for offset in (0, 1)]
     bodies = [decode_records(answer.body)[0].body for answer in answers if answer is not None]
     assert bodies == [bytes(600_000), b"next"]
@@ -123,13 +123,13 @@ def test_progress_counts_only_what_is_safe() -> None:
     bench = DelayBench()
     bench.delay(b"x", DELAY="1")
     bench.clock.move(1)
-    bench.delivery.look()
+    bench.delivery.deliver_due()
     assert bench.delivery.offsets() == {}  # the copy is not flushed
     bench.publish()
     assert bench.delivery.offsets() == {1: 1}
     again = bench.new_delivery()
     assert again.begin({1: 1}) == []
-    assert again.look() is None
+    assert again.deliver_due() is None
 
 
 def test_after_the_clock_was_set_back_nobody_waits_for_those_before() -> None:
@@ -139,14 +139,14 @@ def test_after_the_clock_was_set_back_nobody_waits_for_those_before() -> None:
     bench.send()
     bench.step(-3_600_000)
     bench.delay(b"first", DELAY="2")
-    bench.look()
+    bench.deliver_due()
     bench.clock.move(3)
     bench.delay(b"second", DELAY="2")
-    bench.look()
+    bench.deliver_due()
     delivered = []
     for _ in range(7):
         bench.clock.move(1)
-        bench.look()
+        bench.deliver_due()
         delivered.append(bench.delivered()[1:])
     first, both = [b"first"], [b"first", b"second"]
     assert delivered == [[], first, first, first, both, both, both]
@@ -160,7 +160,7 @@ def test_offset_beyond_the_queue_is_pulled_back(wrong: int) -> None:
     assert bench.delivery.begin({1: wrong}) == [f"level 1: {wrong} -> 1"]
     bench.delay(b"y", DELAY="1")
     bench.clock.move(1)
-    bench.look()
+    bench.deliver_due()
     assert bench.delivered() == [b"y"]
 
 
@@ -169,23 +169,23 @@ def test_what_is_stored_and_not_visible_is_waited_for() -> None:
     request = RemotingCommand.request(310, send_ext("TopicTest", properties=LEVEL_1), b"x")
     bench.send_processor.handle(Peer().connection, request)
     bench.clock.move(5)
-    assert bench.delivery.look() == 100
+    assert bench.delivery.deliver_due() == 100
 
 
 def test_clock_set_forward_delivers_nothing_early() -> None:
     bench = DelayBench()
     bench.delay(b"first", DELAY="2")
     bench.delay(b"second", DELAY="2")
-    bench.look()
+    bench.deliver_due()
     bench.step(3_600_000)
-    bench.look()
+    bench.deliver_due()
     bench.delay(b"third", DELAY="2")
     bench.clock.move(4.9)
-    bench.look()
+    bench.deliver_due()
     assert bench.delivered() == []
     bench.clock.move(0.1)
     for _ in range(3):
-        bench.look()
+        bench.deliver_due()
     assert bench.delivered() == [b"first", b"second", b"third"]
 
 
@@ -193,13 +193,13 @@ def test_clock_set_back_delays_by_no_more_than_the_delay() -> None:
     bench = DelayBench()
     bench.delay(b"x", DELAY="2")
     bench.step(-3_600_000)
-    bench.look()
+    bench.deliver_due()
     bench.delay(b"y", DELAY="2")  # its store time is that of x: store times never go back
     bench.clock.move(5)
-    bench.look()
+    bench.deliver_due()
     assert bench.delivered() == [b"x"]
     bench.clock.move(5)
-    bench.look()
+    bench.deliver_due()
     assert bench.delivered() == [b"x", b"y"]
 
 
@@ -214,7 +214,7 @@ def test_after_a_clock_was_set_back_messages_do_not_wait_one_after_the_other() -
             bench.delay(bodies[-1], DELAY="2")  # all with the same store time
     for _ in range(10):
         bench.clock.move(1)
-        bench.look()
+        bench.deliver_due()
     assert bench.delivered() == bodies
 
 
@@ -236,11 +236,11 @@ def test_damaged_message_stops_its_level_until_no_replica_can_mend_it() -> None:
     bench.delay(b"y", DELAY="1")
     bench.disk.open(LOG_FILE).pwrite(b"?", FIRST_BODY_AT)
     bench.clock.move(1)
-    bench.look()
+    bench.deliver_due()
     assert bench.delivered() == []
     bench.store.give_up(0)
     bench.clock.move(1)
-    bench.look()
+    bench.deliver_due()
     assert bench.delivered() == [b"y"]
 
 
@@ -253,11 +253,11 @@ def test_damaged_message_is_delivered_once_it_is_mended() -> None:
     asked: list[int] = []
     bench.store.when_damaged(asked.append)
     bench.clock.move(1)
-    bench.look()
+    bench.deliver_due()
     assert (bench.delivered(), 0 in asked) == ([], True)
     assert bench.store.mend_record(0, copy)
     bench.clock.move(1)
-    bench.look()
+    bench.deliver_due()
     assert bench.delivered() == [b"x"]
 
 
@@ -266,6 +266,6 @@ def test_many_are_delivered_in_several_looks() -> None:
     for number in range(70):
         bench.delay(b"%d" % number, DELAY="1")
     bench.clock.move(1)
-    assert bench.look() == 0
-    bench.look()
+    assert bench.deliver_due() == 0
+    bench.deliver_due()
     assert bench.store.queue_bounds("TopicTest", 0) == (0, 70)

@@ -77,7 +77,7 @@ def test_a_disk_with_space_again_is_used_at_once_or_after_the_next_check(
 ) -> None:
     on_disk = StoreOnDisk()
     on_disk.open()
-    on_disk.store.disks.look_interval_s = BROKER_POLICIES[mode].full_disk_look_s
+    on_disk.store.disks.check_interval_s = BROKER_POLICIES[mode].full_disk_look_s
     on_disk.disk.fill(free_bytes=0)
     on_disk.store.disks.check()
     on_disk.disk.free()
