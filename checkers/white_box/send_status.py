@@ -11,7 +11,7 @@ message was stored, and came up with it before the answer arrived (follower_lag.
 A fault explains no status any more once a send that began after it was answered with SEND_OK. It explains no time-out
 that came too early, and none while others were answered: a broker answers in the order of its log, so what was stored
 before a message with SEND_OK is as safe as that by then, and nothing that had waited for the whole time-out can be
-answered with it after that.
+answered with it after that. Nor is a status of followers ever right where the profile makes no send wait for one.
 
 An observation that was not made is 'not observed': unknown, never green. So is an acknowledgement that is true only if
 a node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
@@ -128,6 +128,7 @@ WAITS: Mapping[str, Callable[[Timings], float]] = {
     "FLUSH_DISK_TIMEOUT": lambda timings: timings.flush_timeout_s,
     "FLUSH_SLAVE_TIMEOUT": lambda timings: timings.follower_timeout_s,
 }
+OF_FOLLOWERS = ("FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
 # What takes effect when a fault strikes, and at no other time; a disk may fill up, or fail, later.
 AT_ONCE_ONLY = frozenset({STOPS, FORGETS, STALLS, CUTS})
 
@@ -204,9 +205,12 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     behind_max = context.facts.follower_behind_max_bytes
     behind = rows_left_behind(sends, observed, held, behind_max)
     findings = [
-        _safe(columns, context, row, seen["status"], is_behind=row in behind)
+        _blames_followers(columns, context, row, seen["status"])
+        if _needs_no_followers(context, seen["status"])
+        else _safe(columns, context, row, seen["status"], is_behind=row in behind)
         for broker, row, seen in observed
         if copies.missing(broker, seen, NO_NODES) is None
+        or _needs_no_followers(context, seen["status"])
     ]
     unseen = len(weak) - len({row for _, row, _ in observed})
     counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}
@@ -334,6 +338,23 @@ def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behin
         anomaly="spurious_weak_status",
         judgement=Judgement.INFORMATIONAL if excuse else quiet,
         detail=f"a weaker status than SEND_OK, although as many nodes held it as SEND_OK promises{excuse}",
+    )
+
+
+def _needs_no_followers(context: Context, status: str) -> bool:
+    """Whether a status is of followers, and no send waits for one."""
+    return status in OF_FOLLOWERS and context.facts.replication != "sync"
+
+
+def _blames_followers(columns: Columns, context: Context, row: int, status: str) -> Finding:
+    replication = context.facts.replication
+    return finding_at(
+        columns,
+        columns.sends,
+        row,
+        anomaly="spurious_weak_status",
+        judgement=judge(context.facts.mode, "spurious_weak_status"),
+        detail=f"{status}, and with {replication} replication no send waits for a follower",
     )
 
 

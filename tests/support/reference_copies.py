@@ -85,7 +85,9 @@ def weak(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Weak:
     behind: list[str] = []
     looks = list(_looks(ops, observations, "weak"))
     for send, seen in looks:
-        if _held(facts, _broker_of(send), seen):
+        if "SLAVE" in seen["status"] and facts["replication"] != "sync":
+            wrong.append(send.key)
+        elif _held(facts, _broker_of(send), seen):
             statuses = {seen["status"]} & set(MECHANISMS) or set(MECHANISMS)
             near = any(_fault_near(ops, facts, send, status) for status in statuses)
             if near or _came_up(ops, send):

@@ -43,6 +43,26 @@ def test_a_weak_status_needs_a_missing_copy(seen: dict[str, Any], valid: Validit
     assert verdict.counts.get("spurious_weak_status", 0) == (valid is False)
 
 
+@pytest.mark.parametrize(
+    ("status", "replication", "valid"),
+    [
+        ("FLUSH_SLAVE_TIMEOUT", "none", False),
+        ("SLAVE_NOT_AVAILABLE", "async", False),
+        ("FLUSH_DISK_TIMEOUT", "none", True),
+        ("FLUSH_SLAVE_TIMEOUT", "sync", True),
+    ],
+)
+def test_a_status_of_followers_is_wrong_where_no_send_waits_for_one(
+    status: str, replication: str, valid: Validity
+) -> None:
+    seen = ack(cached="n0", status=status)
+    slow = fault("slow_disk", "n0", at_s=0, healed_s=1)
+    op = f"0 info send a error={status}"
+    verdict = check(seen, op=op, replication=replication, faults=(slow,))
+
+    assert verdict.valid is valid
+
+
 def test_near_a_fault_the_last_copy_may_come_too_late() -> None:
     partition = fault("partition", "n1", at_s=0, healed_s=1)
     verdict = check(ack(durable="n0 n1"), faults=(partition,))
