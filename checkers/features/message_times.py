@@ -5,7 +5,8 @@ that a client made for the retry topic is born again: `contents.py`). **wrong_st
 its send began or after it was delivered; before a delayed message was due, when a broker stores it in its queue; after
 the end of its send, where that was acknowledged in one attempt and brokers keep nothing back first (a delay, a
 transaction, a retry); or, of a dead letter, before any delivery of the step before it began. (A client that cannot send
-back a retry counts its tries by itself: the record is older.)
+back a retry counts its tries by itself: the record is older.) So it is where a dead letter was stored after the members
+that had been given the step before it were all told that a broker has it (`send_back`): nothing delays a dead letter.
 
 Neither is asked where a fault that bit had set the wall clock of the producer or of the broker wrong by then: such a
 clock may be wrong until its node starts again. A producer whose node is not known may be any client.
@@ -17,6 +18,8 @@ Source: bornTimestamp and storeTimestamp of Message in Apache RocketMQ 4.9.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 
@@ -75,7 +78,7 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
     first = is_clear & ~kept_back & (sends.tries[send] == 1)
     first &= (given.log == sends.log[send]) & (given.queue_offset == sends.queue_offset[send])
     stored_ns = on_run_clock(given.stored_ms, epoch_ms)
-    by_ns = np.where(first, ended_ns, given.invoke_ns)
+    by_ns = np.minimum(np.where(first, ended_ns, given.invoke_ns), _taken_back_ns(columns, context))
     of_brokers = brokers_stepped_ns(columns, context)[columns.names.stream_of_log[given.log]]
     since_ns = np.maximum.reduce([began_ns, sends.due_ns[send], _sent_back_ns(columns)])
     stored = _outside(stored_ns, since_ns, by_ns) & (given.invoke_ns < of_brokers)
@@ -107,6 +110,32 @@ def _sent_back_ns(columns: Columns) -> Ints:
     np.minimum.at(first_ns, numbers[: len(rows)], given.invoke_ns[rows])
     earliest_ns = first_ns[numbers[len(rows) :]]
     found[copies] = np.where(earliest_ns == FOREVER_NS, -1, earliest_ns)
+    return found
+
+
+def _taken_back_ns(columns: Columns, context: Context) -> Ints:
+    """Of each dead letter the moment by which brokers had said that they have it, shape (deliveries,).
+
+    FOREVER_NS of others, and where a member that was given the step before it has no such answer, or does not tell.
+    """
+    given, names = columns.deliveries, columns.names
+    found: Ints = np.full(len(given), FOREVER_NS, np.int64)
+    is_dead = np.array([topic.startswith(DEAD) for topic in names.topics], np.bool_)
+    copies = np.flatnonzero(is_dead[given.topic] & (given.tries > 0))
+    rows = np.flatnonzero(is_among(given.message, np.unique(given.message[copies])))
+    columns_of_step = (given.message[rows], given.group[rows], given.tries[rows])
+    steps = Counter(zip(*(column.tolist() for column in columns_of_step), strict=True))
+    for row in copies.tolist():
+        message, group, tries = (
+            int(of[row]) for of in (given.message, given.group, given.tries - 1)
+        )
+        told = [
+            of
+            for of in context.timeline.sent_back.get(names.key(message) or "", ())
+            if (of.group, of.tries) == (names.groups[group], tries)
+        ]
+        if told and len(told) == steps[message, group, tries] and all(of.is_clear for of in told):
+            found[row] = max(of.time_ns for of in told)
     return found
 
 

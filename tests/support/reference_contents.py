@@ -148,12 +148,28 @@ def times(
         at_once = "delay_ms" not in value and "transaction" not in value and send.attempts == 1
         there = (send.queue, send.offset) == (one.delivery.queue, one.delivery.offset)
         until_ms = ended_ms if send.outcome == "ok" and at_once and there else given_ms
+        until_ms = min(until_ms, _taken_back_ms(ops, one, epoch_ms))
         clocks = [skewed.get(node, 1 << 62) for node in brokers[one.delivery.queue[1]]]
         due_ms = began_ms + value.get("delay_ms", 0)
         since_ms = max(due_ms, _sent_back_ms(ops, one, epoch_ms))
         if one.stored is not None and given.time_ns < min(clocks):
             found["wrong_store_time", *what] += not since_ms - 100 <= one.stored <= until_ms + 100
     return +found
+
+
+def _taken_back_ms(ops: Sequence[Op], one: Given, epoch_ms: int) -> float:
+    """When brokers had said of all that a dead letter can have been made of that they have it; else a time far off."""
+    step = one.delivery.key, one.delivery.group, one.delivery.tries - 1
+    made_of = sum((of.key, of.group, of.tries) == step for of in deliveries_of(ops))
+    told = [
+        (op.type, epoch_ms + op.time_ns / 1e6)
+        for op in ops
+        if op.f == "send_back" and one.delivery.queue[0].startswith("%DLQ%")
+        for key, _, tries in op.value["messages"]
+        if (key, op.value["group"], tries) == step
+    ]
+    is_known = told and len(told) == made_of and all(end == "ok" for end, _ in told)
+    return max(at_ms for _, at_ms in told) if is_known else 1e18
 
 
 def _sent_back_ms(ops: Sequence[Op], one: Given, epoch_ms: int) -> float:
