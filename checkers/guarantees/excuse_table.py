@@ -338,6 +338,13 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         mechanism="a broker died before it had written down that it had moved the message",
     ),
+    # ... where a broker that ends as it likes has written that down: no copy waits for a follower
+    Excuse(
+        anomaly="moved_twice unreplicated",
+        effects=(FORGETS, ROLLS_BACK, EMPTIES, DISK, WRITES_FAIL),
+        on=(Role.REPLICAS,),
+        mechanism="a broker died, or could not write, before it had written down that it had moved the message",
+    ),
     # duplication.py, rewinds.py, polls.py: the member that has the queue goes back
     *(
         Excuse(

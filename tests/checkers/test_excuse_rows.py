@@ -614,13 +614,18 @@ def _histories() -> Iterator[Legal]:
     moved_twice = Story().op(1.0, "invoke", "send", {**half, "attempts": 1})
     moved_twice.op(2.0, "ok", "send", {**half, "attempts": 1, "broker": "b", "queue": 0})
     moved_twice.consume(5.0, "a", 0).consume(6.0, "a", 1)
-    yield Legal(
-        mechanism="a broker died before it had written down that it had moved the message",
-        anomaly="duplicate_unexplained",
-        row_of="moved_twice",
-        ops=moved_twice,
-        faults=(fault("kill", "n0", at_s=2.5, healed_s=4.0),),
-    )
+    for row_of, died, known in (
+        ("moved_twice", "died", {"replication": "sync"}),
+        ("moved_twice unreplicated", "died, or could not write,", {"replication": "async"}),
+    ):
+        yield Legal(
+            mechanism=f"a broker {died} before it had written down that it had moved the message",
+            anomaly="duplicate_unexplained",
+            row_of=row_of,
+            ops=moved_twice,
+            faults=(fault("kill", "n0", at_s=2.5, healed_s=4.0),),
+            known=known,
+        )
 
 
 HISTORIES = tuple(_histories())
