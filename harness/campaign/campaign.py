@@ -146,6 +146,8 @@ class Campaign:
     # a group of their own, consume it there.
     forwarding: tuple[int, int] = (0, 0)
     hot_share: float = 0.0  # of ordered messages, for the key that all share; 0: the workload's
+    asked_share: float = 0.0  # of transactions, for the broker to ask about; 0: the workload's
+    immune_share: float = 0.0  # of transactions that say how long they must not be asked about
     auto_topic: bool = (
         False  # no operator creates the topic: the first message that a broker gets does
     )

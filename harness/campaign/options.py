@@ -143,6 +143,10 @@ OPTIONS: Mapping[str, Option] = {
         "two numbers, with the workload forwarded",
     ),
     "hot_share": _share("share of ordered messages with the key that all producers use"),
+    "asked_share": _share(
+        "share of transactions whose end producers leave to the broker's question"
+    ),
+    "immune_share": _share("share of transactions that say for how long brokers must not ask"),
     "auto_topic": Option("whether the first message makes the topic", "true, false"),
     "system": Option("the message queue that is tested", "see [systems.md](systems.md)"),
     "ops": Option(

@@ -21,6 +21,8 @@ UNDECIDED = "unknown"
 DELAYED_SHARE = 0.1
 DELAY_LEVELS = (1, 2, 3, 4, 5)
 DECISIONS = ("commit", "commit", "rollback")
+# Seconds (RocketMQ: CHECK_IMMUNITY_TIME_IN_SECONDS), longer than the time after which brokers ask about others.
+IMMUNITIES_S = (4, 5, 6, 7, 8, 9)
 
 
 class Transactions(KeyedSends):
@@ -29,11 +31,14 @@ class Transactions(KeyedSends):
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._decide, f="transact")
         self._delay_random = Random(f"staticfire/{campaign.seed}/delayed transactions")
+        self._immune_random = Random(f"staticfire/{campaign.seed}/immune transactions")
+        self._asked_share = campaign.asked_share or ASKED_SHARE
+        self._immune_share = campaign.immune_share
 
     def _decide(self, _process: int, message: SendValue) -> None:
         decision = pick(self._random, DECISIONS)
         share = self._random.random()
-        asked = share < ASKED_SHARE
+        asked = share < self._asked_share
         if share < UNDECIDED_SHARE:
             decision = UNDECIDED
         message |= {
@@ -43,6 +48,9 @@ class Transactions(KeyedSends):
         }
         if self._delay_random.random() < DELAYED_SHARE:
             message["delay_level"] = pick(self._delay_random, DELAY_LEVELS)
+        if self._immune_share and self._immune_random.random() < self._immune_share:
+            immunity_s = pick(self._immune_random, IMMUNITIES_S)
+            message["check_after_s"] = immunity_s
 
 
 def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
