@@ -83,7 +83,7 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
     judged += [(broker, hindered[broker], everywhere) for broker in serving]
     for broker, spans, counts in judged:
         for free in without([Span(0, FOREVER_NS)], spans):
-            for failed in _stretches(sends, rows, through, counts, free):
+            for failed in _failed_intervals(sends, rows, through, counts, free):
                 if _is_long(sends, failed, context):
                     return _finding(columns, context, node, broker, failed)
     return None
@@ -96,7 +96,7 @@ def _got_through(sends: MessageEvents) -> Mask:
     return through
 
 
-def _stretches(
+def _failed_intervals(
     sends: MessageEvents, rows: Ints, through: Mask, counts: Mask, free: Span
 ) -> Iterator[Ints]:
     """Rows of sends that count, began and ended in `free`, one behind the other, and did not get through."""

@@ -34,8 +34,8 @@ def _shape_options(command: Any) -> Any:
     for field in reversed(fields(WorkloadProfile)):
         name = "--" + field.name.replace("_", "-")
         kind: type = float if field.name == "skew" else int
-        told = f"{HELP.get(field.name, '')} Default: {field.default}.".strip()
-        command = click.option(name, field.name, type=kind, default=field.default, help=told)(
+        help_text = f"{HELP.get(field.name, '')} Default: {field.default}.".strip()
+        command = click.option(name, field.name, type=kind, default=field.default, help=help_text)(
             command
         )
     return command

@@ -25,7 +25,7 @@ from staticfire.system_under_test.store.errors import StoreError
 
 STARTED = "started"
 SETTLED = "settled"
-LOOK_INTERVAL_S = 0.005
+CHECK_INTERVAL_S = 0.005
 
 Say = Callable[[str], None]
 
@@ -93,7 +93,7 @@ async def _serve_broker(env: Env, config: BrokerConfig, say: Say, *, peers: int)
 
 async def _settle(broker: Broker, config: BrokerConfig, peers: int) -> None:
     while not broker.failure.done() and not _is_settled(broker, config, peers):
-        await asyncio.sleep(LOOK_INTERVAL_S)
+        await asyncio.sleep(CHECK_INTERVAL_S)
 
 
 def _is_settled(broker: Broker, config: BrokerConfig, peers: int) -> bool:

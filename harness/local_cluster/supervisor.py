@@ -23,7 +23,7 @@ from staticfire.system_under_test.runtime.real_env import JsonLinesLog, RealCloc
 
 READY_TIMEOUT_S = 30.0
 ASK_TIMEOUT_S = 1.0
-LOOK_INTERVAL_S = 0.005
+CHECK_INTERVAL_S = 0.005
 
 
 class Supervisor:
@@ -175,7 +175,7 @@ class Supervisor:
             while not other.is_broker and other.name in self._running:
                 if node.address in await self._known_brokers(other.address):
                     break
-                await asyncio.sleep(LOOK_INTERVAL_S)
+                await asyncio.sleep(CHECK_INTERVAL_S)
 
     async def _known_brokers(self, name_server: str) -> list[str]:
         request = RemotingCommand.request(RequestCode.GET_BROKER_CLUSTER_INFO)

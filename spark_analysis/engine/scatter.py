@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TREE = "staticfire-tree"  # the name of the unpacked archive on an executor
 WITHOUT_EXECUTORS_S = 120.0  # how long a cluster may have none
-LOOK_S = 2.0
+CHECK_INTERVAL_S = 2.0
 THREADS_MAX = 1000
 NOT_SENT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
 
@@ -99,7 +99,7 @@ class Scatter:
                 under_way[self._threads.submit(self._call, call)] = number
             if not under_way:
                 return
-            done, _ = wait(under_way, LOOK_S, FIRST_COMPLETED)
+            done, _ = wait(under_way, CHECK_INTERVAL_S, FIRST_COMPLETED)
             for future in done:
                 yield under_way.pop(future), self._came_to(future)
             if done or self._executors():

@@ -79,5 +79,5 @@ def _pattern(paths: list[Path]) -> str:
 
 def line_of(counts: Counter[tuple[str, str]], end_ns: int) -> str:
     """One line: how far the campaign has come, and the counters."""
-    told = ", ".join(f"{f} {kind} {count:,}" for (f, kind), count in sorted(counts.items()))
-    return f"{end_ns / 1e9:10.3f} s  {told}"
+    counts_text = ", ".join(f"{f} {kind} {count:,}" for (f, kind), count in sorted(counts.items()))
+    return f"{end_ns / 1e9:10.3f} s  {counts_text}"

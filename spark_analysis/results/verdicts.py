@@ -88,15 +88,15 @@ def judge_runs(
     questions = [question_of(run, checkers) for run in runs]
     partitions = partitioned(runs, engine) if partitions is None else partitions
     rows = [partition.unit.rows for partition in partitions]
-    looks = engine.map("first look", partial(look_at, questions), partitions, rows)
+    passes = engine.map("first look", partial(look_at, questions), partitions, rows)
     firsts = [
-        gathered(look.first for look in _of_run(looks, partitions, number))[0]
+        gathered(screened.first for screened in _of_run(passes, partitions, number))[0]
         for number in range(len(runs))
     ]
     again = [
-        (partition, foreign, look.first.candidates)
-        for partition, look in zip(partitions, looks, strict=True)
-        if len(foreign := _foreign(firsts[partition.run].candidates, look.first.candidates))
+        (partition, foreign, screened.first.candidates)
+        for partition, screened in zip(partitions, passes, strict=True)
+        if len(foreign := _foreign(firsts[partition.run].candidates, screened.first.candidates))
     ]
     found = engine.map(
         "second look",
@@ -110,10 +110,10 @@ def judge_runs(
         if second
     }
     seconds = [
-        strangers.get(id(partition), look.own)
-        for partition, look in zip(partitions, looks, strict=True)
+        strangers.get(id(partition), screened.own)
+        for partition, screened in zip(partitions, passes, strict=True)
     ]
-    read = _read(runs, questions, engine, partitions, looks)
+    read = _read(runs, questions, engine, partitions, passes)
     return [
         _concluded(
             run,
@@ -179,12 +179,14 @@ def _read(
     questions: Sequence[Question],
     engine: Engine,
     partitions: Sequence[Partition],
-    looks: Sequence[Look],
+    passes: Sequence[Look],
 ) -> list[Read]:
     """What checkers that are no kernels read of each run. Some ask twice."""
     names = [run.manifest.dictionaries.names() for run in runs]
-    told = [[look.rows for look in _of_run(looks, partitions, at)] for at in range(len(runs))]
-    read = [Read.of(of, asked) for of, asked in zip(names, told, strict=True)]
+    asked_first = [
+        [screened.rows for screened in _of_run(passes, partitions, at)] for at in range(len(runs))
+    ]
+    read = [Read.of(of, asked) for of, asked in zip(names, asked_first, strict=True)]
     asking = [
         of.of_those_that_ask_again(_asked(question)[2])
         for question, of in zip(questions, read, strict=True)

@@ -56,9 +56,9 @@ class RawWriter:
 
     def add_event(self, line: bytes) -> None:
         self._events.write(line)
-        told = self._lines
+        lines = self._lines
         self._lines = Lines(
-            rows=told.rows + 1, bytes=told.bytes + len(line), crc32=zlib.crc32(line, told.crc32)
+            rows=lines.rows + 1, bytes=lines.bytes + len(line), crc32=zlib.crc32(line, lines.crc32)
         )
 
     def finish(self, dictionaries: Dictionaries, ops: int) -> None:

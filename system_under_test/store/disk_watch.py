@@ -26,8 +26,8 @@ class DiskWatch:
         "_queue_folder",
         "_storage",
         "_warning_ratio",
-        "is_full",
         "check_interval_s",
+        "is_full",
     )
 
     def __init__(

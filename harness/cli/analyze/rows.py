@@ -174,8 +174,8 @@ def _markdown(survey: Survey, comparison: Comparison) -> list[str]:
     lines = [f"## analyze: {WORDS[validity_of(survey.rows)]}", "", f"{_planned(survey)[10:]}."]
     lines += [f"- {escaped(row.reason)}" for row in survey.failed]
     for of in comparison.regressions:
-        told = f"regression {of.anomaly}: in {of.runs} runs of {of.after}, in none of {of.before}"
-        lines.append(f"- {escaped(told)}")
+        line = f"regression {of.anomaly}: in {of.runs} runs of {of.after}, in none of {of.before}"
+        lines.append(f"- {escaped(line)}")
     versions = {name: f"{name} ({runs})" for name, runs in comparison.runs.items()}
     lines += _table("version (runs)", versions, comparison.by_label)
     faults = sorted({kind for runs in comparison.by_fault.values() for kind in runs})

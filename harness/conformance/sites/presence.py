@@ -15,7 +15,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting.address import parse_address
 
-LOOK_S = 3.0  # for the greeting of another product
+GREETING_S = 3.0  # for the greeting of another product
 NOT_ROCKETMQ = (NoAnswer, BadAnswer, TargetUnfit)
 # What servers say to a request of HTTP that they do not understand, by its beginning.
 _PRODUCTS = (
@@ -86,13 +86,13 @@ async def product_at(address: str) -> str:
     """What answers at an address that is no RocketMQ, as far as it says so; empty if it says nothing."""
     host, port = parse_address(address)
     try:
-        async with asyncio.timeout(LOOK_S):
+        async with asyncio.timeout(GREETING_S):
             reader, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError):
         return ""
     try:
         writer.write(b"GET / HTTP/1.0\r\n\r\n")
-        async with asyncio.timeout(LOOK_S):
+        async with asyncio.timeout(GREETING_S):
             said = await reader.read(80)
     except (OSError, TimeoutError):
         return ""

@@ -62,7 +62,7 @@ class DelayedMessages(RuleBasedStateMachine):
         self.deliver_due()
 
     @rule()
-    def look(self) -> None:
+    def deliver_due(self) -> None:
         self.bench.deliver_due()
         self.collect()
 

@@ -12,7 +12,7 @@ from staticfire.harness.targets.own_cluster import BROKER_QUESTION, NAME_SERVER_
 from staticfire.system_under_test.admin.client import AdminClient
 from staticfire.system_under_test.admin.errors import AdminError
 
-LOOK_S = 1.0  # between two looks at a server
+CHECK_INTERVAL_S = 1.0  # between two checks at a server
 ANSWER_S = 2.0  # that it has to answer
 GONE_S = 10.0  # how long its operator has to restart it
 LOOKS_MIN = 3  # that failed: we may have stood still ourselves
@@ -69,7 +69,7 @@ class ClusterWatch:
                 server.since = server.since if server.failed else began
                 server.failed += 1
                 self._conclude(server.kind, loop.time())
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
     def _conclude(self, kind: ServerKind, now: float) -> None:
         alike = [server for server in self._watched.values() if server.kind is kind]
