@@ -101,6 +101,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "offsets_cloned": (ADMIN,),
         "rights_change": (ADMIN,),
         "cleaning": (ADMIN,),
+        "group_change": (ADMIN,),
         "client_crash": _CRASH,
         "group_and_broker_crash": _CRASH,
         "filter_change": (STOPS,),

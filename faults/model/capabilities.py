@@ -236,6 +236,10 @@ class ClusterControl(Protocol):
         """Give each of these nodes its former value again; returns how many accepted."""
         ...
 
+    async def set_retry_queues(self, count: int) -> int:
+        """Give every group of the load so many retry queues; returns how many leaders accepted all of them."""
+        ...
+
     async def withdraw_right(self) -> list[str]:
         """Take from one account its right to send; the leaders that accepted."""
         ...

@@ -17,6 +17,7 @@ from staticfire.faults.kinds.client_faults import (
 )
 from staticfire.faults.kinds.clock_skew import ClockSkew
 from staticfire.faults.kinds.disk_faults import DiskFull, DiskLost, FailingDisk, SlowDisk
+from staticfire.faults.kinds.group_change import GroupChange
 from staticfire.faults.kinds.name_server_faults import (
     NameServerAmnesia,
     NameServerFreeze,
@@ -78,6 +79,7 @@ _ALL: tuple[Fault, ...] = (
     Cleaning(),
     OffsetsCloned(),
     RightsChange(),
+    GroupChange(),
     ClientCrash(),
     MemberLeaves(),
     GroupAndBrokerCrash(),

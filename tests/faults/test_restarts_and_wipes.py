@@ -47,6 +47,14 @@ def test_masters_that_did_not_answer_are_asked_for_queues_again(
     assert found == dict(zip(names, evidence, strict=True))
 
 
+@pytest.mark.parametrize(("accepted", "bitten"), [(2, True), (0, False)])
+def test_groups_get_other_retry_queues_and_their_former_ones(accepted: int, bitten: bool) -> None:
+    script = {"set_retry_queues": accepted}
+    calls, evidence = carried_out("group-change", answers=script, params={"retry_queues": 6})
+    assert calls == ["set_retry_queues 6", "set_retry_queues 1"]
+    assert evidence == {"bitten": bitten, "masters_changed": accepted, "changed_back": accepted}
+
+
 def test_a_topic_is_made_anew_and_goes_on() -> None:
     script = {"make_topic_anew": {"bitten": True}}
     calls, evidence = carried_out("topic-anew", answers=script)

@@ -41,6 +41,7 @@ FAULTS: dict[str, dict[str, Any]] = {
         "params": {"option": "maxTransferCountOnMessageInMemory=1"},
     },
     "rights-change": {"targets": []},
+    "group-change": {"targets": [], "params": {"retry_queues": 6}},
     "group-and-broker-crash": {"targets": ["broker-a-0", "consumer-1"], "duration_s": 2.0},
     "wiped-slave": {"targets": ["broker-a-1"]},
     "disk-full": {

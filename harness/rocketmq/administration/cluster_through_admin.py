@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 
 from staticfire.faults.model.capabilities import Evidence, ProcessControl, QueueCountAnswers
@@ -16,6 +17,8 @@ from staticfire.harness.workloads.consumer_spec import BROADCASTING
 from staticfire.harness.workloads.groups import groups_of
 from staticfire.system_under_test.configuration.java_properties import parse_properties
 from staticfire.system_under_test.protocol.codes import RequestCode
+
+GROUP = {"consumeEnable": True}
 
 
 class ClusterThroughAdmin:
@@ -136,6 +139,20 @@ class ClusterThroughAdmin:
         return await self._environment.request(
             ADMIN, {**order(code, ext or {}, body), "address": address}
         )
+
+    async def set_retry_queues(self, count: int) -> int:
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        accepted = 0
+        for node in self._living_masters():
+            outcomes = [
+                await self._order(node, code, json.dumps({**GROUP, **wanted}))
+                for wanted in (
+                    {"groupName": group, "retryQueueNums": count}
+                    for group in groups_of(self._environment.campaign)
+                )
+            ]
+            accepted += all(outcome.type == "ok" for outcome in outcomes)
+        return accepted
 
     async def withdraw_right(self) -> list[str]:
         masters = self._living_masters()

@@ -1,0 +1,41 @@
+"""Consumer groups get another number of retry queues while they are used."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
+from staticfire.faults.model.draws import between
+from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.params import Whole
+
+FORMER = 1  # what brokers give a group that they make themselves
+
+
+class GroupChange(Fault):
+    """RocketMQ: updateSubGroup with `-q`. The retry topic of a group keeps the queues with which it was made."""
+
+    name = "group-change"
+    affects = ("admin",)
+    summary = "the groups of the load get another number of retry queues, and the former one again"
+    needs = ("cluster", SERVERS_NEED)
+    in_swarms: ClassVar[bool] = False
+    roles = ()
+    params = ({"retry_queues": Whole("how many a group has from then on", 1, 16)},)
+    simulated = (
+        "an administrator gives the groups of the load another number of retry queues "
+        "(`updateSubGroup`), and the former one at the end; no campaign draws it"
+    )
+    on_machines = "the same; not in a cluster at an address"
+    proof = "masters that accepted"
+
+    def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
+        return FaultParams(targets=(), params={"retry_queues": int(between(random, 2, 9))})
+
+    async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
+        accepted = await controls.cluster.set_retry_queues(planned.params["retry_queues"])
+        return {"bitten": accepted > 0, "masters_changed": accepted}
+
+    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
+        return {**fired, "changed_back": await controls.cluster.set_retry_queues(FORMER)}
