@@ -14,8 +14,6 @@ from staticfire.system_under_test.broker.clients.queue_locks import (
 )
 from tests.system_under_test.broker.admin_language import queue
 
-pytestmark = pytest.mark.slow
-
 GROUPS, CLIENTS, QUEUES = ("g", "h"), ("c1", "c2", "c3"), range(3)
 subsets = st.lists(st.sampled_from(list(QUEUES)), unique=True)
 
@@ -90,7 +88,17 @@ class Locks(RuleBasedStateMachine):
                 assert self.locks.owner(group, queue("t", number)) == self.owner(group, number)
 
 
-TestLocks = Locks.TestCase
+TestLocks = pytest.mark.slow(Locks.TestCase)
+
+
+def test_only_the_holder_frees_a_queue() -> None:
+    locks = QueueLocks(now_ns=lambda: 0)
+    locks.lock("g", [queue("t", 0)], "c1")
+    locks.unlock("g", [queue("t", 0), queue("t", 1)], "c2")
+    assert locks.owner("g", queue("t", 0)) == "c1"
+    locks.unlock("g", [queue("t", 1), queue("t", 0)], "c1")
+    assert locks.owner("g", queue("t", 0)) is None
+    assert len(locks) == 0
 
 
 def test_locks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

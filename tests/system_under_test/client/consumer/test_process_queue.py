@@ -7,8 +7,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from staticfire.system_under_test.client.consumer.process_queue import ProcessQueue
 from staticfire.system_under_test.protocol.message import Message
 
-pytestmark = pytest.mark.slow
-
 
 def messages(*offsets: int) -> list[Message]:
     return [Message(topic="t", body=b"x" * 10, queue_offset=offset) for offset in offsets]
@@ -105,4 +103,4 @@ class ProcessQueueMachine(RuleBasedStateMachine):
         assert len(self.queue) == len(unfinished)
 
 
-TestProcessQueueMachine = ProcessQueueMachine.TestCase
+TestProcessQueueMachine = pytest.mark.slow(ProcessQueueMachine.TestCase)
