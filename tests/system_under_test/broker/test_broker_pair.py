@@ -242,6 +242,28 @@ def test_faithful_a_broker_goes_on_after_a_disk_error(kind: str) -> None:
     cluster.run(story)
 
 
+@pytest.mark.parametrize(("mode", "sent"), [(Mode.HARDENED, False), (Mode.FAITHFUL, True)])
+def test_faithful_a_slave_may_have_what_its_master_has_not_flushed(mode: Mode, sent: bool) -> None:
+    cluster = Cluster(role=BrokerRole.ASYNC_MASTER, mode=mode)
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        await asyncio.sleep(6)  # the slave has connected
+        cluster.master.disk.slow(1_000)
+        late = asyncio.get_running_loop().create_task(client.send("late", timeout_s=9.0))
+        await asyncio.sleep(0.5)
+        assert b"late" in cluster.log(cluster.master)
+        assert (b"late" in cluster.log(cluster.slave)) is sent
+        assert not late.done()
+        assert await late == OK
+        await asyncio.sleep(0.5)
+        assert b"late" in cluster.log(cluster.slave)
+
+    cluster.run(story)
+
+
 def test_full_disk_refuses_and_service_returns_by_itself() -> None:
     cluster = Cluster(role=BrokerRole.ASYNC_MASTER)
 

@@ -58,6 +58,12 @@ def world() -> World:
     return World()
 
 
+def test_only_a_change_is_to_be_written(world: World) -> None:
+    assert not world.filters.changed
+    world.beat("a = 1", 1)
+    assert world.filters.changed
+
+
 def test_newer_versions_replace_older_ones(world: World) -> None:
     world.beat("a = 1", 5)
     world.beat("a = 2", 5)

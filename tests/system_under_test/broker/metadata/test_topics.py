@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from staticfire.system_under_test.broker.metadata.topics import (
+    TopicChange,
+    Topics,
     covering,
     make_topic,
     topic_name_error,
@@ -18,6 +20,7 @@ from staticfire.system_under_test.protocol.bodies import (
     HeartbeatData,
     TopicConfigTable,
 )
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 from tests.system_under_test.broker.admin_language import beat
 from tests.system_under_test.broker.bench import Bench, Peer
 
@@ -129,3 +132,17 @@ def test_a_new_topic_is_filtered_as_its_template(bench: Bench) -> None:
     made = bench.topics.get("new")
     assert made is not None
     assert (made.topic_filter_type, made.perm) == ("MULTI_TAG", 6)
+
+
+def test_a_retry_topic_is_made_once_and_no_administrator_made_it(bench: Bench) -> None:
+    changes: list[TopicChange] = []
+    topics = Topics(
+        bench.config,
+        MetadataFile(bench.disk, "/store/config/others.json"),
+        now_ms=bench.clock.wall_ms,
+        on_change=changes.append,
+    )
+    made = topics.create_retry_topic("g", 2)
+    assert (made.topic_name, made.write_queue_nums) == ("%RETRY%g", 2)
+    assert topics.create_retry_topic("g", 5) is made
+    assert changes == [TopicChange(topic="%RETRY%g", by_send=True)]
