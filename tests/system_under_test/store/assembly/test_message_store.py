@@ -245,6 +245,13 @@ def test_queue_file_sizes_hold_whole_entries(size: int) -> None:
         StoreConfig(root=ROOT, consume_queue_file_size=size)
 
 
+def test_the_smallest_index_file() -> None:
+    StoreConfig(root=ROOT, index_slots=1, index_numbers=2)
+    for slots, numbers in ((0, 2), (1, 1)):
+        with pytest.raises(ValueError, match="1 and 2 are the least"):
+            StoreConfig(root=ROOT, index_slots=slots, index_numbers=numbers)
+
+
 def test_look_up(world: StoreOnDisk) -> None:
     world.put(make_message(b"first"))
     second = world.put(make_message(b"second"))

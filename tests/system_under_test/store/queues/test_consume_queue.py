@@ -1,4 +1,4 @@
-"""A consume queue whose file looks whole and is not: there is no block behind some of its bytes."""
+"""One consume queue: blocks that its file lacks, and when its first file is of no more use."""
 
 from __future__ import annotations
 
@@ -30,3 +30,25 @@ def test_entries_without_a_block_wait_until_there_is_space() -> None:
     disk.free()
     queue.append(entry)
     assert [(read.physical_offset, read.size) for read in queue.read(0, 2)] == [(0, 100)]
+
+
+@pytest.mark.parametrize(
+    ("min_offset", "log_begins_at", "is_below"),
+    [
+        (0, 0, False),
+        (0, 1_900, False),  # the last record of the file lies there
+        (0, 1_901, True),
+        (19, 0, False),
+        (20, 0, True),  # all entries of the file are hidden
+    ],
+)
+def test_the_first_file_goes_when_nothing_in_it_can_be_read(
+    min_offset: int, log_begins_at: int, is_below: bool
+) -> None:
+    disk = SimDisk(random=Random(1), now_ns=lambda: 0, charge=lambda cost_ns: None)
+    queue = ConsumeQueue(disk, ROOT, "T", 0, 20 * ENTRY.size)
+    for number in range(30):
+        queue.reserve()
+        queue.append(ENTRY.pack(100 * number, 100, 0))
+    queue.min_offset = min_offset
+    assert queue.is_first_file_below(log_begins_at) is is_below
