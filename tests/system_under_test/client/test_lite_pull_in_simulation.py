@@ -154,6 +154,9 @@ def test_positions_can_be_sought_and_queues_paused() -> None:
         assert await consumer.committed(a0) == 10
         with pytest.raises(ClientError, match="is not assigned"):
             consumer.seek(queues[2], 0)
+        for seek in (consumer.seek_to_begin, consumer.seek_to_end):  # no broker is asked
+            with pytest.raises(ClientError, match="is not assigned"):
+                await seek(MessageQueue(TOPIC, "unknown", 0))
         with pytest.raises(ValueError, match="cannot subscribe as well"):
             consumer.subscribe(TOPIC)
 

@@ -80,6 +80,52 @@ def test_a_bad_value_is_refused_with_what_is_allowed(line: str, sentence: str) -
 
 
 @pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("brokerId", 0, 2**63 - 1),
+        ("listenPort", 1, 65_534),
+        ("transientStorePoolSize", 2, 2**20),
+        ("commitCommitLogLeastPages", 0, 2**20),
+        ("mappedFileSizeCommitLog", 4096, 2**30),
+        ("mappedFileSizeConsumeQueueExt", 1024, 2**30),
+        ("maxHashSlotNum", 1, 2**31 - 1),
+        ("maxIndexNum", 2, 2**31 - 1),
+        ("maxMessageSize", 1, 2**24),
+        ("haSlaveFallbehindMax", 0, 2**62),
+        ("maxTransferBytesOnMessageInMemory", 0, 2**31 - 1),
+        ("maxTransferCountOnMessageInMemory", 0, 2**31 - 1),
+        ("maxTransferBytesOnMessageInDisk", 0, 2**31 - 1),
+        ("maxTransferCountOnMessageInDisk", 0, 2**31 - 1),
+        ("transactionCheckMax", 0, 2**30),
+        ("sendThreadPoolQueueCapacity", 1, 2**31 - 1),
+        ("pullThreadPoolQueueCapacity", 1, 2**31 - 1),
+        ("replyThreadPoolQueueCapacity", 1, 2**31 - 1),
+        ("queryThreadPoolQueueCapacity", 1, 2**31 - 1),
+        ("clientManagerThreadPoolQueueCapacity", 1, 2**31 - 1),
+        ("consumerManagerThreadPoolQueueCapacity", 1, 2**31 - 1),
+        ("heartbeatThreadPoolQueueCapacity", 1, 2**31 - 1),
+        ("endTransactionPoolQueueCapacity", 1, 2**31 - 1),
+        ("startAcceptSendRequestTimeStamp", 0, 2**52),
+        ("maxMsgsNumBatch", 0, 100_000),
+        ("defaultQueryMaxNum", 0, 100_000),
+        ("fileReservedTime", 0, 2**20),
+        ("brokerPermission", 0, 7),
+        ("defaultTopicQueueNums", 1, 2**15),
+        ("maxErrorRateOfBloomFilter", 1, 99),
+        ("expectConsumerNumUseFilter", 1, 2**16),
+        ("consumerFallbehindThreshold", 0, 2**62),
+    ],
+)
+def test_a_number_may_reach_its_limits_and_not_pass_them(name: str, low: int, high: int) -> None:
+    known = BROKER_PROPERTIES[name]
+    for value in (low, high):
+        assert read_settings(f"{name}={value}", BROKER_PROPERTIES).fields == {known.field: value}
+    for value in (low - 1, high + 1):
+        with pytest.raises(ConfigError, match=f"a number from {low} to {high} is allowed"):
+            read_settings(f"{name}={value}", BROKER_PROPERTIES)
+
+
+@pytest.mark.parametrize(
     ("properties", "config"),
     [(BROKER_PROPERTIES, BrokerConfig), (NAME_SERVER_PROPERTIES, NameServerConfig)],
 )

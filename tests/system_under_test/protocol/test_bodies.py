@@ -384,6 +384,7 @@ def golden_document(store: str, name: str) -> Any:
         ({"topicName": "T", "perm": 1.0}, "perm"),
         ({"topicName": "T", "perm": True}, "perm"),
         ({"topicName": "T", "perm": 2**31}, "perm"),
+        ({"topicName": "T", "perm": -(2**31) - 1}, "perm"),
         ({"topicName": "T", "perm": "9" * 6000}, "perm"),
         ({"topicName": "T", "order": "true"}, "order"),
         ({"topicName": "T", "topicFilterType": "NO_TAG"}, "topicFilterType"),

@@ -91,3 +91,12 @@ def test_bytes_that_are_no_frame_end_the_connection_in_their_turn() -> None:
     slow.loop.turn()
     assert slow.connection.closed
     assert slow.served == [1]
+
+
+def test_what_is_sent_after_a_later_turn_goes_out_by_itself() -> None:
+    slow = Slow(2 * TURN_S)
+    slow.receive(1, 2)
+    slow.loop.turn()
+    slow.connection.send(RemotingCommand.request(40, {}))
+    slow.loop.turn()
+    assert [command.code for command in slow.transport.commands()] == [40]

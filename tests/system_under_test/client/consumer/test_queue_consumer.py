@@ -252,6 +252,25 @@ def test_only_matching_tags_are_consumed_and_the_offset_moves_on(
     run(main())
 
 
+def test_times_of_the_figures_are_those_of_the_wall_clock(remoting: ScriptedRemoting) -> None:
+    async def main() -> None:
+        consumption = Consumption(
+            remoting, master=broker(FakeQueue(100).pull), limits=FlowLimits(count_max=10)
+        )
+        consumption.blocked = asyncio.Event()
+        await asyncio.sleep(5.0)
+        last_pull_s = consumption.remoting.calls_to("a:0", PULL)[-1].at_s
+        since_pull_ms = round((now_s() - last_pull_s) * 1000)
+        wall_ms = consumption.client.env.clock.wall_ms()
+        info = consumption.queue.info(locked_at_s=asyncio.get_running_loop().time() - 2.0)
+        assert since_pull_ms > 4_000
+        assert abs(info.last_pull_timestamp - (wall_ms - since_pull_ms)) <= 1
+        assert info.last_lock_timestamp == wall_ms - 2_000
+        assert info.last_consume_timestamp == 0  # the listener has finished nothing
+
+    run(main())
+
+
 def test_pulling_stops_while_the_listener_is_behind(remoting: ScriptedRemoting) -> None:
     async def main() -> None:
         consumption = Consumption(
