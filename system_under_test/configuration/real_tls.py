@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -113,6 +114,16 @@ class RealTls:
         if replicates:
             self.replica_server_context()
             self.replica_client_context()
+
+    @property
+    def is_prepared(self) -> bool:
+        """A certificate for tests has to be made, with a package that takes a tenth of a second to load."""
+        return self._server is not None or self._options.server_certificate is not None
+
+    def prepare(self) -> None:
+        """Several threads may do this at once: the last one wins."""
+        with suppress(TlsError):  # `server_context` will say why
+            self.server_context()
 
     def server_context(self) -> ssl.SSLContext:
         """Raises TlsError."""
@@ -255,17 +266,20 @@ def _load_test_certificate(context: ssl.SSLContext) -> None:
 
 
 def make_test_certificate() -> tuple[bytes, bytes]:
-    """A self-signed certificate and its key, as PEM (netty: SelfSignedCertificate). Raises TlsError."""
+    """A self-signed certificate and its key, as PEM (netty: SelfSignedCertificate). Raises TlsError.
+
+    The key is an elliptic one, unlike netty's: one of RSA takes a tenth of a second to make and a millisecond to sign.
+    """
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import rsa
+        from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:
         raise TlsError(
             "a certificate for tests needs the package cryptography (pip install staticfire[tls]);"
             " or name your own in tls.server.certPath and tls.server.keyPath"
         ) from None
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
     certificate = (

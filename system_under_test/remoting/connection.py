@@ -1,8 +1,8 @@
 """One TCP connection between two nodes, seen from either end (RocketMQ: NettyRemotingAbstract, NettyDecoder).
 
 Bytes go through the frame decoder; requests go to the handler, in order; responses go to the callers that wait for
-them. Both ends may ask. Nothing here starts a task. Requests that take a turn of the loop longer than TURN_S leave the
-rest to later turns.
+them. Both ends may ask. Nothing here starts a task. Requests that have had their share of a turn
+of the loop (`turn_share`) leave the rest to later turns.
 
 Everything a peer can do is bounded: input holds at most one frame, output at most OUTPUT_SIZE_MAX (all connections of
 a server together: see `held_memory`), silence lasts at most IDLE_TIMEOUT_S. Bytes that break the protocol end the
@@ -32,6 +32,7 @@ from staticfire.system_under_test.remoting.errors import (
 from staticfire.system_under_test.remoting.held_memory import HeldMemory
 from staticfire.system_under_test.remoting.pending_requests import PendingRequest, PendingRequests
 from staticfire.system_under_test.remoting.turn_output import TurnOutput
+from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.runtime.env import Log
 
 IDLE_TIMEOUT_S = 120.0  # RocketMQ: serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds
@@ -44,7 +45,6 @@ LARGE_READ_SIZE = 256 * 1024  # inside a frame that is larger than READ_SIZE
 CLOSE_TIMEOUT_S = 5.0  # a closing connection gets this long to deliver what it holds
 REMARK_LENGTH_MAX = 1024  # characters of an error text that go back to the peer
 OPAQUE_MAX = 0x7FFFFFFF
-TURN_S = 0.025  # of one turn of the loop for the requests of a connection, so that other peers are served
 PAUSE_S = 1.0  # a timer that is this late means that the process itself stood still
 
 # A handler answers at once, or returns None and answers later through `connection.send`, or never.
@@ -61,8 +61,8 @@ class Connection(asyncio.Protocol):
         "_decoder",
         "_handler",
         "_later",
+        "_later_size",
         "_log",
-        "_loop",
         "_memory",
         "_on_close",
         "_opaque",
@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
         "_pending",
         "_read_size",
         "_reading",
+        "_share",
         "_sign",
         "_timer",
         "_transport",
@@ -78,6 +79,7 @@ class Connection(asyncio.Protocol):
         "_unread",
         "closed",
         "key",
+        "loop",
         "remote_host",
         "remote_port",
     )
@@ -98,16 +100,18 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.remote_host = ""
         self.remote_port = 0
-        self._loop = loop
+        self.loop = loop
         self._log = log
         self._handler = handler
         self._on_close = on_close
         self._sign = sign
         self._memory = HeldMemory() if memory is None else memory
         self._turn_output = TurnOutput() if turn_output is None else turn_output
+        self._share = self._turn_output.share
         self._unread = False  # the transport holds more than OUTPUT_COUNTED_SIZE
         self._decoder = FrameDecoder()
-        self._later: list[bytes] = []  # frames for the next turn; nothing is read meanwhile
+        self._later: list[bytes] = []  # frames for later turns; nothing is read meanwhile
+        self._later_size = 0
         self._pending = PendingRequests(loop, self._timed_out)
         self._opaque = 0
         self._output: list[bytes] = []
@@ -117,6 +121,11 @@ class Connection(asyncio.Protocol):
         self._active_at_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
+
+    @property
+    def share(self) -> TurnShare:
+        """What the node's requests have taken of this turn of the loop."""
+        return self._share
 
     @property
     def address(self) -> str:
@@ -140,7 +149,7 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         if not self._output and not self._reading:
-            self._turn_output.add(self, self._loop)
+            self._turn_output.add(self, self.loop)
         self._output.append(frame)
         self._output_size += len(frame)
         if self._output_size > WRITE_BATCH_SIZE:
@@ -153,8 +162,8 @@ class Connection(asyncio.Protocol):
         request = PendingRequest(
             code=command.code,
             timeout_s=timeout_s,
-            deadline_s=self._loop.time() + timeout_s,
-            future=self._loop.create_future(),
+            deadline_s=self.loop.time() + timeout_s,
+            future=self.loop.create_future(),
             closes=close_on_timeout,
         )
         self.send_request(command, request)
@@ -200,7 +209,7 @@ class Connection(asyncio.Protocol):
         self._end("was closed")
         if self._transport is not None:
             self._transport.close()
-            self._timer = self._loop.call_later(CLOSE_TIMEOUT_S, self._transport.abort)
+            self._timer = self.loop.call_later(CLOSE_TIMEOUT_S, self._transport.abort)
 
     def abort(self) -> None:
         """End the connection and drop what is not yet delivered."""
@@ -218,18 +227,18 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=OUTPUT_COUNTED_SIZE)
         if hasattr(transport, "max_size"):  # those of asyncio's selector loop
             self._read_up_to(READ_SIZE)
-        self._active_at_s = self._loop.time()
+        self._active_at_s = self.loop.time()
         self._check_idle_at(self._active_at_s + IDLE_TIMEOUT_S)
 
     def data_received(self, data: bytes) -> None:
-        self._active_at_s = self._loop.time()
+        self._active_at_s = self.loop.time()
         self._reading = True
         try:
             frames = self._decoder.feed(data)
             if self._read_size:
                 self._choose_read_size(bool(frames))
-            if self._later:
-                self._later += frames
+            if self._later or (frames and self._share.is_over):
+                self._put_off(frames)
             else:
                 self._take(frames)
             self._count_memory(is_new=bool(frames) and not self._unread)
@@ -269,24 +278,35 @@ class Connection(asyncio.Protocol):
 
     def _take(self, frames: list[bytes]) -> None:
         """Accept frames in their order, for as long as a turn may take. Raises RemoteProtocolError."""
-        until_s = self._loop.time() + TURN_S
-        for number, frame in enumerate(frames, 1):
-            self._accept(decode_command(frame))
-            if self.closed:
-                return
-            if self._loop.time() > until_s and number < len(frames):
-                self._later = frames[number:]
-                assert self._transport is not None
-                self._transport.pause_reading()
-                self._loop.call_soon(self._go_on)
-                return
+        time = self.loop.time
+        began_s = time()
+        until_s = began_s + self._share.slice_s
+        try:
+            for number, frame in enumerate(frames, 1):
+                self._accept(decode_command(frame))
+                if self.closed:
+                    return
+                if time() > until_s and number < len(frames):
+                    self._put_off(frames[number:])
+                    return
+        finally:
+            self._share.spend(time() - began_s, self.loop)
+
+    def _put_off(self, frames: list[bytes]) -> None:
+        """Leave frames to a later turn."""
+        if not self._later:
+            assert self._transport is not None
+            self._transport.pause_reading()
+            self._share.wait(self._go_on, self.loop)
+        self._later += frames
+        self._later_size += sum(map(len, frames))
 
     def _go_on(self) -> None:
         """With the frames that have waited for this turn."""
         if self.closed:
             return
         self._reading = True
-        frames, self._later = self._later, []
+        frames, self._later, self._later_size = self._later, [], 0
         try:
             self._take(frames)
         except RemoteProtocolError as error:
@@ -298,6 +318,7 @@ class Connection(asyncio.Protocol):
         if not self._later and not self.closed:
             assert self._transport is not None
             self._transport.resume_reading()
+        self._count_memory(is_new=not self._unread)
 
     def _refuse(self, error: RemoteProtocolError) -> None:
         self._log.warning("peer broke the protocol", peer=self.address, error=str(error))
@@ -336,7 +357,7 @@ class Connection(asyncio.Protocol):
         data = self._output[0] if len(self._output) == 1 else b"".join(self._output)
         self._output.clear()
         self._output_size = 0
-        self._active_at_s = self._loop.time()
+        self._active_at_s = self.loop.time()
         assert self._transport is not None
         try:
             self._transport.write(data)
@@ -350,7 +371,7 @@ class Connection(asyncio.Protocol):
         """Report how much is held for this peer; end it if it leaves too much unread."""
         if self.closed:
             return
-        held_size = self._decoder.held_size
+        held_size = self._decoder.held_size + self._later_size
         if self._unread:
             assert self._transport is not None
             unread_size = self._transport.get_write_buffer_size()
@@ -387,10 +408,10 @@ class Connection(asyncio.Protocol):
         )
 
     def _check_idle_at(self, when_s: float) -> None:
-        self._timer = self._loop.call_at(when_s, self._check_idle, when_s)
+        self._timer = self.loop.call_at(when_s, self._check_idle, when_s)
 
     def _check_idle(self, due_s: float) -> None:
-        now_s = self._loop.time()
+        now_s = self.loop.time()
         idle_until_s = self._active_at_s + IDLE_TIMEOUT_S
         if now_s - due_s > PAUSE_S:
             # We stood still, not the peer: what it sent meanwhile may not have been read yet.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from staticfire.system_under_test.remoting.connection import Connection, Handler, OnClose
 from staticfire.system_under_test.remoting.connection_limit import ConnectionLimit, TurnedAway
@@ -11,6 +12,7 @@ from staticfire.system_under_test.remoting.errors import CannotListen
 from staticfire.system_under_test.remoting.held_memory import HeldMemory
 from staticfire.system_under_test.remoting.tls import FirstByte
 from staticfire.system_under_test.remoting.turn_output import TurnOutput
+from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.runtime.env import Env, TlsMode
 
 BACKLOG = 1024  # RocketMQ: serverSocketBacklog
@@ -66,6 +68,11 @@ class RemotingServer:
         self._limit = ConnectionLimit(env.connections_max, env.log)
         self._server: asyncio.Server | None = None
         self._all_gone: asyncio.Future[None] | None = None
+
+    @property
+    def share(self) -> TurnShare:
+        """What the requests of the node have taken of this turn of the loop."""
+        return self._turn_output.share
 
     @property
     def connections(self) -> list[Connection]:
@@ -139,5 +146,15 @@ class RemotingServer:
         del self._connections[connection.key]
         if not self._connections:
             self._stop_waiting()
-        if self._on_close is not None:
-            self._on_close(connection)
+        if self._on_close is None:
+            return
+        loop, share = connection.loop, self.share
+        if share.is_over:  # hundreds may end at once
+            share.wait(partial(self._clean_up, self._on_close, connection), loop)
+        else:
+            self._clean_up(self._on_close, connection)
+
+    def _clean_up(self, on_close: OnClose, connection: Connection) -> None:
+        began_s = connection.loop.time()
+        on_close(connection)
+        self.share.spend(connection.loop.time() - began_s, connection.loop)

@@ -28,6 +28,7 @@ class FirstByte(asyncio.Protocol):
         self._tls = tls
         self._log = log
         self._transport: asyncio.Transport | None = None
+        self._greeting = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -39,8 +40,11 @@ class FirstByte(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
         connection = self._connection
-        if data[0] == HANDSHAKE_BYTE:
-            self._start_tls(self._transport, data)
+        if self._greeting:
+            self._greeting += data
+        elif data[0] == HANDSHAKE_BYTE:
+            self._greeting = data
+            self._prepare_tls(self._transport)
         elif self._tls.mode is TlsMode.ENFORCING:
             self._log.warning("peer does not speak TLS", peer=connection.address)
             connection.abort()
@@ -48,7 +52,20 @@ class FirstByte(asyncio.Protocol):
             self._transport.set_protocol(connection)
             connection.data_received(data)
 
-    def _start_tls(self, transport: asyncio.Transport, data: bytes) -> None:
+    def _prepare_tls(self, transport: asyncio.Transport) -> None:
+        if self._tls.is_prepared:
+            self._start_tls(transport)
+            return
+        transport.pause_reading()
+        prepared = self._connection.loop.run_in_executor(None, self._tls.prepare)
+        prepared.add_done_callback(lambda _: self._go_on(transport))
+
+    def _go_on(self, transport: asyncio.Transport) -> None:
+        if not self._connection.closed:
+            transport.resume_reading()
+            self._start_tls(transport)
+
+    def _start_tls(self, transport: asyncio.Transport) -> None:
         try:
             context = self._tls.server_context()
         except TlsError as error:
@@ -58,7 +75,7 @@ class FirstByte(asyncio.Protocol):
         session = TlsSession(transport, self._connection, context, self._log)
         transport.set_protocol(session)
         self._connection.use_transport(session)
-        session.data_received(data)
+        session.data_received(self._greeting)
 
 
 class TlsSession(asyncio.Transport, asyncio.Protocol):
@@ -80,6 +97,7 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._ready = False  # the handshake is over
         self._early = bytearray()  # written before that
+        self._late = b""  # of a handshake that waits for a later turn of the loop
 
     # What the connection calls
 
@@ -123,6 +141,41 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
     # What asyncio calls
 
     def data_received(self, data: bytes) -> None:
+        if self._ready:
+            self._receive(data)
+        elif self._late or self._connection.share.is_over:
+            if not self._late:
+                self._transport.pause_reading()
+                self._connection.share.wait(self._go_on, self._connection.loop)
+            self._late += data
+        else:
+            self._greet(data)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
+
+    # Inside
+
+    def _go_on(self) -> None:
+        data, self._late = self._late, b""
+        if not self._connection.closed:
+            self._transport.resume_reading()
+            self._greet(data)
+
+    def _greet(self, data: bytes) -> None:
+        """A step of the handshake: a signature takes as long as many requests."""
+        loop = self._connection.loop
+        began_s = loop.time()
+        self._receive(data)
+        self._connection.share.spend(loop.time() - began_s, loop)
+
+    def _receive(self, data: bytes) -> None:
         self._incoming.write(data)
         try:
             if not self._ready:
@@ -138,17 +191,6 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
             self._log.warning("TLS failed", peer=self._connection.address, error=str(error))
             self._send()  # the alert that gives the peer the reason
             self._transport.close()
-
-    def pause_writing(self) -> None:
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._connection.resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._connection.connection_lost(exc)
-
-    # Inside
 
     def _read(self) -> None:
         """Hand on what can be decrypted. Raises SSLWantReadError when more is needed."""

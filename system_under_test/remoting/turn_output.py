@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from staticfire.system_under_test.remoting.turn_share import TurnShare
+
 __all__ = ["TurnOutput", "Writer"]
 
 
@@ -20,14 +22,15 @@ class TurnOutput:
     """Connections with something to write. They are flushed in the next turn of the loop, with one callback for all.
 
     As a context manager, whose block must not wait, it flushes at the end of the block instead: work that answers many
-    requests saves them a turn.
+    requests saves them a turn. `share` is what their requests have taken of a turn.
     """
 
-    __slots__ = ("_in_block", "_writers")
+    __slots__ = ("_in_block", "_writers", "share")
 
     def __init__(self) -> None:
         self._writers: list[Writer] = []
         self._in_block = False
+        self.share = TurnShare()
 
     def add(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
         """Let `writer` be flushed soon by `loop`."""

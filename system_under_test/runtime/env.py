@@ -145,6 +145,15 @@ class Tls(Protocol):
     @property
     def mode(self) -> TlsMode: ...
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `server_context` takes no time that peers would notice."""
+        ...
+
+    def prepare(self) -> None:
+        """See to it that it takes none from now on. May run in any thread, and raises nothing."""
+        ...
+
     def server_context(self) -> ssl.SSLContext:
         """For one more connection that was accepted: files that changed meanwhile are read again. Raises TlsError."""
         ...

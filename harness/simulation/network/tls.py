@@ -38,6 +38,13 @@ class SimTls:
         self._context = SimTlsContext(charge)
         self._speaks = speaks
 
+    @property
+    def is_prepared(self) -> bool:
+        return True
+
+    def prepare(self) -> None:
+        """There is nothing to prepare."""
+
     def server_context(self) -> ssl.SSLContext:
         return cast(ssl.SSLContext, self._context)
 

@@ -37,6 +37,7 @@ class LogEngine:
         policies: BrokerPolicies,
         store: MessageStore,
         put_times: PutTimes,
+        turn_output: TurnOutput,
         *,
         on_failure: Callable[[Exception], None],
         on_peer_heard: Callable[[str], Awaitable[bool]],
@@ -55,8 +56,14 @@ class LogEngine:
             on_caught_up=on_caught_up,
         )
         self.ha = HaService(env, store, make_ha_config(config, policies.replication), events)
-        self.flow = FlowControl(config, {}, unflushed_bytes=self._unflushed_bytes, now_ns=now_ns)
-        self.turn_output = TurnOutput()
+        self.turn_output = turn_output
+        self.flow = FlowControl(
+            config,
+            {},
+            unflushed_bytes=self._unflushed_bytes,
+            now_ns=now_ns,
+            share=self.turn_output.share,
+        )
         self.progress = AppendPipeline(
             config,
             policies,

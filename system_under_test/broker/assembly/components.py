@@ -30,6 +30,7 @@ from staticfire.system_under_test.broker.pulling.pull_filters import PullFilters
 from staticfire.system_under_test.broker.queries.hidden_messages import HiddenMessages
 from staticfire.system_under_test.broker.registration.known_answers import answered_once_known
 from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark, MasterCatchUp
+from staticfire.system_under_test.remoting import TurnOutput
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.metadata_file import MetadataFile
@@ -76,12 +77,14 @@ class Components:
             before_delete=self.hidden.note,
             queued_end=lambda: self.store.dispatched_offset,
         )
+        turn_output = TurnOutput()
         self.clients = Clients(
             now_ns=env.clock.monotonic_ns,
             notify=notify_consumers_changed,
             may_notify=self.tables.groups.hears_of_changes,
             tells_of_silent_members=policies.admin.tells_of_silent_members,
             on_empty=self.tables.filters.unregister,
+            share=turn_output.share,
         )
         pull_filters = PullFilters(
             config, self.tables.groups, self.clients, self.tables.filters, policies.filters
@@ -107,6 +110,7 @@ class Components:
             policies,
             self.store,
             self.administration.rates.put_times,
+            turn_output,
             on_failure=on_failure,
             on_peer_heard=lambda peer: self.catch_up.peer_heard(peer),
             on_caught_up=on_caught_up,
@@ -142,6 +146,7 @@ class Components:
             progress=self.engine.progress,
             repair=self.neighbours.repair,
             is_ready=accepts_sends,
+            share=self.engine.turn_output.share,
         )
         self.engine.progress.on_visible = self.processors.pull.messages_arrived
         self.neighbours.repair.on_settled = self.processors.pull.check_held

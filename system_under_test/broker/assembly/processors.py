@@ -28,6 +28,7 @@ from staticfire.system_under_test.broker.replication.record_repair import Record
 from staticfire.system_under_test.broker.sending.internal_copies import InternalCopies
 from staticfire.system_under_test.broker.sending.send import SendProcessor
 from staticfire.system_under_test.remoting import Handler
+from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
@@ -35,7 +36,10 @@ __all__ = ["Processors"]
 
 
 class Processors:
-    """The processors of one broker and the services behind them; `is_ready`: whether sends are accepted."""
+    """The processors of one broker and the services behind them.
+
+    `is_ready`: whether sends are accepted. `share`: what the requests of the node have taken of this turn of the loop.
+    """
 
     def __init__(
         self,
@@ -51,6 +55,7 @@ class Processors:
         progress: AppendPipeline,
         repair: RecordRepair,
         is_ready: Callable[[], bool],
+        share: TurnShare,
     ) -> None:
         self._env = env
         self._config = config
@@ -88,6 +93,7 @@ class Processors:
                 now_ms=env.clock.wall_ms,
                 now_ns=env.clock.monotonic_ns,
             ),
+            share=share,
         )
         self.services = MessageServices(
             env,

@@ -6,7 +6,7 @@ rest of its consumer group is notified with code 40 and rebalances at once.
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
 from collections.abc import Callable, Iterable
 
 from staticfire.system_under_test.protocol.bodies import (
@@ -15,12 +15,14 @@ from staticfire.system_under_test.protocol.bodies import (
     SubscriptionData,
 )
 from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting.turn_share import TurnShare
 
 CLIENT_EXPIRY_NS = 120_000_000_000  # RocketMQ: CHANNEL_EXPIRED_TIMEOUT
 BROADCASTING = "BROADCASTING"
 # RocketMQ has no limits.
 GROUPS_MAX = 1_000  # that one connection is a member of
 MEMBERS_MAX = 100_000  # of all groups; a connection is a member of each of its groups
+NS_PER_S = 1_000_000_000
 NAME_LENGTH_MAX = 1_024  # characters of a client id, a group or a topic
 SUBSCRIPTIONS_SIZE_MAX = 32 << 20  # of all groups, as `size_of` counts
 # Bytes, about, that a subscription, a tag or a tags code takes beside its characters.
@@ -45,10 +47,12 @@ class Member:
 class ConsumerGroup:
     """Members and subscriptions of one group; the last heartbeat decides how it consumes."""
 
-    __slots__ = ("data", "members", "size", "subscriptions")
+    __slots__ = ("data", "members", "number", "size", "subscriptions")
 
-    def __init__(self, data: ConsumerData) -> None:
+    def __init__(self, data: ConsumerData, number: int = 0) -> None:
+        """`number`: in the order in which groups came."""
         self.data = data
+        self.number = number
         self.members: dict[int, Member] = {}  # by connection key
         self.subscriptions: dict[str, SubscriptionData] = {}  # by topic
         self.size = 0  # of both
@@ -97,6 +101,19 @@ def size_of(subscriptions: Iterable[SubscriptionData]) -> int:
     )
 
 
+class Memberships:
+    """The groups that one connection is in."""
+
+    __slots__ = ("consumers", "producers")
+
+    def __init__(self) -> None:
+        self.producers: dict[str, None] = {}
+        self.consumers: dict[str, ConsumerGroup] = {}
+
+    def __len__(self) -> int:
+        return len(self.producers) + len(self.consumers)
+
+
 Notify = Callable[[str, Connection], None]
 
 
@@ -108,6 +125,7 @@ class Clients:
         may_notify: whether a group wants to be notified of changes.
         tells_of_silent_members: whether the group is notified of a member that expired.
         on_empty: called when the last member of a consumer group has gone.
+        share: what the requests of the node have taken of this turn of the loop.
     """
 
     def __init__(
@@ -118,7 +136,11 @@ class Clients:
         may_notify: Callable[[str], bool] = lambda group: True,
         tells_of_silent_members: bool = True,
         on_empty: Callable[[str], None] = lambda group: None,
+        share: TurnShare | None = None,
     ) -> None:
+        self._share = TurnShare() if share is None else share
+        self._untold: dict[str, None] = {}  # groups that will be notified in a later turn
+        self._groups_so_far = 0
         self._now_ns = now_ns
         self._on_empty = on_empty
         self._notify = notify
@@ -127,7 +149,7 @@ class Clients:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[int, Member]] = {}
         self._producer_connections: dict[str, Connection] = {}  # by client id
-        self._memberships: Counter[int] = Counter()  # connection key -> groups that it is in
+        self._memberships: dict[int, Memberships] = {}  # by connection key
         self._members = 0  # of all groups
         self._subscriptions_size = 0  # of all groups
 
@@ -172,7 +194,7 @@ class Clients:
             )
         new = sum(key not in self._producers.get(name, {}) for name in producers)
         new += sum(not self._consumes(key, name) for name in consumers)
-        groups = self._memberships[key] + new
+        groups = len(self._memberships.get(key, ())) + new
         if groups > GROUPS_MAX:
             raise ValueError(
                 f"the client would be in {groups} groups; allowed: up to {GROUPS_MAX} a connection"
@@ -205,6 +227,8 @@ class Clients:
     ) -> None:
         """Register or refresh everything that one heartbeat lists; notify groups that changed."""
 
+        mine = self._memberships.setdefault(connection.key, Memberships())
+
         def enter(members: dict[int, Member]) -> bool:
             known = members.get(connection.key)
             if known is None or known.client_id != heartbeat.client_id:
@@ -213,7 +237,6 @@ class Clients:
                 )
             members[connection.key].seen_at_ns = self._now_ns()
             if known is None:
-                self._memberships[connection.key] += 1
                 self._members += 1
             return known is None
 
@@ -223,15 +246,27 @@ class Clients:
             if known is not None and known.client_id != heartbeat.client_id:
                 self._forget_producer_id(known)
             enter(members)
+            mine.producers[producer_group] = None
             self._producer_connections[heartbeat.client_id] = connection
         for data in heartbeat.consumers:
-            group = self._consumers.setdefault(data.group_name, ConsumerGroup(data))
+            group = self._consumer_group(data)
             is_new = enter(group.members)
+            mine.consumers[data.group_name] = group
             size_before = group.size
             is_changed = group.subscribe(data)
             self._subscriptions_size += group.size - size_before
             if is_changed or is_new:
                 self._tell(data.group_name)
+
+        if not mine:
+            del self._memberships[connection.key]
+
+    def _consumer_group(self, data: ConsumerData) -> ConsumerGroup:
+        known = self._consumers.get(data.group_name)
+        if known is None:
+            self._groups_so_far += 1
+            known = self._consumers[data.group_name] = ConsumerGroup(data, self._groups_so_far)
+        return known
 
     def unregister(
         self, connection: Connection, *, producer_group: str | None, consumer_group: str | None
@@ -244,11 +279,12 @@ class Clients:
 
     def connection_closed(self, connection: Connection) -> None:
         """A connection has ended: its clients leave every group."""
-        if connection.key not in self._memberships:
+        mine = self._memberships.get(connection.key)
+        if mine is None:
             return
-        for group in list(self._producers):
+        for group in list(mine.producers):
             self._leave_producers(group, connection.key)
-        for group in list(self._consumers):
+        for group in _oldest_first(mine):
             self._leave_consumers(group, connection.key)
 
     def expire(self) -> None:
@@ -264,19 +300,24 @@ class Clients:
 
     def _forget(self, key: int) -> None:
         """Take a connection out of all groups without a word (RocketMQ, scanNotActiveChannel)."""
-        for name in list(self._producers):
+        mine = self._memberships.get(key)
+        if mine is None:
+            return
+        for name in list(mine.producers):
             self._leave_producers(name, key)
-        for name, group in list(self._consumers.items()):
-            if group.members.pop(key, None) is not None:
-                self._left(key)
-                if not group.members:
-                    self._end(name)
+        for name in _oldest_first(mine):
+            group = mine.consumers.pop(name)
+            del group.members[key]
+            self._left(key)
+            if not group.members:
+                self._end(name)
 
     def _leave_producers(self, group: str, key: int) -> None:
         members = self._producers.get(group, {})
         member = members.pop(key, None)
         if member is None:
             return
+        del self._memberships[key].producers[group]
         self._left(key)
         if not members:
             del self._producers[group]
@@ -292,6 +333,7 @@ class Clients:
         known = self._consumers.get(group)
         if known is None or known.members.pop(key, None) is None:
             return
+        del self._memberships[key].consumers[group]
         self._left(key)
         if known.members:
             self._tell(group)
@@ -301,7 +343,6 @@ class Clients:
     def _left(self, key: int) -> None:
         """A connection is in one group less."""
         self._members -= 1
-        self._memberships[key] -= 1
         if not self._memberships[key]:
             del self._memberships[key]
 
@@ -310,7 +351,41 @@ class Clients:
         self._on_empty(group)
 
     def _tell(self, group: str) -> None:
+        """Notify the members of a group: at once, unless the notifications have had their share of this turn."""
         if not self._may_notify(group):
             return
-        for member in self._consumers[group].members.values():
-            self._notify(group, member.connection)
+        if self._untold or self._share.is_over:
+            if not self._untold:
+                self._share.wait(self._tell_some, asyncio.get_running_loop())
+            self._untold[group] = None
+            return
+        began_ns = self._now_ns()
+        self._notify_all(group)
+        self._spent_since(began_ns)
+
+    def _tell_some(self) -> None:
+        began_ns = self._now_ns()
+        until_ns = began_ns + int(self._share.slice_s * NS_PER_S)
+        while self._untold and self._now_ns() <= until_ns:
+            group = next(iter(self._untold))
+            del self._untold[group]
+            self._notify_all(group)
+        self._spent_since(began_ns)
+        if self._untold:
+            self._share.wait(self._tell_some, asyncio.get_running_loop())
+
+    def _notify_all(self, group: str) -> None:
+        known = self._consumers.get(group)
+        if known is not None:  # it has members
+            for member in known.members.values():
+                self._notify(group, member.connection)
+
+    def _spent_since(self, began_ns: int) -> None:
+        spent_ns = self._now_ns() - began_ns
+        if spent_ns:
+            self._share.spend(spent_ns / NS_PER_S, asyncio.get_running_loop())
+
+
+def _oldest_first(mine: Memberships) -> list[str]:
+    """The consumer groups of a connection, in the order in which they came."""
+    return sorted(mine.consumers, key=lambda name: mine.consumers[name].number)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from staticfire.system_under_test.broker.config import BrokerConfig
@@ -29,9 +30,9 @@ from staticfire.system_under_test.broker.flow_control.request_queue import (
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, Handler
-from staticfire.system_under_test.remoting.connection import TURN_S, not_supported
+from staticfire.system_under_test.remoting.connection import not_supported
+from staticfire.system_under_test.remoting.turn_share import TurnShare
 
-TURN_NS = int(TURN_S * NS_PER_S)  # the same for the requests of a queue
 SCAN_INTERVAL_S = 0.010  # RocketMQ: BrokerFastFailure
 UNFLUSHED_BYTES_MAX = 64 << 20
 STUCK_SYNC_NS = 50_000_000  # a send that arrives in such a flush waits for the next one anyway
@@ -54,6 +55,7 @@ class FlowControl:
 
     Args:
         unflushed_bytes: how much of the log waits for a flush.
+        share: what the requests of the node have taken of this turn of the loop.
     """
 
     def __init__(
@@ -63,7 +65,9 @@ class FlowControl:
         *,
         unflushed_bytes: Callable[[], int],
         now_ns: Callable[[], int],
+        share: TurnShare | None = None,
     ) -> None:
+        self._share = TurnShare() if share is None else share
         self.queues = {name: RequestQueue(limits) for name, limits in make_limits(config).items()}
         self._processors: dict[int, Processor] = {}
         self.set_handlers(handlers)
@@ -122,17 +126,25 @@ class FlowControl:
             asyncio.get_running_loop().call_soon(self._serve, queue)
 
     def _serve(self, queue: RequestQueue) -> None:
+        if self._share.is_over:
+            self._share.wait(partial(self._serve_some, queue), asyncio.get_running_loop())
+        else:
+            self._serve_some(queue)
+
+    def _serve_some(self, queue: RequestQueue) -> None:
         """One turn's share of a queue, in order. A request whose client has gone is dropped unserved."""
         queue.is_scheduled = False
         if queue.is_blocked or self._stopped:
             return
         left = queue.limits.burst
-        until_ns = self._now_ns() + TURN_NS
+        began_ns = self._now_ns()
+        until_ns = began_ns + int(self._share.slice_s * NS_PER_S)
         while queue and left and not queue.is_blocked and self._now_ns() < until_ns:
             _, connection, request, handler = queue.take()
             if not connection.closed:
                 connection.serve(request, handler)
                 left -= 1
+        self._share.spend((self._now_ns() - began_ns) / NS_PER_S, asyncio.get_running_loop())
         if queue.is_blocked:
             return
         queue.room = 0 if queue else left

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
 
 from staticfire.system_under_test.broker.config import MASTER_ID, BrokerConfig
@@ -21,6 +23,7 @@ from staticfire.system_under_test.protocol.codes import FAQ, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import PullMessageHeader
 from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.store.assembly.message_store import (
     Dispatched,
     GetResult,
@@ -32,6 +35,7 @@ HOLD_CHECK_INTERVAL_S = 5.0
 
 COMMIT_OFFSET_FLAG = 1  # RocketMQ, PullSysFlag
 SUSPEND_FLAG = 2
+WOKEN_MAX = 10_000  # beyond it no pull is held, but answered at once
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -51,7 +55,8 @@ GET_CODES = {
 class PullProcessor:
     """Checks a pull, reads the queue, and holds the request when there is nothing to read yet.
 
-    `is_ready`: whether a master has everything that its slaves have.
+    `is_ready`: whether a master has everything that its slaves have. `share`: what the requests of the node have taken
+    of this turn of the loop.
     """
 
     def __init__(
@@ -67,7 +72,10 @@ class PullProcessor:
         is_ready: Callable[[], bool],
         now_ns: Callable[[], int],
         reports: PullReports,
+        share: TurnShare | None = None,
     ) -> None:
+        self._share = TurnShare() if share is None else share
+        self._woken: deque[HeldPull] = deque()  # they are answered in a later turn
         self._is_ready = is_ready
         self._config = config
         self._store = store
@@ -125,8 +133,41 @@ class PullProcessor:
         if not held:  # one look for all messages of a flush
             return
         for message in messages:
-            for pull in held.take_arrived(message, self._properties_of):
-                self.rerun(pull)
+            self._rerun_all(held.take_arrived(message, self._properties_of))
+
+    def _rerun_all(self, pulls: list[HeldPull]) -> None:
+        """At once, or in later turns what takes more than its share of this one; always in their order."""
+        if not pulls:
+            return
+        if self._woken or self._share.is_over:
+            self._put_off(pulls)
+            return
+        began_ns = self._now_ns()
+        until_ns = began_ns + int(self._share.slice_s * NS_PER_S)
+        for number, pull in enumerate(pulls, 1):
+            self.rerun(pull)
+            if self._now_ns() > until_ns and number < len(pulls):
+                self._put_off(pulls[number:])
+                break
+        spent_ns = self._now_ns() - began_ns
+        if spent_ns:
+            self._share.spend(spent_ns / NS_PER_S, asyncio.get_running_loop())
+
+    def _put_off(self, pulls: list[HeldPull]) -> None:
+        if not self._woken:
+            self._share.wait(self._go_on, asyncio.get_running_loop())
+        self._woken += pulls
+
+    def _go_on(self) -> None:
+        """With the pulls that have waited for this turn."""
+        began_ns = self._now_ns()
+        until_ns = began_ns + int(self._share.slice_s * NS_PER_S)
+        while self._woken and self._now_ns() <= until_ns:
+            self.rerun(self._woken.popleft())
+        loop = asyncio.get_running_loop()
+        self._share.spend((self._now_ns() - began_ns) / NS_PER_S, loop)
+        if self._woken:
+            self._share.wait(self._go_on, loop)
 
     def _properties_of(self, message: Dispatched) -> Mapping[str, str]:
         return properties_at(self._store.record_of_entry, message.physical_offset)
@@ -144,8 +185,7 @@ class PullProcessor:
     def check_held(self) -> None:
         """Answer the pulls whose time is up; forget those whose client has gone."""
         self._held.drop_closed()
-        for pull in self._held.take_due(self._now_ns(), self._queue_end):
-            self.rerun(pull)
+        self._rerun_all(self._held.take_due(self._now_ns(), self._queue_end))
 
     def _queue_end(self, topic: str, queue_id: int) -> int:
         return self._store.queue_bounds(topic, queue_id)[1]
@@ -242,6 +282,8 @@ class PullProcessor:
         header: PullMessageHeader,
         wanted: PullFilter,
     ) -> bool:
+        if len(self._woken) > WOKEN_MAX:
+            return False
         hold_ns = header.suspend_timeout_millis * NS_PER_MS
         if not self._config.long_polling:
             hold_ns = int(self._config.short_polling_s * NS_PER_S)

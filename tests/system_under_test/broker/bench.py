@@ -41,6 +41,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand, decod
 from staticfire.system_under_test.protocol.message import Message, decode_record, encode_properties
 from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.remoting.connection import failed
+from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
@@ -173,10 +174,12 @@ class Bench:
             now_ms=self.clock.wall_ms,
             queued_end=lambda: self.store.dispatched_offset,
         )
+        self.share = TurnShare()
         self.clients = Clients(
             now_ns=self.clock.monotonic_ns,
             notify=notify_consumers_changed,
             on_empty=self.filters.unregister,
+            share=self.share,
         )
         pull_filters = PullFilters(
             self.config, self.groups, self.clients, self.filters, self.policies.filters
@@ -235,6 +238,7 @@ class Bench:
                 now_ms=self.clock.wall_ms,
                 now_ns=self.clock.monotonic_ns,
             ),
+            share=self.share,
         )
         self.queries = QueueQueries(
             self.config,

@@ -6,6 +6,7 @@ import asyncio
 import os
 import ssl
 import sys
+import threading
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,7 @@ from staticfire.system_under_test.remoting import (
     RemotingError,
     RemotingServer,
 )
+from staticfire.system_under_test.remoting.turn_share import TURN_S
 from staticfire.system_under_test.runtime.env import Env, TlsError, TlsMode
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
@@ -257,3 +259,58 @@ def test_files_of_replication_that_changed_are_read_again(folder: Path) -> None:
     assert tls.replica_server_context() is before
     os.utime(folder / "server.pem", (1, 1))
     assert tls.replica_server_context() not in (before, None)
+
+
+def test_the_first_handshake_waits_for_the_certificate_in_a_thread(env: Env) -> None:
+    tls = SlowToPrepare(TlsOptions())
+    server = RemotingServer(replace(env, tls=tls), "127.0.0.1", 0, echo)
+
+    async def main() -> None:
+        await server.start()
+        client = RemotingClient(with_tls(env, TlsOptions(client_enabled=True)))
+        address = f"127.0.0.1:{server.port}"
+        first = asyncio.ensure_future(client.invoke(address, RemotingCommand.request(1), 5.0))
+        await asyncio.to_thread(tls.is_asked.wait)
+        plain = RemotingClient(env)  # is served meanwhile
+        assert (await plain.invoke(address, RemotingCommand.request(1), 5.0)).code == 0
+        assert not first.done()
+        tls.may_go_on.set()
+        assert (await first).code == 0
+        await client.close()
+        await plain.close()
+        await server.stop()
+
+    asyncio.run(main())
+
+
+class SlowToPrepare(RealTls):
+    """Whose certificate is made when the test says so."""
+
+    def __init__(self, options: TlsOptions) -> None:
+        super().__init__(options)
+        self.is_asked, self.may_go_on = threading.Event(), threading.Event()
+
+    def prepare(self) -> None:
+        self.is_asked.set()
+        self.may_go_on.wait()
+        super().prepare()
+
+
+def test_handshakes_share_a_turn_of_the_loop(env: Env) -> None:
+    server = RemotingServer(with_tls(env, TlsOptions()), "127.0.0.1", 0, echo)
+
+    async def main() -> None:
+        await server.start()
+        client = RemotingClient(with_tls(env, TlsOptions(client_enabled=True)))
+        loop = asyncio.get_running_loop()
+        asked = asyncio.ensure_future(
+            client.invoke(f"127.0.0.1:{server.port}", RemotingCommand.request(1, {}, BODY), 5.0)
+        )
+        while not asked.done():
+            server.share.spend(TURN_S, loop)  # others take every turn
+            await asyncio.sleep(0)
+        assert (await asked).body == BODY
+        await client.close()
+        await server.stop()
+
+    asyncio.run(main())

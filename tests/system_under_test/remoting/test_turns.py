@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.remoting import Connection
-from staticfire.system_under_test.remoting.connection import TURN_S
+from staticfire.system_under_test.remoting import Connection, TurnOutput
+from staticfire.system_under_test.remoting.held_memory import HeldMemory
+from staticfire.system_under_test.remoting.turn_share import TURN_S
 from tests.system_under_test.remoting.manual_loop import ManualLoop, MemoryLog, MemoryTransport
 
 OTHER = "something else"
@@ -15,13 +16,21 @@ OTHER = "something else"
 class Slow:
     """A connection whose requests take `seconds` each; `served` has their opaques."""
 
-    def __init__(self, seconds: float) -> None:
-        self.loop = ManualLoop()
-        self.served: list[int | str] = []
+    def __init__(self, seconds: float, node: Slow | None = None) -> None:
+        """`node`: another connection of the same node."""
+        self.loop: ManualLoop = ManualLoop() if node is None else node.loop
+        self.served: list[int | str] = [] if node is None else node.served
+        self.output: TurnOutput = TurnOutput() if node is None else node.output
         self.on_request: Callable[[], None] = lambda: None
         self._seconds = seconds
+        self.memory = HeldMemory()
         self.connection = Connection(
-            key=1, loop=self.loop.loop, log=MemoryLog(), handler=self._serve
+            key=1,
+            loop=self.loop.loop,
+            log=MemoryLog(),
+            handler=self._serve,
+            memory=self.memory,
+            turn_output=self.output,
         )
         self.transport = MemoryTransport(self.loop, self.connection)
         self.connection.connection_made(self.transport)
@@ -35,8 +44,8 @@ class Slow:
         self.connection.data_received(b"".join(map(_encoded, opaques)))
 
 
-def _encoded(opaque: int) -> bytes:
-    command = RemotingCommand.request(10, {})
+def _encoded(opaque: int, body: bytes = b"") -> bytes:
+    command = RemotingCommand.request(10, {}, body)
     command.opaque = opaque
     return bytes(command.encode())
 
@@ -100,3 +109,28 @@ def test_what_is_sent_after_a_later_turn_goes_out_by_itself() -> None:
     slow.connection.send(RemotingCommand.request(40, {}))
     slow.loop.turn()
     assert [command.code for command in slow.transport.commands()] == [40]
+
+
+def test_connections_of_one_node_share_a_turn() -> None:
+    first = Slow(1.1 * TURN_S)
+    second, third = Slow(1.1 * TURN_S, first), Slow(0.0, first)
+    first.receive(1, 2)
+    second.receive(3, 4)
+    third.receive(5)
+    assert first.served == [1]
+    assert second.transport.is_paused
+    assert third.transport.is_paused
+    first.loop.turn()
+    assert first.served == [1, 2, 3, 5, 4]  # in order of arrival, a slice of each
+    assert not any(one.transport.is_paused for one in (first, second, third))
+
+
+def test_what_waits_counts_as_held_memory() -> None:
+    first = Slow(2 * TURN_S)
+    second = Slow(0.0, first)
+    first.receive(1)
+    second.connection.data_received(_encoded(2, bytes(1 << 20)))
+    assert second.memory.size > 1 << 20
+    first.loop.turn()
+    assert first.served == [1, 2]
+    assert second.memory.size == 0

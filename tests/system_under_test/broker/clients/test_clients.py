@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from staticfire.system_under_test.broker.clients import clients
@@ -19,6 +21,7 @@ from staticfire.system_under_test.protocol.bodies import (
     SubscriptionData,
 )
 from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting.turn_share import TURN_S, TurnShare
 from tests.system_under_test.broker.bench import Peer
 
 
@@ -28,12 +31,14 @@ class Registry:
     def __init__(self, *, tells_of_silent_members: bool = True) -> None:
         self.now_ns = 0
         self.told: list[tuple[str, int]] = []
+        self.share = TurnShare()
         self.quiet_groups: list[str] = []
         self.clients = Clients(
             now_ns=lambda: self.now_ns,
             notify=self._notify,
             may_notify=lambda group: group not in self.quiet_groups,
             tells_of_silent_members=tells_of_silent_members,
+            share=self.share,
         )
         self.peers = {key: Peer(key) for key in (1, 2, 3)}
 
@@ -257,3 +262,35 @@ def test_a_connection_that_changes_its_client_id_is_known_by_the_last_one(
     assert [registry.clients.producer_connection(f"id{number}") for number in range(4)] == [
         None
     ] * 4
+
+
+def test_members_are_notified_in_a_later_turn_once_this_one_is_over() -> None:
+    """Once for each group, whatever has happened to it meanwhile."""
+    registry = Registry()
+    registry.consume(1, "T", group="g")
+    registry.consume(1, "T", group="h")
+    registry.told.clear()
+
+    async def main() -> None:
+        registry.share.spend(TURN_S, asyncio.get_running_loop())
+        registry.consume(2, "T", group="g")
+        registry.consume(2, "T", group="h")
+        registry.consume(3, "T", group="g")
+        registry.clients.connection_closed(registry.peers[3].connection)
+        assert registry.told == []
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert registry.told == [("g", 1), ("g", 2), ("h", 1), ("h", 2)]
+
+
+def test_a_connection_leaves_its_groups_in_the_order_in_which_they_came() -> None:
+    registry = Registry()
+    registry.consume(1, "T", group="b")
+    registry.consume(1, "T", group="a")
+    registry.consume(2, "T", group="a")
+    registry.consume(2, "T", group="b")
+    registry.told.clear()
+    registry.clients.connection_closed(registry.peers[2].connection)
+    assert registry.told == [("b", 1), ("a", 1)]
+    assert registry.clients.consumer_count() == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import PullMessageHeader
 from staticfire.system_under_test.protocol.message import Message, decode_records, encode_record
+from staticfire.system_under_test.remoting.turn_share import TURN_S
 from tests.system_under_test.broker.bench import Bench, Peer
 
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
@@ -211,6 +213,23 @@ def test_held_pull_is_woken_by_the_next_message(bench: Bench) -> None:
     answer = peer.take()
     assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (0, "2")
     assert len(bench.held) == 0
+
+
+def test_woken_pulls_are_answered_in_later_turns_once_this_one_is_over(bench: Bench) -> None:
+    bench.topics.put(make_topic("TopicTest", 4))
+    peers = [Peer(1), Peer(2), Peer(3)]
+    for peer in peers:
+        bench.pull(sys_flag=SUBSCRIPTION | SUSPEND, peer=peer)
+
+    async def main() -> None:
+        bench.share.spend(TURN_S, asyncio.get_running_loop())
+        bench.send()
+        assert [peer.sent for peer in peers] == [[], [], []]
+        peers[1].close()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert [len(peer.sent) for peer in peers] == [1, 0, 1]
 
 
 def test_held_pull_is_not_woken_by_another_tag_but_moves_on_at_the_check(bench: Bench) -> None:

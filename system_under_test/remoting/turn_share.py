@@ -1,0 +1,70 @@
+"""How long one turn of the event loop may go on with what the peers of a node ask, on all their connections together.
+
+Hundreds of connections may have something to read in the same turn, each with requests that take long. Once they have
+had their share, what is left waits for later turns, in order of arrival, a slice of each connection at a time.
+
+Time is the loop's. In a simulated run it stands still during a turn, so that nothing waits there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["SLICE_S", "TURN_S", "TurnShare"]
+
+TURN_S = 0.025  # of one turn of the loop, so that other peers are served
+SLICE_S = 0.002  # of one connection, once others wait
+
+
+class TurnShare:
+    """What the requests of a node have taken of this turn, and what waits for the next one.
+
+    It is not known when a turn begins: what a few turns with little to do have taken is added up.
+    """
+
+    __slots__ = ("_is_scheduled", "_spent_s", "_waiting")
+
+    def __init__(self) -> None:
+        self._spent_s = 0.0
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_scheduled = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what comes now has to wait."""
+        return self._spent_s >= TURN_S or bool(self._waiting)
+
+    @property
+    def slice_s(self) -> float:
+        """How long one connection may go on now."""
+        left_s = TURN_S - self._spent_s
+        return min(SLICE_S, left_s) if self._waiting else left_s
+
+    def spend(self, seconds: float, loop: asyncio.AbstractEventLoop) -> None:
+        """Requests have taken so long."""
+        self._spent_s += seconds
+        if self._spent_s >= TURN_S:
+            self._schedule(loop)
+
+    def wait(self, go_on: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        """Call `go_on` in a later turn."""
+        self._waiting.append(go_on)
+        self._schedule(loop)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            loop.call_soon(self._begin_turn, loop)
+
+    def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_scheduled = False
+        self._spent_s = 0.0
+        waiting = self._waiting
+        for _ in range(len(waiting)):
+            waiting.popleft()()
+            if self._spent_s >= TURN_S:
+                break
+        if waiting:
+            self._schedule(loop)
