@@ -153,7 +153,7 @@ class Components:
         self.cleaning = self.engine.make_cleaning(
             is_topic=self.tables.topics.is_used,
             is_ready=accepts_sends,
-            least_committed=self.tables.offsets.least_committed,
+            least_committed=self.processors.services.least_read,
         )
         self.handlers = answered_once_known(
             self.processors.handlers(self.engine.ha)

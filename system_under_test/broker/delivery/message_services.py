@@ -37,6 +37,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 CHECKED_AT_ONCE = 64  # half messages between two looks at the rest of the world
@@ -75,6 +76,7 @@ class MessageServices:
         self._config = config
         self._clients = clients
         self._copies = copies
+        self._offsets = offsets
         self._delivery = DelayedDelivery(
             store,
             copies,
@@ -196,6 +198,12 @@ class MessageServices:
     def delay_offsets(self) -> dict[int, int]:
         """How far delayed messages are delivered, by level."""
         return dict(self._delivery.offsets() if self._has_begun else self._delay_file.load())
+
+    def least_read(self, topic: str, queue_id: int) -> int | None:
+        """Up to where all that read a queue have come, None if there is none: groups, or the delivery of a level."""
+        if topic == SCHEDULE_TOPIC:
+            return self.delay_offsets().get(queue_id + 1)
+        return self._offsets.least_committed(topic, queue_id)
 
     def ended_half_count(self) -> int:
         """How many half messages are over that the check has not passed yet."""

@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from staticfire.system_under_test.broker.append_pipeline.retention import Cleaning
+from staticfire.system_under_test.client.message_properties import DELAY_LEVEL
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from staticfire.system_under_test.store.retention.retention import Removal
 from tests.system_under_test.broker.bench import Bench, Peer
 
@@ -65,3 +67,31 @@ def test_topics_that_may_be_older_than_the_log_hide_nothing(bench: Bench) -> Non
         assert bench.store.queue_bounds("TopicTest", 0) == (0, 1)
 
     asyncio.run(scenario())
+
+
+def test_a_delayed_message_is_read_once_it_is_delivered(bench: Bench) -> None:
+    """Or a full disk would keep every file that holds one for ever."""
+    services = bench.services
+    bench.send("TopicTest", properties={DELAY_LEVEL: "1"})
+    assert services.least_read(SCHEDULE_TOPIC, 0) is None
+
+    bench.clock.move(1.0)
+
+    async def deliver() -> None:
+        services.begin()
+        for _ in range(2):  # the turn in which the timer is due, and the one in which it runs
+            await asyncio.sleep(0)
+        services.stop()
+
+    asyncio.run(deliver())
+    bench.publish()
+    assert bench.store.queue_bounds("TopicTest", 0) == (0, 1)
+    assert services.least_read(SCHEDULE_TOPIC, 0) == 1
+    assert services.least_read(SCHEDULE_TOPIC, 1) is None
+
+
+def test_a_message_is_read_once_every_group_has_committed_it(bench: Bench) -> None:
+    assert bench.services.least_read("TopicTest", 0) is None
+    bench.offsets.commit("g", "TopicTest", 0, 7)
+    bench.offsets.commit("h", "TopicTest", 0, 5)
+    assert bench.services.least_read("TopicTest", 0) == 5
