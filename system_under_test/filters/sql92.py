@@ -34,7 +34,7 @@ __all__ = [
 COMPILED_MAX = 100  # RocketMQ, SelectorParser: PARSE_CACHE
 # RocketMQ has no limits. The broker serves no other client while it parses.
 TEXT_LENGTH_MAX = 16 << 10  # characters
-TOKENS_MAX = 4096
+TOKENS_MAX = 2048
 LINE_COMMENT_LENGTH_MAX = 256  # each `--` looks that far for the end of its line
 
 GRAMMAR = rf"""
@@ -146,7 +146,7 @@ class CompiledFilters:
 
 
 def compile_filter(text: str) -> SqlFilter:
-    """Raises FilterSyntaxError: RocketMQ refuses this text, or it has more than 16 KiB or 4,096 tokens."""
+    """Raises FilterSyntaxError: RocketMQ refuses this text, or it has more than 16 KiB or 2,048 tokens."""
     if len(text) > TEXT_LENGTH_MAX:
         raise FilterSyntaxError(
             f"the expression has {len(text)} characters; allowed: up to {TEXT_LENGTH_MAX}"

@@ -34,7 +34,7 @@ from staticfire.system_under_test.remoting import Connection
 from staticfire.system_under_test.remoting.pieces import Pieces
 
 STANDARD_JSON_VERSION_MIN = 401  # MQVersion V4_9_4
-TOPICS_A_TURN = 4_000  # of a registration: tens of milliseconds
+TOPICS_A_TURN = 2_000  # of a registration: tens of milliseconds
 CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32: the sign bit is dropped
 
 

@@ -48,9 +48,9 @@ from staticfire.system_under_test.store.index_keys import USER_KEYS
 
 MULTI_TAGS_FLAG = 0x2  # RocketMQ, MessageSysFlag
 BATCH_MESSAGES_MAX = (
-    8_000  # stored in one go: about 90 ms. RocketMQ bounds the bytes of a batch alone
+    4_000  # stored in one go: about 45 ms. RocketMQ bounds the bytes of a batch alone
 )
-BATCH_PROPERTIES_MAX = 200_000  # of all its messages
+BATCH_PROPERTIES_MAX = 50_000  # of all its messages
 BATCH_KEYS_MAX = 30_000  # of all its messages; each is an entry of the index
 # Characters: the batch's own properties, times its messages, because each of them gets a copy.
 SHARED_PROPERTIES_SIZE_MAX = 4 << 20

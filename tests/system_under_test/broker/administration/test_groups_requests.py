@@ -104,4 +104,4 @@ def test_the_table_of_groups_is_bounded(bench: Bench, monkeypatch: pytest.Monkey
 def test_a_group_has_as_many_retry_queues_as_a_topic_may_have(bench: Bench, queues: int) -> None:
     answer = bench.request(PUT, body=group_body(retryQueueNums=queues))
     assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert answer.remark == f"retryQueueNums is {queues}, allowed are 0 to 8192"
+    assert answer.remark == f"retryQueueNums is {queues}, allowed are 0 to 4096"

@@ -66,7 +66,7 @@ def test_topics_that_cannot_be_created_or_deleted(bench: Bench, topic: str) -> N
 @pytest.mark.parametrize(
     ("field", "value", "remark"),
     [
-        ("readQueueNums", "-1", "readQueueNums is -1, allowed are 0 to 8192"),
+        ("readQueueNums", "-1", "readQueueNums is -1, allowed are 0 to 4096"),
         ("writeQueueNums", "99999999", "writeQueueNums is 99999999"),
         ("perm", "16", "perm is 16, allowed are 0 to 15"),
         ("perm", "x", "field perm is 'x'"),
