@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from staticfire.harness.simulation.hosts.process import Main, SimProcess
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.simulation.network.tls import SimTls
-from staticfire.harness.simulation.scheduling.run_queue import RunQueue
 from staticfire.system_under_test.acl.signature import Credentials, make_signer
 from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
@@ -84,28 +82,6 @@ class Peer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.received += data
-
-
-class LongestTurn:
-    """CPU seconds of the longest turn of a node's event loop."""
-
-    def __init__(self) -> None:
-        self.spent_s = 0.0
-
-    def watch(self) -> None:
-        """Time the turns of all simulated event loops of this process from now on."""
-        run_turn = RunQueue._run_turn
-
-        def timed(queue: RunQueue, turn: int) -> None:
-            began_s = time.thread_time()
-            run_turn(queue, turn)
-            self.spent_s = max(self.spent_s, time.thread_time() - began_s)
-
-        RunQueue._run_turn = timed  # type: ignore[method-assign, assignment]
-
-    def take(self) -> float:
-        spent_s, self.spent_s = self.spent_s, 0.0
-        return spent_s
 
 
 def peak_bytes() -> int:
