@@ -11,7 +11,8 @@ hundred, and nothing is deleted: retention would take a full file within 10 s, a
 
 Prints a block for each `--every` minutes: sends and their 50th and 99th percentile and longest (milliseconds, restarts
 included), and what each process holds: resident memory, descriptors, asyncio tasks, threads, MiB of files. At the end
-every acknowledged message must have been delivered. Exit status: 1 if one was not.
+every acknowledged message must have been delivered. Exit status: 1 if one was not; then it is printed where each was
+stored, and the folder with the stores and logs is kept.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import cycle
 from pathlib import Path
 from statistics import quantiles
@@ -48,6 +51,7 @@ WORKERS = 8
 BODY_BYTES = 1024
 RARELY = 100  # one message in so many is delayed, and one is not consumed at once
 DELIVERED_WITHIN_S = 120.0
+STOPPED_S = 10.0  # longer than any load holds up a process
 MIB = 1 << 20
 BROKER_FILE = f"""\
 mappedFileSizeCommitLog={4 * MIB}
@@ -63,11 +67,11 @@ deleteWhen={";".join(map(str, range(24)))}
 
 @dataclass(slots=True)
 class Load:
-    """Keys are numbers; those that were sent and not yet delivered are `pending`."""
+    """Keys are numbers; those that were sent and not yet delivered are `pending`, with where they were stored."""
 
     rate: float
     second_time: bool  # some messages are delayed or sent back
-    pending: set[int] = field(default_factory=set)
+    pending: dict[int, str] = field(default_factory=dict)
     unclear: set[int] = field(default_factory=set)
     refused_once: set[int] = field(default_factory=set)
     latencies_ms: list[float] = field(default_factory=list)
@@ -87,7 +91,7 @@ class Load:
 
     async def _send(self, producer: Producer) -> None:
         key, self.next_key = self.next_key, self.next_key + 1
-        self.pending.add(key)
+        self.pending[key] = ""
         properties = {"KEYS": f"k{key}"}
         if self.second_time and key % RARELY == 1:
             properties[DELAY_LEVEL] = "1"
@@ -103,13 +107,19 @@ class Load:
             self.latencies_ms.append((time.perf_counter() - began_s) * 1000)
         if result.status is SendStatus.SEND_OK:
             self.acknowledged += 1
+            if key in self.pending:
+                name, number = result.queue.broker_name, result.queue.queue_id
+                self.pending[key] = (
+                    f"{datetime.now(UTC):%H:%M:%S} {name} queue {number} offset {result.queue_offset} "
+                    f"id {result.offset_message_id}"
+                )
         else:
             self.failed += 1
             self._is_unclear(key)
 
     def _is_unclear(self, key: int) -> None:
         if key in self.pending:
-            self.pending.remove(key)
+            del self.pending[key]
             self.unclear.add(key)
 
     async def listen(self, messages: list[Message], queue: MessageQueue) -> bool:
@@ -132,7 +142,7 @@ class Load:
     def _delivered(self, key: int) -> None:
         self.refused_once.discard(key)
         if key in self.pending:
-            self.pending.remove(key)
+            del self.pending[key]
         elif key in self.unclear:
             self.unclear.remove(key)
         else:
@@ -221,7 +231,13 @@ async def reports(options: argparse.Namespace, load: Load, nodes: Nodes) -> None
     began_s, restart_s = time.monotonic(), time.monotonic() + options.restart_s
     for minute in range(1, options.minutes + 1):
         while time.monotonic() < began_s + minute * 60:
+            asleep_s = time.monotonic()
             await asyncio.sleep(1.0)
+            stopped_s = time.monotonic() - asleep_s - 1.0
+            if stopped_s > STOPPED_S:
+                print(f"all processes were stopped for {stopped_s:.0f} s, which do not count")
+                began_s += stopped_s
+                restart_s += stopped_s
             if time.monotonic() >= restart_s:
                 restart_s += options.restart_s
                 await asyncio.to_thread(nodes.restart_next)
@@ -277,11 +293,18 @@ def main() -> int:
                 load = asyncio.run(soak(options, nodes))
             finally:
                 nodes.steady.kill()
-    lost = sorted(load.pending)
+        lost = load.pending
+        if lost:
+            kept = Path(tempfile.mkdtemp(prefix="soak-lost-", dir=options.folder))
+            sockets = shutil.ignore_patterns("*.socket")
+            shutil.copytree(name, kept, ignore=sockets, dirs_exist_ok=True)
+            print(f"stores and logs are kept in {kept}")
     print(
         f"{load.acknowledged} acknowledged, {load.failed} not, {load.repeated} delivered again, "
-        f"{len(lost)} LOST {lost}"
+        f"{len(lost)} LOST"
     )
+    for key, stored in sorted(lost.items()):
+        print(f"  {key} stored {stored}; refused once: {key in load.refused_once}")
     return 1 if lost else 0
 
 
