@@ -23,7 +23,7 @@ import struct
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,6 +44,7 @@ from tests.support.costly_frames import (
     asked,
     sent,
 )
+from tests.support.hostile_crowds import CROWDS, Attack, Crowd
 from tests.support.local_processes import ROOT, LocalNode, LocalPair
 
 SETTLE_S = 1.0  # after the answer: what the node goes on with
@@ -159,16 +160,26 @@ def nodes(source: Path) -> Iterator[LocalPair]:
         yield pair
 
 
-def measure(name: str, costly: Costly, options: argparse.Namespace) -> bool:
+def prepared(attacker: Costly | Attack, limit_s: float) -> Callable[[int], str]:
+    """The attack on a port, with everything that can be made before anything is measured."""
+    if isinstance(attacker, Attack):
+        return lambda port: attacker.carry_out(Crowd(port, limit_s))
+    data = list(attacker.make())
+    is_replication = attacker.port == REPLICATION
+    return lambda port: attack(port + is_replication, attacker.port, data, limit_s)
+
+
+def measure(name: str, attacker: Costly | Attack, options: argparse.Namespace) -> bool:
     """Print a row; whether it is within the bounds."""
-    data = list(costly.make())  # before anything is measured
+    carry_out = prepared(attacker, options.limit_s)
+    on_name_server = attacker.port == NAME_SERVER
     with nodes(options.source) as pair:
-        node: LocalNode = pair.name_server if costly.port == NAME_SERVER else pair.master
-        address = pair.name_server_address if costly.port == NAME_SERVER else pair.master_address
+        node: LocalNode = pair.name_server if on_name_server else pair.master
+        address = pair.name_server_address if on_name_server else pair.master_address
         port = int(address.rpartition(":")[2])
         request = sent()
         Conversation(int(pair.master_address.rpartition(":")[2]), options.limit_s).ask(request)
-        if costly.port == NAME_SERVER:
+        if on_name_server:
             request = asked(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="TBW102")
         other = OtherClient(port, request, options.limit_s + 5)
         other.start()
@@ -176,7 +187,7 @@ def measure(name: str, costly: Costly, options: argparse.Namespace) -> bool:
         gauges = node.gauges
         before = gauges.held().resident_bytes
         gauges.forget_peak()
-        became = attack(port + (costly.port == REPLICATION), costly.port, data, options.limit_s)
+        became = carry_out(port)
         time.sleep(SETTLE_S)
         wait_ms = other.end() * 1000
         peak = gauges.peak_bytes()
@@ -202,11 +213,11 @@ def main() -> None:
     )
     options = parser.parse_args()
     print("| request | turn | growth | wait | what became of the peer |\n|---|---|---|---|---|")
-    chosen = {"(nothing costly)": NOTHING} | FRAMES
+    chosen: dict[str, Costly | Attack] = {"(nothing costly)": NOTHING, **FRAMES, **CROWDS}
     beyond = [
         name
-        for name, costly in chosen.items()
-        if options.only in name and not measure(name, costly, options)
+        for name, attacker in chosen.items()
+        if options.only in name and not measure(name, attacker, options)
     ]
     print(
         f"load average {os.getloadavg()[0]:.1f}; beyond {TURN_MAX_MS:.0f} ms or {GROWTH_MAX_MIB:.0f} MiB: {len(beyond)}"
