@@ -82,7 +82,7 @@ def tally_retries(columns: Columns, context: Context) -> Tally:
     if not context.facts.retries_max:
         return Tally.of(findings)
     counts = {"retried": retried, "dead_letters": dead, "dead_and_consumed": both}
-    return Tally.of(findings, **counts, not_reported=unreported)
+    return Tally.of(findings, **counts, not_told=unreported)
 
 
 def _kinds(columns: Columns) -> Ints:

@@ -345,7 +345,7 @@ def test_a_cluster_that_goes_away_ends_the_run(
 ) -> None:
     """Nobody waits for minutes, and nothing is said of it but that it is gone."""
     monkeypatch.setattr(cluster_watch, "GONE_S", 1.0)
-    monkeypatch.setattr(cluster_watch, "LOOK_S", 0.2)
+    monkeypatch.setattr(cluster_watch, "CHECK_INTERVAL_S", 0.2)
     with LocalCluster() as cluster:
         options = MachineOptions(name_servers=tuple(cluster.name_servers))
         given: dict[str, Any] = {"environment": "address", "time_s": 60.0, "acks_min": 1}

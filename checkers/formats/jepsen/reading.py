@@ -115,13 +115,13 @@ class JepsenReader:
                 raise HistoryError(f"{mop!r} is neither [:send k v] nor [:poll ...]")
 
     def _delivery(self, process: int, key: Any, messages: Any) -> dict[str, object]:
-        messages = []
+        rows = []
         for message in _items(messages):
             offset, _ = _message(message)
-            messages.append([message_key(key, message[1]), offset, UNKNOWN, True, 0])
-        if not messages:
+            rows.append([message_key(key, message[1]), offset, UNKNOWN, True, 0])
+        if not rows:
             return {}
-        return {"group": self._group(process), "topic": TOPIC, **_place(key), "messages": messages}
+        return {"group": self._group(process), "topic": TOPIC, **_place(key), "messages": rows}
 
     def _group(self, process: int) -> str:
         return GROUP if process in self._subscribed else ASSIGNED
@@ -176,11 +176,11 @@ def _send(type_: str, key: Any, sent: Any) -> dict[str, object]:
     match sent:
         case [None | int() as offset, value]:
             offset = UNKNOWN if offset is None else _offset(offset)
-            value = {"key": message_key(key, value), "topic": TOPIC, **_place(key)}
-            value["queue_offset"] = offset
+            stored = {"key": message_key(key, value), "topic": TOPIC, **_place(key)}
+            stored["queue_offset"] = offset
             if type_ == "ok":
-                return {**value, "physical_offset": UNKNOWN, "status": "SEND_OK"}
-            return value
+                return {**stored, "physical_offset": UNKNOWN, "status": "SEND_OK"}
+            return stored
         case _:
             place = {**_place(key), "queue_offset": UNKNOWN} if type_ == "ok" else {}
             return {"key": message_key(key, sent), "topic": TOPIC, **place}

@@ -46,7 +46,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
             return None
 
     monkeypatch.setattr(cluster_watch, "asking", lambda _names, timeout_s: Asking())
-    monkeypatch.setattr(cluster_watch, "LOOK_S", 0.001)
+    monkeypatch.setattr(cluster_watch, "CHECK_INTERVAL_S", 0.001)
     monkeypatch.setattr(cluster_watch, "GONE_S", 0.005)
     return found
 
