@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.store.reading.reading import GetStatus
 from staticfire.system_under_test.store.record_filter import RecordFilter
 from tests.system_under_test.store.store_on_disk import (
@@ -71,6 +72,23 @@ def test_a_pull_ends_before_a_damaged_record(
     assert found == [offsets(store)[DAMAGED]] * 2
     result = store.store.get("TopicTest", 0, 3, 32, None, wanted)
     assert len(result.records) == 2
+
+
+@pytest.mark.parametrize("wanted", [None, Everything()])
+def test_a_pull_passes_over_a_record_of_which_no_replica_has_a_sound_copy(
+    store: StoreOnDisk, wanted: RecordFilter | None
+) -> None:
+    store.store.give_up(offsets(store)[DAMAGED])
+    found = met(store)
+    result = store.store.get("TopicTest", 0, 0, 32, None, wanted)
+    assert [decode_record(record).body[-1:] for record in result.records] == [
+        b"0",
+        b"1",
+        b"3",
+        b"4",
+    ]
+    assert (result.status, result.next_offset) == (GetStatus.FOUND, 5)
+    assert found == []
 
 
 def test_look_ups_do_not_give_it_and_say_where_it_is(store: StoreOnDisk) -> None:
