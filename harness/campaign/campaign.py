@@ -48,6 +48,8 @@ LATER_OPTIONS = frozenset(
         "consumer_kind",
         "system",
         "ops",
+        "asked_share",
+        "immune_share",
     }
 )
 
