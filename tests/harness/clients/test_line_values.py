@@ -18,7 +18,7 @@ LONG = 10**12
 
 
 @pytest.mark.parametrize(
-    ("stretches", "complaint"),
+    ("log_ranges", "complaint"),
     [
         ([["p1-0", 0, 0, LONG, 230]], f"the length of a stretch is {LONG}; allowed are 1 to"),
         ([["p1-0", 0, 0, 0, 230]], "the length of a stretch is 0"),
@@ -57,7 +57,7 @@ def test_a_batch_that_cannot_be(key: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stretch", "complaint"),
+    ("log_range", "complaint"),
     [
         (["p1-0", 0, 0, True, 0, LONG, 230], f"the length of a stretch is {LONG}"),
         (["p1-0", -1, 0, True, 0, 5, 230], "the queue offset of a stretch is -1"),

@@ -263,7 +263,7 @@ def test_a_batch_that_is_one_op_says_where_its_messages_are() -> None:
         told: dict[str, Any] = {"broker": "a", "queue": 0, "stretches": [["p1-0", 0, 0, 2, 230]]}
         client.answer(1, **told)
         assert await good == Outcome("ok", told)
-        client.answer(2, broker="a", queue=0, log_ranges=[["p1-0", 0, 0, 2]])
+        client.answer(2, broker="a", queue=0, stretches=[["p1-0", 0, 0, 2]])
         with pytest.raises(ClientBroken, match=r"a stretch of send_many is .*; expected a list of"):
             await client.reading
         assert (await bad).type == "info"
