@@ -129,13 +129,17 @@ def _taken_back_ns(columns: Columns, context: Context) -> Ints:
         message, group, tries = (
             int(of[row]) for of in (given.message, given.group, given.tries - 1)
         )
-        told = [
+        reported = [
             of
             for of in context.timeline.sent_back.get(names.key(message) or "", ())
             if (of.group, of.tries) == (names.groups[group], tries)
         ]
-        if told and len(told) == steps[message, group, tries] and all(of.is_clear for of in told):
-            found[row] = max(of.time_ns for of in told)
+        if (
+            reported
+            and len(reported) == steps[message, group, tries]
+            and all(of.is_clear for of in reported)
+        ):
+            found[row] = max(of.time_ns for of in reported)
     return found
 
 

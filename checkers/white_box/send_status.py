@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from staticfire.checkers.derived.covers import covering, merged_spans
-from staticfire.checkers.derived.follower_lag import rows_left_behind
+from staticfire.checkers.derived.follower_lag import NOT_AVAILABLE, rows_left_behind
 from staticfire.checkers.engine.kernel import Checker, Context, Kernel, finding_at, sends_only
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.engine.screening import is_among
@@ -120,15 +120,16 @@ def _nodes(nodes: Iterable[str]) -> str:
     return ", ".join(sorted(nodes)) or "no node"
 
 
+FOLLOWER_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
 NO_NODES: frozenset[str] = frozenset()
 NEVER = np.zeros(0, np.int64)
 WEAK = "spurious_weak_status"
 # How long a broker waits before it gives such a status. Only a failed disk is no reason to wait.
 WAITS: Mapping[str, Callable[[Timings], float]] = {
     "FLUSH_DISK_TIMEOUT": lambda timings: timings.flush_timeout_s,
-    "FLUSH_SLAVE_TIMEOUT": lambda timings: timings.follower_timeout_s,
+    FOLLOWER_TIMEOUT: lambda timings: timings.follower_timeout_s,
 }
-OF_FOLLOWERS = ("FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
+OF_FOLLOWERS = (FOLLOWER_TIMEOUT, NOT_AVAILABLE)
 # What takes effect when a fault strikes, and at no other time; a disk may fill up, or fail, later.
 AT_ONCE_ONLY = frozenset({STOPS, FORGETS, STALLS, CUTS})
 

@@ -1,4 +1,4 @@
-"""What groups did in the queue of a message: who had it, and how a group went past a message that it was not given."""
+"""The way of consumer groups past a message: who had its queue, and what they read and committed there without it."""
 
 from __future__ import annotations
 

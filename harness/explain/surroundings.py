@@ -1,4 +1,4 @@
-"""What lies around a message in its queue, as far as clients saw it: the keys at the offsets before and behind it."""
+"""The keys at the offsets around a message in its queue, as far as clients saw them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEYS_MAX = 4  # at one offset, in text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class Surroundings:
     """A part of an explanation.
 
     Attributes:
@@ -24,7 +24,7 @@ class Neighbours:
 
     keys: Mapping[int, tuple[str, ...]]
     unread: frozenset[int]
-    name: str = "neighbours"
+    name: str = "surroundings"
 
     def lines(self) -> list[str]:
         return ["queue     " + ", ".join(self._text(offset) for offset in self.keys)]
@@ -42,7 +42,7 @@ class Neighbours:
         ]
 
 
-def neighbours_of(witness: Finding, ops: Iterable[Op]) -> Neighbours | None:
+def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
     """None if the finding names no place in a queue, or nothing lies around it."""
     at = witness.queue_offset
     if at is None:
@@ -70,7 +70,7 @@ def neighbours_of(witness: Finding, ops: Iterable[Op]) -> Neighbours | None:
         offset: tuple(dict.fromkeys([*sent.get(offset, ()), *given.get(offset, ())]))
         for offset in offsets
     }
-    return Neighbours(keys=keys, unread=frozenset(sent) - frozenset(given))
+    return Surroundings(keys=keys, unread=frozenset(sent) - frozenset(given))
 
 
 def _places(op: Op) -> Iterator[tuple[str, str | None, int | None]]:

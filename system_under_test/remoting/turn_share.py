@@ -1,4 +1,4 @@
-"""How long one turn of the event loop may go on with what the peers of a node ask, on all their connections together.
+"""The share that the requests of a node, on all its connections together, have of a turn of the event loop.
 
 Hundreds of connections may have something to read in the same turn, each with requests that take long. Once they have
 had their share, what is left waits for later turns, in order of arrival, a slice of each connection at a time.

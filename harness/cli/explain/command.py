@@ -131,7 +131,7 @@ def explain_run(
     from staticfire.checkers.model.history import HistoryError
     from staticfire.harness.explain.copies import copies_of
     from staticfire.harness.explain.explanation import NothingToExplain, explanation_of
-    from staticfire.harness.explain.neighbours import neighbours_of
+    from staticfire.harness.explain.surroundings import surroundings_of
     from staticfire.harness.explain.recorded_run import read_run
 
     folder = RunFolder(run)
@@ -166,8 +166,8 @@ def explain_run(
         recorded.facts.replica_sets.get(explanation.witness.broker or "", ()),
         recorded.stored_logs,
     )
-    neighbours = neighbours_of(explanation.witness, recorded.ops)
-    found = [part for part in (copies, neighbours) if part is not None]
+    around = surroundings_of(explanation.witness, recorded.ops)
+    found = [part for part in (copies, around) if part is not None]
     explanation = replace(explanation, parts=found)
     if asked is not None and asked.repeats:
         campaign = repeatable(folder)

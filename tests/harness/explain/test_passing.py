@@ -10,7 +10,7 @@ from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.explain.life import life_of
-from staticfire.harness.explain.neighbours import neighbours_of
+from staticfire.harness.explain.surroundings import surroundings_of
 from staticfire.harness.observers.probe import PROBE_PROCESS
 
 S = 1_000_000_000
@@ -88,7 +88,7 @@ def test_a_group_that_commits_past_a_message_without_getting_it() -> None:
         "6 n6: g has the queue",
         "7 n6: g gets z at offset 9 of the queue, past it",
     ]
-    around = neighbours_of(lost(), ops)
+    around = surroundings_of(lost(), ops)
     assert around is not None
     assert around.lines() == ["queue     5 x, 6 y, 7 k (not delivered), 9 z"]
 
@@ -125,14 +125,14 @@ def test_a_message_that_comes_again_until_it_is_a_dead_letter() -> None:
     ]
 
 
-def test_a_copy_is_seen_beside_its_neighbours() -> None:
+def test_a_copy_is_seen_beside_what_lies_around_it() -> None:
     ops = history(
         (1, "ok", "send", {"key": "k", **QUEUE, "queue_offset": 7}, 1),
         (2, "invoke", "consume", given(("k", 5, 0), ("l", 6, 0), ("k", 7, 0), ("far", 12, 0)), 5),
         (3, "invoke", "consume", given(("other", 7, 0), (None, 8, 0)), 6),
         (3, "invoke", "consume", given(("elsewhere", 8, 0), topic="u"), 6),
     )
-    around = neighbours_of(lost(), ops)
+    around = surroundings_of(lost(), ops)
     assert around is not None
     assert around.lines() == ["queue     5 k, 6 l, 7 k and other"]
     assert around.to_json() == [
@@ -143,8 +143,8 @@ def test_a_copy_is_seen_beside_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize("witness", [lost(queue_offset=None), lost(queue_offset=1), lost(queue=3)])
-def test_without_neighbours_nothing_is_said_of_them(witness: Finding) -> None:
-    assert neighbours_of(witness, history(*SENT)) is None
+def test_of_a_message_alone_nothing_is_said(witness: Finding) -> None:
+    assert surroundings_of(witness, history(*SENT)) is None
 
 
 def test_progress_without_the_fields_of_its_kind_is_refused() -> None:
@@ -176,7 +176,7 @@ def test_many_messages_at_one_offset_are_counted() -> None:
         (1, "ok", "send", {"key": f"k{number}", **QUEUE, "queue_offset": offset}, 1)
         for number, offset in enumerate([7, 7, 7, 7, 7, 7, 6, -1])
     ]
-    around = neighbours_of(lost(), history(*sends))
+    around = surroundings_of(lost(), history(*sends))
     assert around is not None
     unread = "(not delivered)"
     assert around.lines() == [
