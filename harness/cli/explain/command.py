@@ -131,8 +131,8 @@ def explain_run(
     from staticfire.checkers.model.history import HistoryError
     from staticfire.harness.explain.copies import copies_of
     from staticfire.harness.explain.explanation import NothingToExplain, explanation_of
-    from staticfire.harness.explain.surroundings import surroundings_of
     from staticfire.harness.explain.recorded_run import read_run
+    from staticfire.harness.explain.surroundings import surroundings_of
 
     folder = RunFolder(run)
     try:
