@@ -438,7 +438,9 @@ def test_bodies_without_a_key_are_not_one_message() -> None:
 
 
 # Copies of a committed transaction: (broker, how many), with the attempts of its send; broker b started again.
-@pytest.mark.parametrize("kind", ["kill", "split_name_servers"])
+@pytest.mark.parametrize(
+    ("kind", "replication"), [("kill", "async"), ("kill", "sync"), ("split_name_servers", "sync")]
+)
 @pytest.mark.parametrize(
     ("copies", "attempts", "anomaly"),
     [
@@ -451,8 +453,21 @@ def test_bodies_without_a_key_are_not_one_message() -> None:
     ],
 )
 def test_a_broker_that_died_may_have_moved_a_message_twice_and_no_other(
-    copies: tuple[tuple[str, int], ...], attempts: int, anomaly: str, kind: str
+    copies: tuple[tuple[str, int], ...], attempts: int, anomaly: str, kind: str, replication: str
 ) -> None:
+    assert anomalies_of_copies(copies, attempts, kind, replication) == [anomaly]
+
+
+@pytest.mark.parametrize("replication", ["none", "async"])
+def test_a_broker_that_stopped_gracefully_has_written_down_what_it_moved(replication: str) -> None:
+    """With sync replication its copies may still wait for a follower."""
+    found = anomalies_of_copies((("b", 2),), 1, "split_name_servers", replication)
+    assert found == ["duplicate_unexplained"]
+
+
+def anomalies_of_copies(
+    copies: tuple[tuple[str, int], ...], attempts: int, kind: str, replication: str
+) -> list[str]:
     half: dict[str, Any] = {
         "key": "a",
         "topic": "t",
@@ -476,9 +491,10 @@ def test_a_broker_that_died_may_have_moved_a_message_twice_and_no_other(
         for at, (f, type_, process, value) in enumerate(values)
     ]
     restarts = (fault(kind, "n0", at_s=1.5, healed_s=3.0),)
-    known = facts(faults=restarts, replica_sets={"b": ("n0",), "c": ("n1",)})
+    replica_sets = {"b": ("n0",), "c": ("n1",)}
+    known = facts(faults=restarts, replica_sets=replica_sets, replication=replication)
     verdict = next(of for of in check_run(ops, [], known).verdicts if of.checker == "duplication")
-    assert [finding.anomaly for finding in verdict.findings] == [anomaly]
+    return [finding.anomaly for finding in verdict.findings]
 
 
 def test_copies_of_a_send_whose_attempts_are_not_known_make_the_answer_unknown() -> None:
