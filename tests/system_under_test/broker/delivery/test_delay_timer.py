@@ -25,7 +25,7 @@ class Delivery:
 
     def notice_clock_step(self) -> None: ...
 
-    def look(self) -> int | None:
+    def deliver_due(self) -> int | None:
         self.looks_s.append(round(now_s(), 3))
         wait_ms = self._waits_ms.pop(0)
         if isinstance(wait_ms, Exception):
