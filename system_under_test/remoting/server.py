@@ -64,7 +64,7 @@ class RemotingServer:
         self._connections: dict[int, Connection] = {}
         self._next_key = first_key
         self._memory = HeldMemory()
-        self._turn_output = turn_output or TurnOutput()
+        self._turn_output = turn_output or TurnOutput(TurnShare(is_shared=env.shares_turns))
         self._limit = ConnectionLimit(env.connections_max, env.log)
         self._server: asyncio.Server | None = None
         self._all_gone: asyncio.Future[None] | None = None

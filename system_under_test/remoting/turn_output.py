@@ -27,10 +27,10 @@ class TurnOutput:
 
     __slots__ = ("_in_block", "_writers", "share")
 
-    def __init__(self) -> None:
+    def __init__(self, share: TurnShare | None = None) -> None:
         self._writers: list[Writer] = []
         self._in_block = False
-        self.share = TurnShare()
+        self.share = TurnShare() if share is None else share
 
     def add(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
         """Let `writer` be flushed soon by `loop`."""

@@ -2,8 +2,6 @@
 
 Hundreds of connections may have something to read in the same turn, each with requests that take long. Once they have
 had their share, what is left waits for later turns, in order of arrival, a slice of each connection at a time.
-
-Time is the loop's. In a simulated run it stands still during a turn, so that nothing waits there.
 """
 
 from __future__ import annotations
@@ -21,12 +19,14 @@ SLICE_S = 0.002  # of one connection, once others wait
 class TurnShare:
     """What the requests of a node have taken of this turn, and what waits for the next one.
 
-    It is not known when a turn begins: what a few turns with little to do have taken is added up.
+    It is not known when a turn begins: what a few turns with little to do have taken is added up. Where turns are not
+    shared, each connection has the same time in each turn, whatever others have taken.
     """
 
-    __slots__ = ("_is_scheduled", "_spent_s", "_waiting")
+    __slots__ = ("_is_scheduled", "_is_shared", "_spent_s", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_shared: bool = True) -> None:
+        self._is_shared = is_shared
         self._spent_s = 0.0
         self._waiting: deque[Callable[[], None]] = deque()
         self._is_scheduled = False
@@ -44,12 +44,17 @@ class TurnShare:
 
     def spend(self, seconds: float, loop: asyncio.AbstractEventLoop) -> None:
         """Requests have taken so long."""
+        if not self._is_shared:
+            return
         self._spent_s += seconds
         if self._spent_s >= TURN_S:
             self._schedule(loop)
 
     def wait(self, go_on: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         """Call `go_on` in a later turn."""
+        if not self._is_shared:
+            loop.call_soon(go_on)
+            return
         self._waiting.append(go_on)
         self._schedule(loop)
 
@@ -62,9 +67,11 @@ class TurnShare:
         self._is_scheduled = False
         self._spent_s = 0.0
         waiting = self._waiting
-        for _ in range(len(waiting)):
-            waiting.popleft()()
-            if self._spent_s >= TURN_S:
-                break
-        if waiting:
-            self._schedule(loop)
+        try:
+            for _ in range(len(waiting)):
+                waiting.popleft()()
+                if self._spent_s >= TURN_S:
+                    break
+        finally:  # an error is for one of them alone
+            if waiting:
+                self._schedule(loop)

@@ -194,4 +194,6 @@ class Env:
     log: Log
     tls: Tls | None = None  # None: this node speaks no TLS
     make_worker: Callable[[], Worker] = ExecutorWorker
+    # All connections share a turn of the loop. A simulated turn ends with its first blocking call: nothing is to share.
+    shares_turns: bool = True
     connections_max: int = 1 << 20  # that a port may accept, so that descriptors are left for files

@@ -62,6 +62,7 @@ class Host:
             clock=self.clock,
             random=world.stream(f"env/{identity}"),
             log=log,
+            shares_turns=False,
         )
         process = SimProcess(
             name=name,

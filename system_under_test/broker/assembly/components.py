@@ -31,6 +31,7 @@ from staticfire.system_under_test.broker.queries.hidden_messages import HiddenMe
 from staticfire.system_under_test.broker.registration.known_answers import answered_once_known
 from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark, MasterCatchUp
 from staticfire.system_under_test.remoting import TurnOutput
+from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.metadata_file import MetadataFile
@@ -77,7 +78,7 @@ class Components:
             before_delete=self.hidden.note,
             queued_end=lambda: self.store.dispatched_offset,
         )
-        turn_output = TurnOutput()
+        turn_output = TurnOutput(TurnShare(is_shared=env.shares_turns))
         self.clients = Clients(
             now_ns=env.clock.monotonic_ns,
             notify=notify_consumers_changed,

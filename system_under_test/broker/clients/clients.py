@@ -20,7 +20,7 @@ from staticfire.system_under_test.remoting.turn_share import TurnShare
 CLIENT_EXPIRY_NS = 120_000_000_000  # RocketMQ: CHANNEL_EXPIRED_TIMEOUT
 BROADCASTING = "BROADCASTING"
 # RocketMQ has no limits.
-GROUPS_MAX = 1_000  # that one connection is a member of
+GROUPS_MAX = 500  # that one connection is a member of
 MEMBERS_MAX = 100_000  # of all groups; a connection is a member of each of its groups
 NS_PER_S = 1_000_000_000
 NAME_LENGTH_MAX = 1_024  # characters of a client id, a group or a topic
