@@ -19,7 +19,7 @@ class GroupChange(Fault):
     name = "group-change"
     affects = ("admin",)
     summary = "the groups of the load get another number of retry queues, and the former one again"
-    needs = ("cluster", SERVERS_NEED)
+    needs = (SERVERS_NEED,)
     in_swarms: ClassVar[bool] = False
     roles = ()
     params = ({"retry_queues": Whole("how many a group has from then on", 1, 16)},)
