@@ -10,6 +10,7 @@ from typing import Any
 
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import MachineOptions
 
 TOPOLOGY = {"leaders": "--masters", "followers": "--slaves", "coordinators": "--name-servers"}
@@ -43,7 +44,6 @@ def take_cluster(
                 "--environment address takes the cluster as it is"
             )
     from staticfire.harness.environments.real.external.external_cluster import find_cluster
-    from staticfire.harness.machines.errors import EnvironmentFailed
 
     try:
         found = asyncio.run(find_cluster(provider.name_servers))

@@ -43,6 +43,7 @@ from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.harness.clients.client_command import is_command
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS
 from staticfire.harness.draws.campaign import draw_faults
+from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import (
     MachineOptionError,
     MachineOptions,
@@ -351,7 +352,6 @@ def missing_in(
         make_provider,
         missing_faults,
     )
-    from staticfire.harness.machines.errors import EnvironmentFailed
 
     try:
         lacks = make_provider(environment, provider).lacks
@@ -396,7 +396,6 @@ def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
             raise BadInput(str(error)) from error
     _check_client(campaign)
     _check_certificate(campaign)
-    from staticfire.harness.machines.errors import EnvironmentFailed
 
     try:
         system_of(campaign).check_machines(campaign, provider)
@@ -422,7 +421,6 @@ def _check_certificate(campaign: Campaign) -> None:
 
 def _check_client(campaign: Campaign) -> None:
     from staticfire.harness.machines import cpp_library
-    from staticfire.harness.machines.errors import EnvironmentFailed
 
     if is_command(campaign.client):
         check_command(campaign.client)

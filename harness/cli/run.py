@@ -39,8 +39,11 @@ from staticfire.harness.cli.status import (
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.html_report.commands import commands_of
+from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
+from staticfire.harness.runs.any_runner import runner_of
+from staticfire.harness.systems.errors import RunError
 
 if TYPE_CHECKING:
     from staticfire.harness.results.run_result import RunResult
@@ -178,9 +181,6 @@ def make_folder(campaign: Campaign, runs: Path) -> RunFolder:
 
 def run_in(folder: RunFolder, campaign: Campaign, provider: MachineOptions) -> RunResult:
     """Run and keep; a run that never began leaves no folder. Raises HarnessError."""
-    from staticfire.harness.machines.errors import EnvironmentFailed
-    from staticfire.harness.runs.any_runner import runner_of
-    from staticfire.harness.systems.errors import RunError
 
     is_simulated = campaign.environment == "simulation"  # its columns are written when it is over
     try:

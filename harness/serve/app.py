@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -321,7 +322,6 @@ class _Pages:
 
     def style(self, _request: Request) -> Response:
         """The style sheet."""
-        from importlib.resources import files
 
         css = files("staticfire.harness.serve").joinpath("static/style.css").read_bytes()
         return Response(css, media_type="text/css", headers={"cache-control": "max-age=3600"})

@@ -29,6 +29,7 @@ from staticfire.spark_analysis.engine.engines import Engine, InProcess, OnSpark
 from staticfire.spark_analysis.engine.java import SparkError
 from staticfire.spark_analysis.engine.session import Settings, spark_session
 from staticfire.spark_analysis.results.analysis import Analysis, analyse, laid_out, write_analysis
+from staticfire.spark_analysis.results.stream import follow_runs
 from staticfire.spark_analysis.runs.inputs import RunInput, find_runs
 from staticfire.spark_analysis.runs.partitioning import memory_bound_bytes, partitioned
 
@@ -219,7 +220,6 @@ def _engine(settings: Settings | None, progress: Progress) -> Iterator[Engine]:
 
 
 def _follow(paths: tuple[Path, ...], settings: Settings) -> int:
-    from staticfire.spark_analysis.results.stream import follow_runs
 
     with working("starting Spark") as progress, spark_session(settings) as spark:
         progress.pause()

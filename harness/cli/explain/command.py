@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
+from staticfire.checkers.model.history import HistoryError
 from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.completion import complete_run
@@ -128,7 +129,6 @@ def explain_run(
     run: Path, key: str | None = None, is_json: bool = False, asked: Asked | None = None
 ) -> None:
     """Print why the run in a folder failed. Raises BadInput."""
-    from staticfire.checkers.model.history import HistoryError
     from staticfire.harness.explain.copies import copies_of
     from staticfire.harness.explain.explanation import NothingToExplain, explanation_of
     from staticfire.harness.explain.recorded_run import read_run

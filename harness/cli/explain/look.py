@@ -14,6 +14,7 @@ from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError
 from staticfire.harness.run_folder.run_folder import RunFolder
+from staticfire.harness.systems.errors import RunError
 from staticfire.harness.truncated_repr import printable, printable_json, truncated_repr
 
 TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
@@ -58,7 +59,6 @@ def look(run: Path, at: str, node: str, what: str | None, is_json: bool) -> int:
         raise BadInput(f"--node is {truncated_repr(node)}; allowed: {', '.join(nodes)}")
 
     from staticfire.harness.explain.look import EndedBefore, NothingThere, look_at, parts_of
-    from staticfire.harness.systems.errors import RunError
 
     parts = parts_of(campaign)
     if what not in (None, *parts):

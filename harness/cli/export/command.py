@@ -13,6 +13,7 @@ from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.history.reading import errors_as_refusals, say_torn, watched
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError
+from staticfire.harness.exports.output import whole_file
 from staticfire.harness.truncated_repr import truncated_repr
 
 if TYPE_CHECKING:
@@ -92,7 +93,6 @@ def _export(
     since_ns: int,
     until_ns: int | None,
 ) -> None:
-    from staticfire.harness.exports.output import whole_file
     from staticfire.harness.exports.recorded_run import recorded_run
     from staticfire.harness.exports.selection import Selection
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from staticfire.checkers.guarantees.anomaly_rules import RULES
 from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import DEFAULT_SYSTEM, Campaign, CampaignError
@@ -308,7 +309,6 @@ class _Limits:
 
 def _limits(until_found: bool, anomaly: str | None, budget_s: float | None) -> _Limits:
     """Raises BadInput."""
-    from staticfire.checkers.guarantees.anomaly_rules import RULES
 
     if anomaly is not None and anomaly not in RULES:
         raise BadInput(f"--anomaly is {truncated_repr(anomaly)}; allowed: {', '.join(RULES)}")

@@ -11,6 +11,7 @@ import orjson
 from staticfire.checkers.model.typed_fields import check_types
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.cli.status import BadInput
+from staticfire.spark_analysis.results.hunt_rows import from_parquet, to_parquet
 
 PARQUET = ".parquet"
 LISTS = ("bitten", "summary", "caveats", "anomalies")
@@ -55,7 +56,6 @@ def _result(row: dict[str, Any]) -> SeedResult:
 
 
 def _parquet(results: Sequence[SeedResult]) -> bytes:
-    from staticfire.spark_analysis.results.hunt_rows import to_parquet
 
     return to_parquet(
         [
@@ -71,7 +71,6 @@ def _parquet(results: Sequence[SeedResult]) -> bytes:
 
 def _of_parquet(data: bytes, path: Path) -> list[SeedResult]:
     """Raises BadInput."""
-    from staticfire.spark_analysis.results.hunt_rows import from_parquet
 
     try:
         return [

@@ -6,11 +6,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, check_run
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.options import choose_faults
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.raised_text import raised_text
+from staticfire.harness.results.fingerprint import full_fingerprint
+from staticfire.harness.runs.any_runner import runner_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +85,8 @@ def campaign_of(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
 
 
 def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
-    from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, check_run
     from staticfire.harness.console.console import summary_lines
     from staticfire.harness.report.verdict_lines import verdict_lines
-    from staticfire.harness.results.fingerprint import full_fingerprint
-    from staticfire.harness.runs.any_runner import runner_of
 
     started, started_s = time.process_time(), time.monotonic()
     campaign = campaign_of(seed, given, judging)

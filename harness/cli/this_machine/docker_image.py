@@ -7,6 +7,7 @@ import click
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.machines.errors import EnvironmentFailed
 
 
 @click.command(
@@ -41,7 +42,6 @@ def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
     need_extra("docker", "docker-image")
     from staticfire.harness.machines.docker.engine import connect
     from staticfire.harness.machines.docker.image import BASE, NODE, SPARK, build_image
-    from staticfire.harness.machines.errors import EnvironmentFailed
     from staticfire.harness.machines.options import MachineOptionError, check_image
 
     kind = SPARK if spark else NODE
