@@ -42,7 +42,7 @@ class ConfigError(ValueError):
     """An option that cannot be used; the text is one sentence for the person who set it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Property:
     """How one Java property becomes one field. `parse` raises ValueError with what is allowed as its text."""
 
@@ -79,188 +79,146 @@ def read_settings(text: str, known: Mapping[str, Property]) -> Settings:
 
 
 NAME_SERVER_PROPERTIES: dict[str, Property] = {
-    "listenPort": Property(field="listen_port", parse=port),
-    "bindAddress": Property(field="listen_host", parse=text),
-    "kvConfigPath": Property(field="kv_config_path", parse=text),
-    "configStorePath": Property(field="config_path", parse=text),
-    "configBlackList": Property(field="black_list", parse=names),
-    "orderMessageEnable": Property(field="order_message_enable", parse=yes_or_no),
-    "registerAllowedAddresses": Property(field="register_hosts", parse=hosts),
-    "registerAllowedClusters": Property(field="register_clusters", parse=allowed_names),
-    "registerAllowedBrokers": Property(field="register_brokers", parse=allowed_names),
-    "mode": Property(field="mode", parse=mode),
-    "faithfulPolicies": Property(field="faithful_policies", parse=names),
+    "listenPort": Property("listen_port", port),
+    "bindAddress": Property("listen_host", text),
+    "kvConfigPath": Property("kv_config_path", text),
+    "configStorePath": Property("config_path", text),
+    "configBlackList": Property("black_list", names),
+    "orderMessageEnable": Property("order_message_enable", yes_or_no),
+    "registerAllowedAddresses": Property("register_hosts", hosts),
+    "registerAllowedClusters": Property("register_clusters", allowed_names),
+    "registerAllowedBrokers": Property("register_brokers", allowed_names),
+    "mode": Property("mode", mode),
+    "faithfulPolicies": Property("faithful_policies", names),
 }
 
 BROKER_PROPERTIES: dict[str, Property] = {
-    "namesrvAddr": Property(field="name_servers", parse=addresses),
-    "brokerClusterName": Property(field="cluster_name", parse=name),
-    "brokerName": Property(field="broker_name", parse=name),
-    "brokerId": Property(field="broker_id", parse=integer(0, (1 << 63) - 1)),
+    "namesrvAddr": Property("name_servers", addresses),
+    "brokerClusterName": Property("cluster_name", name),
+    "brokerName": Property("broker_name", name),
+    "brokerId": Property("broker_id", integer(0, (1 << 63) - 1)),
     "brokerRole": Property(
-        field="role",
-        parse=one_of(
-            {"SYNC_MASTER": "sync-master", "ASYNC_MASTER": "async-master", "SLAVE": "slave"}
-        ),
+        "role",
+        one_of({"SYNC_MASTER": "sync-master", "ASYNC_MASTER": "async-master", "SLAVE": "slave"}),
     ),
-    "mode": Property(field="mode", parse=mode),
-    "faithfulPolicies": Property(field="faithful_policies", parse=names),
-    "brokerIP1": Property(field="listen_host", parse=reachable_host),
-    "listenPort": Property(field="listen_port", parse=broker_port),
-    "fastPortEnable": Property(field="fast_port", parse=yes_or_no),
-    "storePathRootDir": Property(field="store_path", parse=text),
-    "storePathCommitLog": Property(field="commit_log_path", parse=text),
-    "readOnlyCommitLogStorePaths": Property(field="read_only_log_paths", parse=text),
-    "rocketmq.broker.multiPathSplitter": Property(field="path_splitter", parse=text),
-    "flushDiskType": Property(
-        field="sync_flush", parse=one_of({"SYNC_FLUSH": True, "ASYNC_FLUSH": False})
-    ),
-    "transientStorePoolEnable": Property(field="transient_pool", parse=yes_or_no),
+    "mode": Property("mode", mode),
+    "faithfulPolicies": Property("faithful_policies", names),
+    "brokerIP1": Property("listen_host", reachable_host),
+    "listenPort": Property("listen_port", broker_port),
+    "fastPortEnable": Property("fast_port", yes_or_no),
+    "storePathRootDir": Property("store_path", text),
+    "storePathCommitLog": Property("commit_log_path", text),
+    "readOnlyCommitLogStorePaths": Property("read_only_log_paths", text),
+    "rocketmq.broker.multiPathSplitter": Property("path_splitter", text),
+    "flushDiskType": Property("sync_flush", one_of({"SYNC_FLUSH": True, "ASYNC_FLUSH": False})),
+    "transientStorePoolEnable": Property("transient_pool", yes_or_no),
     # With one buffer, which the file being written holds, RocketMQ refuses everything.
-    "transientStorePoolSize": Property(field="transient_pool_size", parse=integer(2, 1 << 20)),
-    "commitIntervalCommitLog": Property(
-        field="commit_interval_s", parse=milliseconds(1, 3_600_000)
-    ),
-    "commitCommitLogLeastPages": Property(field="commit_pages", parse=integer(0, 1 << 20)),
+    "transientStorePoolSize": Property("transient_pool_size", integer(2, 1 << 20)),
+    "commitIntervalCommitLog": Property("commit_interval_s", milliseconds(1, 3_600_000)),
+    "commitCommitLogLeastPages": Property("commit_pages", integer(0, 1 << 20)),
     "commitCommitLogThoroughInterval": Property(
-        field="commit_thorough_interval_s", parse=milliseconds(0, 3_600_000)
+        "commit_thorough_interval_s", milliseconds(0, 3_600_000)
     ),
-    "fastFailIfNoBufferInStorePool": Property(field="fail_fast_without_buffer", parse=yes_or_no),
-    "mappedFileSizeCommitLog": Property(field="commit_log_file_size", parse=integer(4096, 1 << 30)),
-    "mappedFileSizeConsumeQueue": Property(field="consume_queue_file_size", parse=queue_file_size),
-    "enableConsumeQueueExt": Property(field="extends_queues", parse=yes_or_no),
-    "mappedFileSizeConsumeQueueExt": Property(
-        field="extension_file_size", parse=integer(1024, 1 << 30)
-    ),
-    "messageIndexEnable": Property(field="index_enabled", parse=yes_or_no),
-    "maxHashSlotNum": Property(field="index_slots", parse=integer(1, (1 << 31) - 1)),
-    "maxIndexNum": Property(field="index_numbers", parse=integer(2, (1 << 31) - 1)),
-    "maxMessageSize": Property(field="message_size_max", parse=integer(1, 16 << 20)),
-    "haMasterAddress": Property(field="ha_master_address", parse=one_address),
-    "haPeers": Property(field="ha_peers", parse=addresses),
-    "haAllowedAddresses": Property(field="ha_hosts", parse=hosts),
-    "haSlaveFallbehindMax": Property(field="ha_fall_behind_max", parse=integer(0, 1 << 62)),
-    "haSendHeartbeatInterval": Property(
-        field="ha_heartbeat_interval_s", parse=milliseconds(10, 3_600_000)
-    ),
-    "accessMessageInMemoryMaxRatio": Property(field="memory_bytes", parse=share_of_memory()),
+    "fastFailIfNoBufferInStorePool": Property("fail_fast_without_buffer", yes_or_no),
+    "mappedFileSizeCommitLog": Property("commit_log_file_size", integer(4096, 1 << 30)),
+    "mappedFileSizeConsumeQueue": Property("consume_queue_file_size", queue_file_size),
+    "enableConsumeQueueExt": Property("extends_queues", yes_or_no),
+    "mappedFileSizeConsumeQueueExt": Property("extension_file_size", integer(1024, 1 << 30)),
+    "messageIndexEnable": Property("index_enabled", yes_or_no),
+    "maxHashSlotNum": Property("index_slots", integer(1, (1 << 31) - 1)),
+    "maxIndexNum": Property("index_numbers", integer(2, (1 << 31) - 1)),
+    "maxMessageSize": Property("message_size_max", integer(1, 16 << 20)),
+    "haMasterAddress": Property("ha_master_address", one_address),
+    "haPeers": Property("ha_peers", addresses),
+    "haAllowedAddresses": Property("ha_hosts", hosts),
+    "haSlaveFallbehindMax": Property("ha_fall_behind_max", integer(0, 1 << 62)),
+    "haSendHeartbeatInterval": Property("ha_heartbeat_interval_s", milliseconds(10, 3_600_000)),
+    "accessMessageInMemoryMaxRatio": Property("memory_bytes", share_of_memory()),
     "maxTransferBytesOnMessageInMemory": Property(
-        field="transfer_memory_bytes", parse=integer(0, (1 << 31) - 1)
+        "transfer_memory_bytes", integer(0, (1 << 31) - 1)
     ),
     "maxTransferCountOnMessageInMemory": Property(
-        field="transfer_memory_count", parse=integer(0, (1 << 31) - 1)
+        "transfer_memory_count", integer(0, (1 << 31) - 1)
     ),
-    "maxTransferBytesOnMessageInDisk": Property(
-        field="transfer_disk_bytes", parse=integer(0, (1 << 31) - 1)
-    ),
-    "maxTransferCountOnMessageInDisk": Property(
-        field="transfer_disk_count", parse=integer(0, (1 << 31) - 1)
-    ),
-    "offsetCheckInSlave": Property(field="offset_check_in_slave", parse=yes_or_no),
-    "slaveReadEnable": Property(field="slave_read", parse=yes_or_no),
-    "haHousekeepingInterval": Property(field="ha_silence_max_s", parse=milliseconds(10, 3_600_000)),
-    "syncFlushTimeout": Property(field="sync_flush_timeout_s", parse=milliseconds(1, 3_600_000)),
-    "slaveTimeout": Property(field="slave_timeout_s", parse=milliseconds(1, 3_600_000)),
-    "flushConsumerOffsetInterval": Property(
-        field="offset_flush_interval_s", parse=milliseconds(10, 3_600_000)
-    ),
-    "registerNameServerPeriod": Property(
-        field="register_period_s", parse=milliseconds(10_000, 60_000)
-    ),
-    "registerBrokerTimeoutMills": Property(
-        field="register_timeout_s", parse=milliseconds(1, 600_000)
-    ),
-    "messageDelayLevel": Property(field="delay_levels_ms", parse=parse_delay_levels),
+    "maxTransferBytesOnMessageInDisk": Property("transfer_disk_bytes", integer(0, (1 << 31) - 1)),
+    "maxTransferCountOnMessageInDisk": Property("transfer_disk_count", integer(0, (1 << 31) - 1)),
+    "offsetCheckInSlave": Property("offset_check_in_slave", yes_or_no),
+    "slaveReadEnable": Property("slave_read", yes_or_no),
+    "haHousekeepingInterval": Property("ha_silence_max_s", milliseconds(10, 3_600_000)),
+    "syncFlushTimeout": Property("sync_flush_timeout_s", milliseconds(1, 3_600_000)),
+    "slaveTimeout": Property("slave_timeout_s", milliseconds(1, 3_600_000)),
+    "flushConsumerOffsetInterval": Property("offset_flush_interval_s", milliseconds(10, 3_600_000)),
+    "registerNameServerPeriod": Property("register_period_s", milliseconds(10_000, 60_000)),
+    "registerBrokerTimeoutMills": Property("register_timeout_s", milliseconds(1, 600_000)),
+    "messageDelayLevel": Property("delay_levels_ms", parse_delay_levels),
     "flushDelayOffsetInterval": Property(
-        field="delay_offset_flush_interval_s", parse=milliseconds(10, 3_600_000)
+        "delay_offset_flush_interval_s", milliseconds(10, 3_600_000)
     ),
-    "rejectTransactionMessage": Property(field="reject_transactions", parse=yes_or_no),
-    "transactionTimeOut": Property(
-        field="transaction_timeout_s", parse=milliseconds(0, 86_400_000)
-    ),
+    "rejectTransactionMessage": Property("reject_transactions", yes_or_no),
+    "transactionTimeOut": Property("transaction_timeout_s", milliseconds(0, 86_400_000)),
     "transactionCheckInterval": Property(
-        field="transaction_check_interval_s", parse=milliseconds(10, 86_400_000)
+        "transaction_check_interval_s", milliseconds(10, 86_400_000)
     ),
-    "transactionCheckMax": Property(field="transaction_check_max", parse=integer(0, 1 << 30)),
-    "storeReplyMessageEnable": Property(field="store_replies", parse=yes_or_no),
-    "sendThreadPoolQueueCapacity": Property(field="send_queue_capacity", parse=queue_capacity),
-    "pullThreadPoolQueueCapacity": Property(field="pull_queue_capacity", parse=queue_capacity),
-    "replyThreadPoolQueueCapacity": Property(field="reply_queue_capacity", parse=queue_capacity),
-    "queryThreadPoolQueueCapacity": Property(field="query_queue_capacity", parse=queue_capacity),
+    "transactionCheckMax": Property("transaction_check_max", integer(0, 1 << 30)),
+    "storeReplyMessageEnable": Property("store_replies", yes_or_no),
+    "sendThreadPoolQueueCapacity": Property("send_queue_capacity", queue_capacity),
+    "pullThreadPoolQueueCapacity": Property("pull_queue_capacity", queue_capacity),
+    "replyThreadPoolQueueCapacity": Property("reply_queue_capacity", queue_capacity),
+    "queryThreadPoolQueueCapacity": Property("query_queue_capacity", queue_capacity),
     "clientManagerThreadPoolQueueCapacity": Property(
-        field="client_manage_queue_capacity", parse=queue_capacity
+        "client_manage_queue_capacity", queue_capacity
     ),
     "consumerManagerThreadPoolQueueCapacity": Property(
-        field="consumer_manage_queue_capacity", parse=queue_capacity
+        "consumer_manage_queue_capacity", queue_capacity
     ),
-    "heartbeatThreadPoolQueueCapacity": Property(
-        field="heartbeat_queue_capacity", parse=queue_capacity
-    ),
-    "endTransactionPoolQueueCapacity": Property(
-        field="transaction_queue_capacity", parse=queue_capacity
-    ),
-    "brokerFastFailureEnable": Property(field="fast_failure", parse=yes_or_no),
-    "waitTimeMillsInSendQueue": Property(
-        field="send_queue_wait_s", parse=milliseconds(1, 3_600_000)
-    ),
-    "waitTimeMillsInPullQueue": Property(
-        field="pull_queue_wait_s", parse=milliseconds(1, 3_600_000)
-    ),
-    "waitTimeMillsInHeartbeatQueue": Property(
-        field="heartbeat_queue_wait_s", parse=milliseconds(1, 3_600_000)
-    ),
+    "heartbeatThreadPoolQueueCapacity": Property("heartbeat_queue_capacity", queue_capacity),
+    "endTransactionPoolQueueCapacity": Property("transaction_queue_capacity", queue_capacity),
+    "brokerFastFailureEnable": Property("fast_failure", yes_or_no),
+    "waitTimeMillsInSendQueue": Property("send_queue_wait_s", milliseconds(1, 3_600_000)),
+    "waitTimeMillsInPullQueue": Property("pull_queue_wait_s", milliseconds(1, 3_600_000)),
+    "waitTimeMillsInHeartbeatQueue": Property("heartbeat_queue_wait_s", milliseconds(1, 3_600_000)),
     "waitTimeMillsInTransactionQueue": Property(
-        field="transaction_queue_wait_s", parse=milliseconds(1, 3_600_000)
+        "transaction_queue_wait_s", milliseconds(1, 3_600_000)
     ),
-    "osPageCacheBusyTimeOutMills": Property(
-        field="page_cache_busy_s", parse=milliseconds(1, 3_600_000)
-    ),
-    "startAcceptSendRequestTimeStamp": Property(
-        field="accept_sends_from_ms", parse=integer(0, 1 << 52)
-    ),
-    "forceRegister": Property(field="force_register", parse=yes_or_no),
-    "compressedRegister": Property(field="compressed_register", parse=yes_or_no),
-    "maxMsgsNumBatch": Property(field="query_max", parse=integer(0, 100_000)),
-    "defaultQueryMaxNum": Property(field="unique_query_max", parse=integer(0, 100_000)),
-    "cleanResourceInterval": Property(field="clean_interval_s", parse=milliseconds(10, 86_400_000)),
-    "fileReservedTime": Property(field="reserved_hours", parse=integer(0, 1 << 20)),
-    "deleteWhen": Property(field="delete_hours", parse=hours),
-    "deleteCommitLogFilesInterval": Property(field="delete_pause_s", parse=milliseconds(0, 60_000)),
-    "diskMaxUsedSpaceRatio": Property(field="disk_used_max", parse=disk_used_max),
-    "rocketmq.broker.diskSpaceCleanForciblyRatio": Property(field="disk_clean_ratio", parse=ratio),
-    "rocketmq.broker.diskSpaceWarningLevelRatio": Property(field="disk_warning_ratio", parse=ratio),
-    "cleanFileForciblyEnable": Property(field="clean_forcibly", parse=yes_or_no),
-    "redeleteHangedFileInterval": Property(
-        field="hanging_retry_s", parse=milliseconds(0, 86_400_000)
-    ),
-    "aclEnable": Property(field="acl_enable", parse=yes_or_no),
-    "rocketmq.acl.plain.file": Property(field="acl_path", parse=text),
-    "aclCredentialsFile": Property(field="acl_credentials_path", parse=text),
-    "aclFullSignature": Property(field="acl_full_signature", parse=required),
-    "configBlackList": Property(field="black_list", parse=names),
-    "brokerPermission": Property(field="broker_permission", parse=integer(0, 7)),
-    "autoCreateTopicEnable": Property(field="auto_create_topics", parse=yes_or_no),
-    "autoCreateSubscriptionGroup": Property(field="auto_create_groups", parse=yes_or_no),
-    "defaultTopicQueueNums": Property(field="default_topic_queues", parse=integer(1, 1 << 15)),
-    "clusterTopicEnable": Property(field="cluster_topic", parse=yes_or_no),
-    "brokerTopicEnable": Property(field="broker_topic", parse=yes_or_no),
-    "traceTopicEnable": Property(field="makes_trace_topic", parse=yes_or_no),
-    "msgTraceTopicName": Property(field="trace_topic", parse=name),
-    "regionId": Property(field="region_id", parse=text),
-    "traceOn": Property(field="trace_on", parse=yes_or_no),
-    "longPollingEnable": Property(field="long_polling", parse=yes_or_no),
-    "enablePropertyFilter": Property(field="property_filter", parse=yes_or_no),
-    "filterSupportRetry": Property(field="filters_retries", parse=yes_or_no),
-    "enableCalcFilterBitMap": Property(field="calculates_bits", parse=yes_or_no),
-    "maxErrorRateOfBloomFilter": Property(field="bloom_error_percent", parse=integer(1, 99)),
-    "expectConsumerNumUseFilter": Property(field="bloom_groups", parse=integer(1, 1 << 16)),
-    "filterDataCleanTimeSpan": Property(field="dead_filter_kept_s", parse=milliseconds(0, 1 << 40)),
-    "notifyConsumerIdsChangedEnable": Property(
-        field="notify_consumer_ids_changed", parse=yes_or_no
-    ),
-    "disableConsumeIfConsumerReadSlowly": Property(field="disable_slow_consumers", parse=yes_or_no),
-    "consumerFallbehindThreshold": Property(
-        field="consumer_fall_behind_max", parse=integer(0, 1 << 62)
-    ),
-    "shortPollingTimeMills": Property(field="short_polling_s", parse=milliseconds(1, 600_000)),
+    "osPageCacheBusyTimeOutMills": Property("page_cache_busy_s", milliseconds(1, 3_600_000)),
+    "startAcceptSendRequestTimeStamp": Property("accept_sends_from_ms", integer(0, 1 << 52)),
+    "forceRegister": Property("force_register", yes_or_no),
+    "compressedRegister": Property("compressed_register", yes_or_no),
+    "maxMsgsNumBatch": Property("query_max", integer(0, 100_000)),
+    "defaultQueryMaxNum": Property("unique_query_max", integer(0, 100_000)),
+    "cleanResourceInterval": Property("clean_interval_s", milliseconds(10, 86_400_000)),
+    "fileReservedTime": Property("reserved_hours", integer(0, 1 << 20)),
+    "deleteWhen": Property("delete_hours", hours),
+    "deleteCommitLogFilesInterval": Property("delete_pause_s", milliseconds(0, 60_000)),
+    "diskMaxUsedSpaceRatio": Property("disk_used_max", disk_used_max),
+    "rocketmq.broker.diskSpaceCleanForciblyRatio": Property("disk_clean_ratio", ratio),
+    "rocketmq.broker.diskSpaceWarningLevelRatio": Property("disk_warning_ratio", ratio),
+    "cleanFileForciblyEnable": Property("clean_forcibly", yes_or_no),
+    "redeleteHangedFileInterval": Property("hanging_retry_s", milliseconds(0, 86_400_000)),
+    "aclEnable": Property("acl_enable", yes_or_no),
+    "rocketmq.acl.plain.file": Property("acl_path", text),
+    "aclCredentialsFile": Property("acl_credentials_path", text),
+    "aclFullSignature": Property("acl_full_signature", required),
+    "configBlackList": Property("black_list", names),
+    "brokerPermission": Property("broker_permission", integer(0, 7)),
+    "autoCreateTopicEnable": Property("auto_create_topics", yes_or_no),
+    "autoCreateSubscriptionGroup": Property("auto_create_groups", yes_or_no),
+    "defaultTopicQueueNums": Property("default_topic_queues", integer(1, 1 << 15)),
+    "clusterTopicEnable": Property("cluster_topic", yes_or_no),
+    "brokerTopicEnable": Property("broker_topic", yes_or_no),
+    "traceTopicEnable": Property("makes_trace_topic", yes_or_no),
+    "msgTraceTopicName": Property("trace_topic", name),
+    "regionId": Property("region_id", text),
+    "traceOn": Property("trace_on", yes_or_no),
+    "longPollingEnable": Property("long_polling", yes_or_no),
+    "enablePropertyFilter": Property("property_filter", yes_or_no),
+    "filterSupportRetry": Property("filters_retries", yes_or_no),
+    "enableCalcFilterBitMap": Property("calculates_bits", yes_or_no),
+    "maxErrorRateOfBloomFilter": Property("bloom_error_percent", integer(1, 99)),
+    "expectConsumerNumUseFilter": Property("bloom_groups", integer(1, 1 << 16)),
+    "filterDataCleanTimeSpan": Property("dead_filter_kept_s", milliseconds(0, 1 << 40)),
+    "notifyConsumerIdsChangedEnable": Property("notify_consumer_ids_changed", yes_or_no),
+    "disableConsumeIfConsumerReadSlowly": Property("disable_slow_consumers", yes_or_no),
+    "consumerFallbehindThreshold": Property("consumer_fall_behind_max", integer(0, 1 << 62)),
+    "shortPollingTimeMills": Property("short_polling_s", milliseconds(1, 600_000)),
 }
