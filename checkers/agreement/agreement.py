@@ -1,4 +1,4 @@
-"""Evidence must agree: what was looked up, drained and observed after a run is held against the history and itself.
+"""Compares the evidence of a run (look-ups, drains, observations) with the history and with itself.
 
 No anomaly: two records that cannot both be true say that one of them is wrong, and not which. So the answer is unknown,
 with one sentence. `checkers/agreement/disagreements.py` compares look-ups, drains and observations with each other.

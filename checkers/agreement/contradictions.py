@@ -1,4 +1,4 @@
-"""Finds facts that cannot be those of a history: without checksums nothing else says that both are of one run.
+"""Finds facts that cannot belong to a history. Without checksums this is the only check that both come from one run.
 
 Compared are the names of brokers, topics, groups and clients, and the faults: kinds, targets and times. A history with
 checksums is not compared: its facts were written by the harness that recorded it.

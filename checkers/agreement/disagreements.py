@@ -1,4 +1,4 @@
-"""Evidence of a run that contradicts itself: what was looked up, drained and observed after it.
+"""Finds look-ups, drains and observations of one run that contradict each other.
 
 `disagreements` yields a sentence for each contradiction; `checkers/agreement/agreement.py` makes an answer of them.
 

@@ -1,4 +1,4 @@
-"""Gaps: how long a client under load had to do without, measured against the bound of the campaign (`gap_max_s`).
+"""Gaps: how long a client under load went without success, against the bound of the campaign (`gap_max_s`).
 
 Think times are no gaps: only waiting counts, and only during the load, which begins with the start of the first
 producer or consumer and ends with the last send that a producer began. While the plan itself has a client down

@@ -1,4 +1,4 @@
-"""Producers that stay broken: what a fault did to one must be over soon after the fault is.
+"""Producers that stay broken: a producer must succeed again soon after the fault has healed.
 
 **producer_stuck**: a producer sent again and again (`SENDS_MIN` requests at least) for `REQUESTS` times as long as a
 request may take, and nothing was acknowledged with SEND_OK, although no fault was in the way of the producer to some

@@ -1,4 +1,4 @@
-"""Spans of time that many short ones make up together, and few of these that make up the same.
+"""Merges many short spans of time, and picks a few of them that cover the same time.
 
 Each message is evidence for one short span of time. A checker that joins the merged spans gets the same result from
 few of the messages, so that it need not hold the others (`Checker.rows`).

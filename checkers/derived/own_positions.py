@@ -1,4 +1,4 @@
-"""Members that keep a position of their own in each queue: what each delivery is to be compared with.
+"""Finds, for members that keep their own position in a queue, the delivery that each delivery is compared with.
 
 A delivery follows the one before it in its call. The first one of a call follows the last one of the latest call that
 succeeded: a poll that failed, or whose end the client never reported, leaves the position where it was.

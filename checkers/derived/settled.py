@@ -1,4 +1,4 @@
-"""Settled messages: those that their leader goes on showing, whatever happens to the cluster.
+"""Settled messages: messages that their leader keeps visible, whatever happens to the cluster.
 
 A follower may show what its leader does not show yet, or no longer. A consumer that read there may later be set back by
 the leader, so this explains a duplicate (`excuse_table.py`). It never explains a duplicate of a settled message: one

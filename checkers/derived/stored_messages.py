@@ -1,4 +1,4 @@
-"""The messages that were in a queue, by place: what was acknowledged there, and what any group was given from there."""
+"""The messages of a queue by position: those acknowledged there, and those delivered from there to any group."""
 
 from __future__ import annotations
 

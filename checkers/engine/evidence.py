@@ -1,4 +1,4 @@
-"""Evidence that a run set out to record: where none of it is in the history, who reads it cannot say that all is well.
+"""Evidence that a run was to record (`RunFacts.due`). A checker whose evidence is missing answers unknown, not valid.
 
 `RunFacts.due` names the kinds of op. Observations have facts of their own (`disks_observed`, `routes_observed`,
 `files_observed`).

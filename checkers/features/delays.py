@@ -1,4 +1,4 @@
-"""Delayed messages: never early. What comes late is judged by `late_deliveries.py`.
+"""Delayed messages are never early. `late_deliveries.py` judges late ones.
 
 **early_delivery**: a listener was called before the send began plus the delay; allowed where the clock of its broker
 was stepped, since brokers count by their wall clock.

@@ -1,4 +1,4 @@
-"""Delivery in time: what nothing holds up reaches the listener at once.
+"""Delivery in time: a message that nothing delays reaches the listener at once.
 
 **slow_delivery**: an acknowledged message lay in its queue, everything before it that its group had been given was
 finished, a member that lived had the queue, and no fault excused it (`excuse_table.py`), for longer than the bound: two

@@ -1,4 +1,4 @@
-"""Filters: a group gets what its expression lets through, and nothing else.
+"""Filters: a group gets the messages that its expression matches, and no others.
 
 **unwanted_delivery**: a group that asks for some tags was given a message with another tag, or with none. That it gets
 everything that it asks for (completeness) is a matter of loss, which knows what groups want (`Context.wants`).

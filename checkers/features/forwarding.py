@@ -1,4 +1,4 @@
-"""Forwarding: what a member sends on instead of working on it reaches the other topic, at least once.
+"""Forwarding: each message that a member sends on reaches the other topic at least once.
 
 **not_forwarded**: a member that forwards acknowledged a message before any copy of it was reported: if it dies now,
 no member behind it will ever see the message. Also, once a run, copies that were reported and that no send

@@ -1,4 +1,4 @@
-"""Messages that a queue holds must be found in every other way, too.
+"""Queries by key, id and time must find the messages that a queue holds.
 
 **not_found_by_id**: an acknowledged message is in its queue after the drain, and its id leads to nothing.
 **not_found_by_key**: its key does not find it, although the broker keeps an index. Whether it is in its queue at all is

@@ -1,4 +1,4 @@
-"""Offset sanity: a group's committed offset follows what it consumed, and nothing else.
+"""Offset sanity: a group commits offsets of messages that it has consumed, and no others.
 
 **commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by then: the
 messages in between are skipped. **commit_rewound**: a commit sets the group's offset back, and no member rightly

@@ -1,4 +1,4 @@
-"""Retry and dead-letter topics that no consumer can read: what is in them is stored, and is lost all the same.
+"""Retry and dead-letter topics that no consumer can read: their messages are stored but cannot be delivered.
 
 **unreadable_topic**: at the end of the run a broker refuses to give out a retry topic or a dead-letter topic of a
 group. The harness tries each of them (`try_read`), because no consumer reads dead letters, and a refused retry topic

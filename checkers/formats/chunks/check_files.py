@@ -1,4 +1,4 @@
-"""Judge a history in files, of any size: whole queues at a time, or chunks of long ones, in one process or in several.
+"""Judges a history in files, of any size: whole queues, or chunks of long ones, in one process or several.
 
 Never holds the whole history. Memory: for each process a partition (some queues of together PARTITION_ROWS rows, or
 one queue or chunk of a queue of up to about WHOLE_ROWS), and all rows of all candidates. Checkers that are no

@@ -1,4 +1,4 @@
-"""`events.jsonl`: the ops that touch no message; and the timeline that they and the commits make."""
+"""`events.jsonl`: the ops without a message, and the timeline made of these ops and the commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a history: written so that they are whole or not there, and read so that damage is noticed."""
+"""Files of a history: a write leaves a whole file or none, and a read detects damage."""
 
 from __future__ import annotations
 

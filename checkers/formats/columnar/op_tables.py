@@ -1,4 +1,4 @@
-"""Ops to the two tables of a history in columns, touches and ops, and the lines of those that touch nothing."""
+"""Writes ops to the two tables of a history in columns (touches, ops) and ops without a message as lines."""
 
 from __future__ import annotations
 

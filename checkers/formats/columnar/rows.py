@@ -1,4 +1,4 @@
-"""Touches and commits as rows of one Parquet table, and back."""
+"""Converts message events and commits to rows of one Parquet table, and back."""
 
 from __future__ import annotations
 
