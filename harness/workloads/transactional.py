@@ -65,7 +65,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
             for message in op.value["messages"]:
                 seen[message[0]] = None
     left = sum(key not in seen for key in waiting)
-    return f"{left} committed transactions that nobody has seen" if left else None
+    return f"{left} committed transactions that no consumer has seen" if left else None
 
 
 TRANSACTIONAL = Workload(

@@ -154,7 +154,7 @@ def run_tasks(
 def _in_order(table: pa.Table, items: int, what: str) -> list[Any]:
     numbers = table["item"].to_pylist()
     if sorted(numbers) != list(range(items)):  # never a verdict over half of a history
-        raise SparkError(f"{what}: {len(numbers)} results came for {items} pieces")
+        raise SparkError(f"{what}: {len(numbers)} results came for {items} work units")
     results: list[Any] = [None] * items
     for number, failed, data in zip(
         numbers, table["failed"].to_pylist(), table["data"].to_pylist(), strict=True

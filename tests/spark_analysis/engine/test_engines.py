@@ -69,7 +69,7 @@ def test_what_is_wrong_with_a_file_is_raised_as_in_this_process() -> None:
 
 def test_half_of_the_results_are_none() -> None:
     table = run_in_worker(abs, [1, 2, 3])
-    with pytest.raises(SparkError, match="2 results came for 3 pieces"):
+    with pytest.raises(SparkError, match="2 results came for 3 work units"):
         _in_order(table.slice(0, 2), 3, "look")
-    with pytest.raises(SparkError, match="4 results came for 3 pieces"):
+    with pytest.raises(SparkError, match="4 results came for 3 work units"):
         _in_order(pa.concat_tables([table, table.slice(0, 1)]), 3, "look")
