@@ -155,8 +155,8 @@ def streams(count: int, request: bytes, each: int) -> Callable[[Crowd], None]:
 
 
 def same_groups(crowd: Crowd) -> None:
-    """100 clients, each in the same 900 groups; then one leaves."""
-    names = [f"g{number}" for number in range(900)]
+    """100 clients, each in the same 450 groups; then one leaves."""
+    names = [f"g{number}" for number in range(450)]
     peers = [crowd.connect() for _ in range(100)]
     for number, peer in enumerate(peers):
         peer.sendall(member(f"c{number}", names))
@@ -180,10 +180,10 @@ def drain(peers: list[socket.socket], seconds: float = 0.0) -> None:
 
 
 def producers_that_leave(crowd: Crowd) -> None:
-    """100 clients, each in 900 producer groups of its own, that leave at once."""
+    """100 clients, each in 450 producer groups of its own, that leave at once."""
     peers = [crowd.connect() for _ in range(100)]
     for number, peer in enumerate(peers):
-        ask(peer, member(f"c{number}", (), [f"g{number}-{n}" for n in range(900)]))
+        ask(peer, member(f"c{number}", (), [f"g{number}-{n}" for n in range(450)]))
     for peer in peers:
         peer.close()
     time.sleep(LEAVING_S)
@@ -272,10 +272,10 @@ CROWDS: dict[str, Attack] = {
         streams(200, asked(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId="0"), 300),
     ),
     "200 connections with 100 sends each at once": Attack(BROKER, streams(200, sent(), 100)),
-    "100 clients in the same 900 groups, of which one leaves": Attack(BROKER, same_groups),
-    "100 clients in 900 producer groups each, which leave": Attack(BROKER, producers_that_leave),
+    "100 clients in the same 450 groups, of which one leaves": Attack(BROKER, same_groups),
+    "100 clients in 450 producer groups each, which leave": Attack(BROKER, producers_that_leave),
     "10,000 held pulls of one queue and a message": Attack(BROKER, held_pulls(1)),
-    "90,000 held pulls of one queue and a message": Attack(BROKER, held_pulls(9)),
+    "40,000 held pulls of one queue and a message": Attack(BROKER, held_pulls(4)),
     "4,000 pulls of 256 KiB that are not read": Attack(BROKER, unread_pulls(False)),
     "4,000 pulls of 256 KiB that are not read, by TLS": Attack(BROKER, unread_pulls(True)),
     "SQL92 of 2,000 tokens for 20,000 messages": Attack(BROKER, filtered_pulls),

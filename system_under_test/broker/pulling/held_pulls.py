@@ -12,7 +12,7 @@ from staticfire.system_under_test.store.assembly.message_store import Dispatched
 
 QueueKey = tuple[str, int]
 
-HELD_MAX = 100_000  # RocketMQ has no limit; this is as many as may wait for a thread (pullThreadPoolQueueCapacity)
+HELD_MAX = 50_000  # RocketMQ has no limit; one message may wake all of them
 HELD_OF_ONE_MAX = 10_000  # of one connection: one pull a queue is what a consumer has
 SUBSCRIPTION_LENGTH_MAX = 16 << 10  # a held pull keeps its text
 TEXT_LENGTH_MAX = (
