@@ -193,7 +193,7 @@ REAL_TESTS = """
 import pytest
 
 @pytest.mark.campaign(
-    seed=3, environment="processes", faults="kill", time=5, masters=1, slaves=0, acks_min=5, replication="none"
+    seed=3, environment="processes", faults="kill", time=10, masters=1, slaves=0, acks_min=20, replication="none"
 )
 def test_with_real_processes(campaign_result):
     assert campaign_result.campaign.environment == "processes"
