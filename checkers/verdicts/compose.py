@@ -278,8 +278,10 @@ def conclude_run(
         verdicts=verdicts,
         below_floors=below_floors,
         not_applicable=tuple(checker.name for checker in checkers if checker not in asked),
-        faults_bitten=tuple(fault.fault_id for fault in facts.faults if _bit(fault)),
-        faults_not_bitten=tuple(fault.fault_id for fault in facts.faults if not _bit(fault)),
+        faults_bitten=tuple(fault.fault_id for fault in facts.faults if _is_proven(fault, facts)),
+        faults_not_bitten=tuple(
+            fault.fault_id for fault in facts.faults if not _is_proven(fault, facts)
+        ),
         counts=totals,
         mode=facts.mode,
         coverage=coverage_of(verdicts, context.observations, facts),
@@ -332,7 +334,7 @@ def _below_floors(acked: int, context: Context) -> Iterator[str]:
         yield facts.gone
     if acked < floors.acked_min:
         yield f"{acked} acknowledged sends; the floor is {floors.acked_min}"
-    bitten = sum(map(_bit, facts.faults))
+    bitten = sum(_is_proven(fault, facts) for fault in facts.faults)
     if facts.faults and bitten < floors.bitten_min:
         yield f"{bitten} of {len(facts.faults)} planned faults bit; the floor is {floors.bitten_min}"
     missing = undrained(context)
@@ -346,7 +348,7 @@ def _below_floors(acked: int, context: Context) -> Iterator[str]:
     for fault in facts.faults:
         if fault.error is not None:
             yield f"fault {fault.fault_id} ({fault.kind}) failed: {fault.error}"
-        elif _bit(fault) and fault.healed_ns is None and not fault.permanent:
+        elif fault.bitten_ns is not None and fault.healed_ns is None and not fault.permanent:
             yield f"fault {fault.fault_id} ({fault.kind}) was never healed"
 
 
@@ -359,5 +361,7 @@ def _caveats(facts: RunFacts) -> Iterator[str]:
         )
 
 
-def _bit(fault: FaultFacts) -> bool:
-    return fault.bitten_ns is not None
+def _is_proven(fault: FaultFacts, facts: RunFacts) -> bool:
+    """Whether a fault bit. One that was on when the run broke off may have: it was not asked."""
+    was_on = facts.unfinished and fault.healed_ns is None
+    return fault.bitten_ns is not None and not was_on
