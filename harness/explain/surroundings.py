@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from staticfire.checkers.guarantees.verdict import Finding
-from staticfire.checkers.model.history import Op
-from staticfire.checkers.model.message_ranges import messages_of, of_delivery
+from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.checkers.model.message_ranges import messages_of, of_delivery, sends_of
 
 DISTANCE = 4  # offsets on either side
 KEYS_MAX = 4  # at one offset, in text
+
+Keys = dict[int, list[str]]  # by queue offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,28 +45,22 @@ class Surroundings:
 
 
 def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
-    """None if the finding names no place in a queue, or nothing lies around it."""
-    at = witness.queue_offset
-    if at is None:
+    """None if the finding names no place in a queue, or nothing lies around it.
+
+    Raises HistoryError for an op without the fields of its kind.
+    """
+    if witness.queue_offset is None:
         return None
-    sent: dict[int, list[str]] = {}
-    given: dict[int, list[str]] = {}
+    sent: Keys = {}
+    given: Keys = {}
     for op in ops:
-        value = op.value
-        if (value.get("topic"), value.get("broker"), value.get("queue")) != (
-            witness.topic,
-            witness.broker,
-            witness.queue,
-        ):
-            continue
-        for where, key, offset in _places(op):
-            if key is None or offset is None or offset < 0 or abs(offset - at) > DISTANCE:
-                continue
-            there = (sent if where == "sent" else given).setdefault(offset, [])
-            if key not in there:
-                there.append(key)
+        try:
+            for there, key, offset in _around(witness, op, sent, given):
+                there.setdefault(offset, []).append(key)
+        except (KeyError, TypeError, ValueError) as error:
+            raise HistoryError(f"op {op.index} is no {op.f}: {op.value!r:.200}") from error
     offsets = sorted({*sent, *given})
-    if offsets in ([], [at]):
+    if offsets in ([], [witness.queue_offset]):
         return None
     keys = {
         offset: tuple(dict.fromkeys([*sent.get(offset, ()), *given.get(offset, ())]))
@@ -73,13 +69,27 @@ def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
     return Surroundings(keys=keys, unread=frozenset(sent) - frozenset(given))
 
 
-def _places(op: Op) -> Iterator[tuple[str, str | None, int | None]]:
-    """Where an op says that a message is: whether it was sent or given, its key and its queue offset."""
+def _around(witness: Finding, op: Op, sent: Keys, given: Keys) -> Iterator[tuple[Keys, str, int]]:
+    """Keys of an op and their offsets near the message, each with what it is to be added to."""
+    queue = witness.topic, witness.broker, witness.queue
+    if tuple(map(op.value.get, ("topic", "broker", "queue"))) != queue:
+        return
+    for there, key, offset in _places(op, sent, given):
+        if key is None or offset is None or offset < 0:
+            continue
+        if abs(offset - (witness.queue_offset or 0)) <= DISTANCE:
+            yield there, key, offset
+
+
+def _places(op: Op, sent: Keys, given: Keys) -> Iterator[tuple[Keys, str | None, int | None]]:
+    """Where an op says that messages are."""
     if op.f == "send" and op.type == "ok":
-        yield "sent", op.value.get("key"), op.value.get("queue_offset")
+        yield sent, op.value.get("key"), op.value.get("queue_offset")
+    elif op.f == "send_many" and op.type == "ok":
+        for value in sends_of(op.value):
+            yield sent, value.get("key"), value.get("queue_offset")
     elif op.f == "consume" and op.type in ("invoke", "ok"):
-        yield from (("given", key, offset) for key, offset, *_ in op.value["messages"])
+        yield from ((given, key, offset) for key, offset, *_ in op.value["messages"])
     elif op.f == "consume_many" and op.type == "invoke":
         for row in op.value["stretches"]:
-            for key, offset, *_ in messages_of(of_delivery(row)):
-                yield "given", key, offset
+            yield from ((given, key, offset) for key, offset, *_ in messages_of(of_delivery(row)))

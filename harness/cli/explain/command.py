@@ -149,6 +149,7 @@ def explain_run(
                 key=key,
                 stored_logs=recorded.stored_logs,
             )
+            around = surroundings_of(explanation.witness, recorded.ops)
     except NothingToExplain as error:
         raise BadInput(
             f"{run} cannot be explained: {error}; `staticfire hunt --until-found` looks for a run that fails"
@@ -166,7 +167,6 @@ def explain_run(
         recorded.facts.replica_sets.get(explanation.witness.broker or "", ()),
         recorded.stored_logs,
     )
-    around = surroundings_of(explanation.witness, recorded.ops)
     found = [part for part in (copies, around) if part is not None]
     explanation = replace(explanation, parts=found)
     if asked is not None and asked.repeats:

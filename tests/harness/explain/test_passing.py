@@ -153,6 +153,22 @@ def test_progress_without_the_fields_of_its_kind_is_refused() -> None:
         life_of(lost(), ops, [], [], [])
 
 
+@pytest.mark.parametrize("messages", [None, 7, [["k"]], [["k", "7"]]])
+def test_a_delivery_without_the_fields_of_its_kind_is_refused(messages: Any) -> None:
+    ops = history((4, "ok", "consume", {**GROUP, **QUEUE, "messages": messages}, 5))
+    with pytest.raises(HistoryError, match="op 0 is no consume"):
+        surroundings_of(lost(), ops)
+
+
+def test_messages_of_condensed_ops_are_seen_around_it() -> None:
+    sent = {**QUEUE, "key": "p1-0", "count": 2, "stretches": [["p1-0", 6, 0, 2, 100]]}
+    read = {**GROUP, **QUEUE, "stretches": [["p1-0", 6, 0, True, 0, 1, 0]]}
+    ops = history((1, "ok", "send_many", sent, 1), (2, "invoke", "consume_many", read, 5))
+    around = surroundings_of(lost(), ops)
+    assert around is not None
+    assert around.lines() == ["queue     6 p1-0, 7 p1-1 (not delivered)"]
+
+
 def test_what_befalls_a_client_after_its_part_is_left_out() -> None:
     def crash(struck_s: int, *targets: str) -> dict[str, Any]:
         times = {"struck_ns": struck_s * S, "healed_ns": (struck_s + 1) * S}
