@@ -321,7 +321,7 @@ def _known_destinations(reported: Sequence[CommitTo], op_index: Ints, until_inde
         one.broker_id == LEADER_ID and after.earlier_arrived for one, after in pairwise(reported)
     ]
     sent = [one.broker_id == LEADER_ID for one in reported]
-    last = np.searchsorted([one.op_index for one in reported], op_index)  # 0: nothing was told
+    last = np.searchsorted([one.op_index for one in reported], op_index)  # 0: nothing was reported
     return _Known(
         at_leader=np.array([False, *sent])[last],
         arrived=np.array([False, *arrived, False])[: len(reported) + 1][last],

@@ -5,8 +5,9 @@ that a client made for the retry topic is born again: `contents.py`). **wrong_st
 its send began or after it was delivered; before a delayed message was due, when a broker stores it in its queue; after
 the end of its send, where that was acknowledged in one attempt and brokers keep nothing back first (a delay, a
 transaction, a retry); or, of a dead letter, before any delivery of the step before it began. (A client that cannot send
-back a retry counts its tries by itself: the record is older.) So it is where a dead letter was stored after the members
-that had been given the step before it were all told that a broker has it (`send_back`): nothing delays a dead letter.
+back a retry counts its tries by itself: the record is older.) A dead letter is stored at once: it is wrong, too, where
+each member that was given the step before it had the answer that a broker has the message (`send_back`), and the dead
+letter was stored after the last of these answers.
 
 Neither is asked where a fault that bit had set the wall clock of the producer or of the broker wrong by then: such a
 clock may be wrong until its node starts again. A producer whose node is not known may be any client.

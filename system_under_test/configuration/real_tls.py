@@ -117,7 +117,10 @@ class RealTls:
 
     @property
     def is_prepared(self) -> bool:
-        """A certificate for tests has to be made, with a package that takes a tenth of a second to load."""
+        """Whether `server_context` takes no time: it need not make a certificate for tests.
+
+        That takes a package whose loading lasts a tenth of a second.
+        """
         return self._server is not None or self._options.server_certificate is not None
 
     def prepare(self) -> None:

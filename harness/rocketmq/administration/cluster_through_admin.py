@@ -18,8 +18,6 @@ from staticfire.harness.workloads.groups import groups_of
 from staticfire.system_under_test.configuration.java_properties import parse_properties
 from staticfire.system_under_test.protocol.codes import RequestCode
 
-GROUP = {"consumeEnable": True}
-
 
 class ClusterThroughAdmin:
     """Implements `staticfire.faults.model.capabilities.ClusterControl`."""
@@ -93,14 +91,14 @@ class ClusterThroughAdmin:
             for spec in members
             if spec.topic == topic and spec.model != BROADCASTING
         )
-        spec = 0
+        answered = 0
         for master in environment.topology.leaders:
             address = environment.server_address(master.node)
             for group in groups:
                 request = {"f": "reset_offsets", "topic": topic, "group": group, "address": address}
                 outcome = await environment.request(ADMIN, request)
-                spec += outcome.type == "ok"
-        return spec
+                answered += outcome.type == "ok"
+        return answered
 
     async def change_option(self, name: str, value: str) -> dict[str, str]:
         former: dict[str, str] = {}
@@ -144,13 +142,10 @@ class ClusterThroughAdmin:
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         accepted = 0
         for node in self._living_masters():
-            outcomes = [
-                await self._order(node, code, json.dumps({**GROUP, **wanted}))
-                for wanted in (
-                    {"groupName": group, "retryQueueNums": count}
-                    for group in groups_of(self._environment.campaign)
-                )
-            ]
+            outcomes = []
+            for group in groups_of(self._environment.campaign):
+                wanted = {"groupName": group, "retryQueueNums": count, "consumeEnable": True}
+                outcomes.append(await self._order(node, code, json.dumps(wanted)))
             accepted += all(outcome.type == "ok" for outcome in outcomes)
         return accepted
 

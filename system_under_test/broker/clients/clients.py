@@ -139,7 +139,7 @@ class Clients:
         share: TurnShare | None = None,
     ) -> None:
         self._share = TurnShare() if share is None else share
-        self._untold: dict[str, None] = {}  # groups that will be notified in a later turn
+        self._unnotified: dict[str, None] = {}  # groups that will be notified in a later turn
         self._groups_so_far = 0
         self._now_ns = now_ns
         self._on_empty = on_empty
@@ -256,7 +256,7 @@ class Clients:
             is_changed = group.subscribe(data)
             self._subscriptions_size += group.size - size_before
             if is_changed or is_new:
-                self._tell(data.group_name)
+                self._notify_group(data.group_name)
 
         if not mine:
             del self._memberships[connection.key]
@@ -336,7 +336,7 @@ class Clients:
         del self._memberships[key].consumers[group]
         self._left(key)
         if known.members:
-            self._tell(group)
+            self._notify_group(group)
         else:
             self._end(group)
 
@@ -350,29 +350,29 @@ class Clients:
         self._subscriptions_size -= self._consumers.pop(group).size
         self._on_empty(group)
 
-    def _tell(self, group: str) -> None:
+    def _notify_group(self, group: str) -> None:
         """Notify the members of a group: at once, unless the notifications have had their share of this turn."""
         if not self._may_notify(group):
             return
-        if self._untold or self._share.is_over:
-            if not self._untold:
-                self._share.wait(self._tell_some, asyncio.get_running_loop())
-            self._untold[group] = None
+        if self._unnotified or self._share.is_over:
+            if not self._unnotified:
+                self._share.wait(self._notify_some, asyncio.get_running_loop())
+            self._unnotified[group] = None
             return
         began_ns = self._now_ns()
         self._notify_all(group)
         self._spent_since(began_ns)
 
-    def _tell_some(self) -> None:
+    def _notify_some(self) -> None:
         began_ns = self._now_ns()
         until_ns = began_ns + int(self._share.slice_s * NS_PER_S)
-        while self._untold and self._now_ns() <= until_ns:
-            group = next(iter(self._untold))
-            del self._untold[group]
+        while self._unnotified and self._now_ns() <= until_ns:
+            group = next(iter(self._unnotified))
+            del self._unnotified[group]
             self._notify_all(group)
         self._spent_since(began_ns)
-        if self._untold:
-            self._share.wait(self._tell_some, asyncio.get_running_loop())
+        if self._unnotified:
+            self._share.wait(self._notify_some, asyncio.get_running_loop())
 
     def _notify_all(self, group: str) -> None:
         known = self._consumers.get(group)

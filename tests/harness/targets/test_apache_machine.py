@@ -55,9 +55,9 @@ def asked(home: Path | str, timeout_s: float = 10.0) -> MachineFacts:
 
 
 def refusal(home: Path | str, error: type[Exception]) -> str:
-    with pytest.raises(error) as spec:
+    with pytest.raises(error) as caught:
         check_machine(asked(home, 0.05), str(home), " on root@a:22")
-    said = str(spec.value)
+    said = str(caught.value)
     assert "\n" not in said
     assert " on root@a:22" in said
     return said

@@ -56,9 +56,9 @@ def fields_of(file: bytes, known: dict[str, node_config.Property]) -> dict[str, 
     return settings.fields
 
 
-def as_read(spec: tuple[LaunchSpec, Configuration]) -> tuple[LaunchSpec, Configuration]:
+def as_read(client: tuple[LaunchSpec, Configuration]) -> tuple[LaunchSpec, Configuration]:
     """What a client reads: its first line is JSON."""
-    launch_spec, line = spec
+    launch_spec, line = client
     return launch_spec, orjson.loads(orjson.dumps(line))
 
 

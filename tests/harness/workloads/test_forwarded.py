@@ -13,10 +13,10 @@ WIDE = "StaticfireTopic-forwarded"
 def test_the_last_consumers_forward_and_consume_behind_that() -> None:
     given = {"workload": "bulk", "consumers": 6, "forwarding": (2, 3), "queues": 4}
     campaign = draw_campaign(1, given)
-    spec = BULK.members(campaign)
-    assert [one.forward_to for one in spec] == ["", WIDE, WIDE, "", "", ""]
-    assert [one.topic for one in spec] == ["StaticfireTopic"] * 3 + [WIDE] * 3
-    assert [one.queues for one in spec] == [0, 0, 0, 16, 16, 16]
+    members = BULK.members(campaign)
+    assert [one.forward_to for one in members] == ["", WIDE, WIDE, "", "", ""]
+    assert [one.topic for one in members] == ["StaticfireTopic"] * 3 + [WIDE] * 3
+    assert [one.queues for one in members] == [0, 0, 0, 16, 16, 16]
     groups = {"staticfire-group": ("StaticfireTopic",), "staticfire-group-forwarded": (WIDE,)}
     assert run_facts(campaign, [], []).groups == groups
 

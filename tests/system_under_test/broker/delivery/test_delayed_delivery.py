@@ -63,7 +63,7 @@ class DelayBench(Bench):
 
 def test_never_early_and_in_time() -> None:
     bench = DelayBench()
-    assert bench.deliver_due() is None  # nothing waits: nobody looks
+    assert bench.deliver_due() is None  # no message waits, so the broker needs no timer
     bench.delay(b"5 s", DELAY="2")
     bench.delay(b"1 s", DELAY="1")
     assert bench.deliver_due() == 1000
