@@ -41,6 +41,11 @@ class FaultRecord:
         """Whether it was fired and is not healed yet: a run that breaks off leaves it so."""
         return self.fired_ns is not None and self.healed_ns is None and self.error is None
 
+    @property
+    def may_have_bitten(self) -> bool:
+        """Whether it bit, as far as is known. Only a heal says that: of one that is on, or failed, it is not known."""
+        return self.bitten or (self.fired_ns is not None and self.healed_ns is None)
+
     def to_json(self) -> dict[str, object]:
         row = to_data([self.planned])[0]
         return {

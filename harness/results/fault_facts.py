@@ -43,7 +43,7 @@ def is_permanent(record: FaultRecord) -> bool:
 
 
 def fault_facts(record: FaultRecord) -> FaultFacts:
-    """What checkers learn of a fault. One that is still on may have bitten: only its heal would have said so."""
+    """What checkers learn of a fault. One that is still on, or failed, may have bitten."""
     kind = record.planned.kind
     fault = fault_named(kind)
     return FaultFacts(
@@ -51,7 +51,7 @@ def fault_facts(record: FaultRecord) -> FaultFacts:
         kind=kind.replace("-", "_"),
         targets=record.planned.targets,
         fired_ns=record.fired_ns,
-        bitten_ns=record.struck_ns if record.bitten or record.is_on else None,
+        bitten_ns=(record.struck_ns or record.fired_ns) if record.may_have_bitten else None,
         healed_ns=record.healed_ns,
         permanent=is_permanent(record),
         error=record.error,

@@ -75,11 +75,13 @@ def test_a_run_below_a_floor_is_never_valid(
     assert run.below_floors == (() if why is None else (why,))
 
 
-def test_a_fault_that_was_on_when_the_run_broke_off_proves_nothing() -> None:
+def test_a_fault_that_failed_or_was_on_when_the_run_broke_off_proves_nothing() -> None:
     on = fault("partition", "n0", at_s=1, healed_s=None)
     broken_off = check(*GOOD, faults=(on,), unfinished=True)
     assert broken_off.below_floors[0] == "0 of 1 planned faults bit; the floor is 1"
     assert (broken_off.faults_bitten, broken_off.faults_not_bitten) == ((), ("partition-1",))
+    failed = check(*GOOD, faults=(replace(on, error="KeyError: 'n7'"),))
+    assert failed.below_floors[0] == "0 of 1 planned faults bit; the floor is 1"
     healed = check(*GOOD, faults=(replace(on, healed_ns=2 * 10**9),), unfinished=True)
     assert healed.faults_bitten == ("partition-1",)
 

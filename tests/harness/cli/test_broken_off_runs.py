@@ -67,9 +67,10 @@ def test_no_beginning_of_a_valid_run_is_invalid(options: list[str], tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("has_failed", [False, True])
 @pytest.mark.parametrize(("of_target", "valid"), [(True, "unknown"), (False, False)])
-def test_a_fault_that_was_on_excuses_its_targets_alone(
-    of_target: bool, valid: Validity, tmp_path: Path
+def test_a_fault_that_was_on_or_failed_excuses_its_targets_alone(
+    of_target: bool, valid: Validity, has_failed: bool, tmp_path: Path
 ) -> None:
     """A message is planted that was born an hour too early, by its contents, while a clock is wrong."""
     whole, history, observations = run(RETRY, tmp_path / "runs")
@@ -87,9 +88,12 @@ def test_a_fault_that_was_on_excuses_its_targets_alone(
     )
     ops[number]["value"]["messages"][0][5][3] -= 3_600_000
     history[number] = orjson.dumps(ops[number]) + b"\n"
+    stop["value"] |= {"phase": "failed", "evidence": {"error": "it cannot be healed"}}
+    history[stop["index"]] = orjson.dumps(stop) + b"\n"
 
-    verdict = judged(whole, history, observations, stop["index"])
+    verdict = judged(whole, history, observations, stop["index"] + has_failed)
 
     assert verdict.valid == valid
+    assert any("it cannot be healed" in reason for reason in verdict.below_floors) is has_failed
     wrong = [one.key for one in verdict.findings() if one.anomaly == "wrong_born_time"]
     assert (key in wrong) is not of_target

@@ -52,10 +52,11 @@ def test_a_client_that_declined_its_configuration_is_quoted() -> None:
         ),  # still on: only its heal would have said whether it bit
         ({"fired_ns": 1, "struck_ns": 5, "healed_ns": 9}, None),
         ({"fired_ns": 1, "struck_ns": 5, "healed_ns": 9, "bitten": True}, 5),
-        ({"fired_ns": 1, "struck_ns": 5, "error": "no such node"}, None),
+        ({"fired_ns": 1, "error": "no such node"}, 1),  # half of it may have been done
+        ({"fired_ns": 1, "struck_ns": 5, "error": "it cannot be healed"}, 5),
     ],
 )
-def test_a_fault_that_is_still_on_may_have_had_its_effect(
+def test_a_fault_that_is_still_on_or_failed_may_have_had_its_effect(
     came_of_it: dict[str, Any], bitten_ns: int | None
 ) -> None:
     clock = PlannedFault(fault_id=1, kind="clock-skew", targets=("n0",), at_s=0.0, duration_s=1.0)
