@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
-from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.explanation import (
@@ -19,35 +18,7 @@ from staticfire.harness.explain.explanation import (
     explanation_of,
 )
 from staticfire.harness.explain.life import life_of
-
-S = 1_000_000_000
-PLACE = {"topic": "t", "broker": "b", "queue": 0, "queue_offset": 7}
-
-
-def finding(anomaly: str = "lost", key: str | None = "k", **more: Any) -> Finding:
-    place = {"topic": "t", "broker": "b", "queue": 0, "queue_offset": 7, "physical_offset": 500}
-    return Finding(
-        anomaly=anomaly,
-        judgement=Judgement.VIOLATION,
-        op_index=1,
-        time_ns=2 * S,
-        detail="it must survive",
-        key=key,
-        **{**place, **more},
-    )
-
-
-def op(time_s: int, type_: Any, f: str, value: dict[str, Any], node: str, process: int = 1) -> Op:
-    return Op(
-        index=time_s,
-        time_ns=time_s * S,
-        process=process,
-        type=type_,
-        f=f,
-        value=value,
-        node=node,
-        error="no answer" if type_ == "info" else None,
-    )
+from tests.harness.explain.recorded_ops import PLACE, S, finding, op
 
 
 def fault(struck_s: int, healed_s: int, *targets: str, bitten: bool = True) -> dict[str, Any]:

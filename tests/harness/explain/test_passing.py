@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.explain.life import life_of
 from staticfire.harness.explain.surroundings import surroundings_of
 from staticfire.harness.observers.probe import PROBE_PROCESS
+from tests.harness.explain.recorded_ops import S, finding, op
 
-S = 1_000_000_000
 QUEUE = {"topic": "t", "broker": "b", "queue": 0}
 GROUP = {"group": "g", "topic": "t"}
-
-
-def lost(**more: Any) -> Finding:
-    return Finding(
-        anomaly="lost",
-        judgement=Judgement.VIOLATION,
-        op_index=1,
-        time_ns=S,
-        detail="it must survive",
-        key="k",
-        **{**QUEUE, "queue_offset": 7, **more},
-    )
 
 
 def history(*ops: tuple[Any, ...]) -> list[Op]:
     """Ops of (seconds, type, f, value, process)."""
     return [
-        Op(
-            index=index,
-            time_ns=time_s * S,
-            process=process,
-            type=type_,
-            f=f,
-            value=value,
-            node=f"n{process}",
-            error="no answer" if type_ == "info" else None,
-        )
+        replace(op(time_s, type_, f, value, f"n{process}", process), index=index)
         for index, (time_s, type_, f, value, process) in enumerate(ops)
     ]
 
@@ -77,7 +56,7 @@ def test_a_group_that_commits_past_a_message_without_getting_it() -> None:
         (8, "ok", "commit", {**GROUP, "offsets": [["b", 0, 10]]}, 6),
         (9, "ok", "assign", {**GROUP, "queues": []}, 6),
     )
-    assert texts(lost(), ops) == [
+    assert texts(finding(), ops) == [
         "1 n5: g has the queue",
         "2 n5: g gets y at offset 6 of the queue, before it",
         "3 n1: is answered ok: b queue 0 offset 7",
@@ -88,21 +67,21 @@ def test_a_group_that_commits_past_a_message_without_getting_it() -> None:
         "6 n6: g has the queue",
         "7 n6: g gets z at offset 9 of the queue, past it",
     ]
-    around = surroundings_of(lost(), ops)
+    around = surroundings_of(finding(), ops)
     assert around is not None
     assert around.lines() == ["queue     5 x, 6 y, 7 k (not delivered), 9 z"]
 
 
 def test_groups_that_got_the_message_or_never_went_past_it_are_left_out() -> None:
     commit = (2, "ok", "commit", {**GROUP, "offsets": [["b", 0, 7]]}, 5)
-    assert len(texts(lost(), history(commit, *SENT))) == len(SENT)
+    assert len(texts(finding(), history(commit, *SENT))) == len(SENT)
     ops = history(
         *SENT,
         (4, "invoke", "consume", given(("k", 7, 0)), 5),
         (5, "ok", "commit", {**GROUP, "offsets": [["b", 0, 9]]}, 5),
     )
-    assert texts(lost(), ops)[-1] == "4 n5: g gets it, b queue 0 offset 7"
-    assert texts(lost(group="other"), ops)[-1] == "4 n5: g gets it, b queue 0 offset 7"
+    assert texts(finding(), ops)[-1] == "4 n5: g gets it, b queue 0 offset 7"
+    assert texts(finding(group="other"), ops)[-1] == "4 n5: g gets it, b queue 0 offset 7"
 
 
 def test_a_message_that_comes_again_until_it_is_a_dead_letter() -> None:
@@ -115,7 +94,7 @@ def test_a_message_that_comes_again_until_it_is_a_dead_letter() -> None:
         (7, "info", "send_back", given(("k", 2, 1), topic="again"), 5),
         (9, "ok", "consume", given(("k", 0, 0, True, 2), topic="dead"), PROBE_PROCESS),
     )
-    assert texts(lost(), ops)[2:] == [
+    assert texts(finding(), ops)[2:] == [
         "4 n5: g gets it, b queue 0 offset 7",
         "4 n5: no answer",
         "5 n5: sends it back",
@@ -132,7 +111,7 @@ def test_a_copy_is_seen_beside_what_lies_around_it() -> None:
         (3, "invoke", "consume", given(("other", 7, 0), (None, 8, 0)), 6),
         (3, "invoke", "consume", given(("elsewhere", 8, 0), topic="u"), 6),
     )
-    around = surroundings_of(lost(), ops)
+    around = surroundings_of(finding(), ops)
     assert around is not None
     assert around.lines() == ["queue     5 k, 6 l, 7 k and other"]
     assert around.to_json() == [
@@ -142,7 +121,9 @@ def test_a_copy_is_seen_beside_what_lies_around_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("witness", [lost(queue_offset=None), lost(queue_offset=1), lost(queue=3)])
+@pytest.mark.parametrize(
+    "witness", [finding(queue_offset=None), finding(queue_offset=1), finding(queue=3)]
+)
 def test_of_a_message_alone_nothing_is_said(witness: Finding) -> None:
     assert surroundings_of(witness, history(*SENT)) is None
 
@@ -150,21 +131,21 @@ def test_of_a_message_alone_nothing_is_said(witness: Finding) -> None:
 def test_progress_without_the_fields_of_its_kind_is_refused() -> None:
     ops = history(*SENT, (4, "ok", "commit", {**GROUP, "offsets": [["b"]]}, 5))
     with pytest.raises(HistoryError, match="the progress of a group is malformed"):
-        life_of(lost(), ops, [], [], [])
+        life_of(finding(), ops, [], [], [])
 
 
 @pytest.mark.parametrize("messages", [None, 7, [["k"]], [["k", "7"]]])
 def test_a_delivery_without_the_fields_of_its_kind_is_refused(messages: Any) -> None:
     ops = history((4, "ok", "consume", {**GROUP, **QUEUE, "messages": messages}, 5))
     with pytest.raises(HistoryError, match="op 0 is no consume"):
-        surroundings_of(lost(), ops)
+        surroundings_of(finding(), ops)
 
 
 def test_messages_of_condensed_ops_are_seen_around_it() -> None:
     sent = {**QUEUE, "key": "p1-0", "count": 2, "stretches": [["p1-0", 6, 0, 2, 100]]}
     read = {**GROUP, **QUEUE, "stretches": [["p1-0", 6, 0, True, 0, 1, 0]]}
     ops = history((1, "ok", "send_many", sent, 1), (2, "invoke", "consume_many", read, 5))
-    around = surroundings_of(lost(), ops)
+    around = surroundings_of(finding(), ops)
     assert around is not None
     assert around.lines() == ["queue     6 p1-0, 7 p1-1 (not delivered)"]
 
@@ -182,7 +163,7 @@ def test_what_befalls_a_client_after_its_part_is_left_out() -> None:
 
     commit = (9, "ok", "commit", {**GROUP, "offsets": [["b", 0, 8]]}, 5)
     faults = [crash(2, "n1"), crash(4, "n1"), crash(5, "n5"), crash(6, "b-0"), crash(20, "n5")]
-    found = life_of(lost(), history(*SENT, commit), [], faults, ["b-0"])
+    found = life_of(finding(), history(*SENT, commit), [], faults, ["b-0"])
     struck = [(one.time_ns // S, one.where) for one in found if "strikes" in one.text]
     assert struck == [(2, "n1"), (5, "n5"), (6, "b-0")]
 
@@ -192,7 +173,7 @@ def test_many_messages_at_one_offset_are_counted() -> None:
         (1, "ok", "send", {"key": f"k{number}", **QUEUE, "queue_offset": offset}, 1)
         for number, offset in enumerate([7, 7, 7, 7, 7, 7, 6, -1])
     ]
-    around = surroundings_of(lost(), history(*sends))
+    around = surroundings_of(finding(), history(*sends))
     assert around is not None
     unread = "(not delivered)"
     assert around.lines() == [
@@ -211,5 +192,5 @@ def test_the_owners_of_the_queue_of_a_message_that_a_group_was_given() -> None:
         (6, "invoke", "consume", given(("k", 7, 0)), 6),
         (7, "ok", "assign", {**GROUP, "queues": []}, 5),
     )
-    owners = [text for text in texts(lost(group="g"), ops) if text.endswith("the queue")]
+    owners = [text for text in texts(finding(group="g"), ops) if text.endswith("the queue")]
     assert owners == ["2 n5: g has the queue", "5 n6: g has the queue"]
