@@ -124,7 +124,9 @@ def _not_looked_up(columns: Columns, context: Context) -> int:
         return 0
     first = np.ones(len(sends), np.bool_)  # row of its op
     first[1:] = (sends.op_index[1:] != sends.op_index[:-1]) | (sends.log[1:] != sends.log[:-1])
-    if columns.chunk is not None:  # whose first message may not be the first one of its stretch
+    if (
+        columns.chunk is not None
+    ):  # its first message may not be the first one of the range in which the op reported it
         first &= sends.queue_offset != columns.chunk.first_offset
     placed = (sends.log != UNKNOWN) & (sends.queue_offset != UNKNOWN)
     rows = np.flatnonzero(first & placed & (sends.outcome == Outcome.OK))

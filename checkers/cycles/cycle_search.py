@@ -48,7 +48,7 @@ def cycles_in(log: TxnLog, segment: Segment) -> Iterator[tuple[str, Cycle]]:
     for name in dict.fromkeys(phenomenon.name for phenomenon in PHENOMENA):
         reported_of: dict[
             int, int
-        ] = {}  # transaction -> the fewest orders with which a cycle was told
+        ] = {}  # transaction -> the fewest orders with which a cycle was reported
         for phenomenon in (of for of in PHENOMENA if of.name == name):
             for orders_needed, (suffix, extra) in enumerate(LEVELS):
                 for cycle in _cycles(all_edges, phenomenon, extra):

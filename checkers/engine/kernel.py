@@ -249,7 +249,7 @@ class Kernel:
     more_candidates: Callable[[Columns, Context, Mask], Ints] = no_more_candidates
     finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
     split: Split | None = (
-        None  # of a kernel by queue; None: `partial` tells of a chunk all there is to tell
+        None  # of a kernel by queue; None: `partial` finds all that there is to find in a chunk
     )
 
     def finish(self, tally: Tally, context: Context) -> Verdict:

@@ -69,7 +69,7 @@ NEVER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidates:
-    """First deliveries that were late as far as a chunk of a queue tells; all arrays of shape (deliveries,)."""
+    """First deliveries that were late, by what is in a chunk of a queue; all arrays of shape (deliveries,)."""
 
     number: int  # of the chunk
     given: MessageEvents

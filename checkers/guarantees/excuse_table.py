@@ -338,7 +338,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         mechanism="a broker died before it had written down that it had moved the message",
     ),
-    # ... where a broker that ends as it likes has written that down: no copy waits for a follower
+    # ... where no copy waits for a follower: a broker that stops gracefully has written that down
     Excuse(
         anomaly="moved_twice unreplicated",
         effects=(FORGETS, ROLLS_BACK, EMPTIES, DISK, WRITES_FAIL),

@@ -59,7 +59,7 @@ class CoverageInChunks:
 
 
 def scan_coverage(columns: Columns, context: Context, chunk: Chunk) -> CoverageInChunks:
-    """Count what a chunk of a queue tells; what happens from one chunk to the next is counted in the end."""
+    """Count what is in a chunk of a queue; what happens from one chunk to the next is counted in the end."""
     tally = tally_coverage(columns, replace(context, timeline=_no_owners(context.timeline)))
     ends = [
         (chunk.number, group, int(process[0]), int(process[-1]))

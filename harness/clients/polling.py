@@ -41,7 +41,7 @@ POLL_S = 1.0  # so often a member that is given nothing looks whether something 
 COMMIT_S = 1.0  # between two commits of a caller of lite pull
 COMMIT_OFFSET_S = 5.0  # the same of plain pull; RocketMQ: persistConsumerOffsetInterval
 ROUTE_REFRESH_S = (
-    5.0  # between two looks at the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
+    5.0  # between two checks of the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
 )
 PAUSE_S = 0.1  # after a pull that found nothing, and a batch of lite pull that failed
 ERROR_PAUSE_S = 1.0

@@ -1,4 +1,4 @@
-"""A member that forwards and leaves something out, or tells of too much, injected as scenarios."""
+"""A member that forwards and leaves something out, or reports too much, injected as scenarios."""
 
 from __future__ import annotations
 

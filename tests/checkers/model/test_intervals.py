@@ -1,4 +1,4 @@
-"""Stretches of time, in chunks and together."""
+"""Intervals of time, in chunks and together."""
 
 from __future__ import annotations
 

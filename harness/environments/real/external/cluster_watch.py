@@ -12,10 +12,10 @@ from staticfire.harness.targets.own_cluster import BROKER_QUESTION, NAME_SERVER_
 from staticfire.system_under_test.admin.client import AdminClient
 from staticfire.system_under_test.admin.errors import AdminError
 
-CHECK_INTERVAL_S = 1.0  # between two checks at a server
+CHECK_INTERVAL_S = 1.0  # between two checks of a server
 ANSWER_S = 2.0  # that it has to answer
 GONE_S = 10.0  # how long its operator has to restart it
-LOOKS_MIN = 3  # that failed: we may have stood still ourselves
+CHECKS_MIN = 3  # that failed: we may have stood still ourselves
 QUESTIONS = {ServerKind.NAME_SERVER: NAME_SERVER_QUESTION, ServerKind.BROKER: BROKER_QUESTION}
 NAMES = {ServerKind.NAME_SERVER: "name server", ServerKind.BROKER: "broker"}
 
@@ -82,4 +82,4 @@ class ClusterWatch:
 
 
 def _is_gone(server: _Watched, now: float) -> bool:
-    return server.failed >= LOOKS_MIN and now - server.since >= GONE_S
+    return server.failed >= CHECKS_MIN and now - server.since >= GONE_S
