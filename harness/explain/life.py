@@ -52,11 +52,12 @@ def life_of(
         exits = _of_exits(witness, every) if witness.queue is None else ()
         return sorted([*_of_queue(witness, every, faults, stored_logs), *exits])
     home = next((op.value.get("topic") for op in every if _is_sent(op, witness)), None)
-    events = [event for op in every for event in _checked(op, witness, home)]
+    found = [(op, event) for op in every for event in _checked(op, witness, home)]
+    events = [event for _, event in found]
     begin_ns = min((event.time_ns for event in events), default=witness.time_ns)
     observed = list(_observed(witness, observations, nodes, begin_ns))
     lost_ns = min((event.time_ns for event, is_loss in observed if is_loss), default=None)
-    given_ns = max((op.time_ns for op in every if _is_given(op, witness)), default=None)
+    given_ns = max((op.time_ns for op, _ in found if _is_given(op, witness)), default=None)
     if given_ns is None:
         if lost_ns is None:
             events += _of_groups(passing(witness, every, begin_ns))
@@ -128,7 +129,7 @@ def _of_op(op: Op, witness: Finding, home: str | None) -> Iterator[Event]:
                 yield from _of_delivery(op, message, witness, home)
         case "consume" if op.type != "ok" and _has_key(op.value["messages"], witness):
             yield Event(
-                time_ns=op.time_ns, where=op.node or "", text=op.error or "consumes it in vain"
+                time_ns=op.time_ns, where=op.node or "", text=op.error or "its listener fails"
             )
         case "consume_many" if op.type == "invoke":
             for row in op.value["stretches"]:
