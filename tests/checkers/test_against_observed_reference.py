@@ -248,7 +248,7 @@ def test_offsets_at_the_drain(seed: int) -> None:
 def test_everything_occurs() -> None:
     """Or the histories would prove nothing."""
     seen: Counter[str] = Counter()
-    for seed in range(300):
+    for seed in range(600):
         run = observed_history(seed)
         acked, weak = reference_copies.acknowledged(*run), reference_copies.weak(*run)
         seen.update({f"acknowledged: {name}": bool(of) for name, of in acked._asdict().items()})

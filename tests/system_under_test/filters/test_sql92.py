@@ -155,8 +155,8 @@ def test_what_would_be_too_deep_or_too_long_is_refused(text: str) -> None:
 
 @pytest.mark.slow
 def test_a_long_chain_is_not_deep() -> None:
-    assert compile_filter(" OR ".join(["a = 1"] * 1000)).matches({"a": "1"})
-    assert compile_filter("(" * 1500 + "a = 1" + ")" * 1500).matches({"a": "1"})
+    assert compile_filter(" OR ".join(["a = 1"] * 500)).matches({"a": "1"})
+    assert compile_filter("(" * 1000 + "a = 1" + ")" * 1000).matches({"a": "1"})
 
 
 def test_a_chain_is_made_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
