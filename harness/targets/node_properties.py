@@ -70,6 +70,11 @@ def with_properties(
     properties = tuple(properties)
     is_slave = isinstance(config, BrokerConfig) and config.is_slave
     for name, _ in properties:
+        if name in RESERVED_PROPERTIES and name in known:
+            raise ValueError(
+                f"the property {name} cannot be given here: an option of its own sets it, or it differs from node"
+                f" to node; allowed: {', '.join(allowed)}"
+            )
         if name not in allowed:
             raise ValueError(
                 f"unknown property {truncated_repr(name)}; there are: {', '.join(allowed)}"

@@ -26,7 +26,10 @@ from staticfire.system_under_test.configuration.mode import Mode
         ({"replication": "none"}, "replication is 'none'; allowed: sync, async"),
         ({"replication": "sync"}, "no slave to wait for"),
         ({"broker_properties": {"nope": "1"}}, "unknown property 'nope'; there are: "),
-        ({"broker_properties": {"listenPort": "1"}}, "unknown property 'listenPort'"),
+        (
+            {"broker_properties": {"listenPort": "1"}},
+            "the property listenPort cannot be given here: an option of its own sets it",
+        ),
         ({"broker_properties": {"traceOn": "maybe"}}, "true and false are allowed"),
         (
             {"broker_properties": {"storePathCommitLog": "/a,/b"}},
