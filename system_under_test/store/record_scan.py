@@ -221,7 +221,7 @@ def is_sound(record: bytes | bytearray, physical_offset: int) -> bool:
         return False
     if sys_flag & _IPV6:
         body = _body_of(record, sys_flag)
-        return body is not None and crc32(record[body]) & 0x7FFFFFFF == crc
+        return body is not None and crc32(record[body.start : body.stop]) & 0x7FFFFFFF == crc
     # As _body_of has it, for every message that is read.
     body_size: int = _unpack_length(record, _LENGTH_AT)[0]
     if not 0 <= body_size <= size - _BODY_AT:
@@ -235,7 +235,7 @@ def with_body_of(record: bytes, other: bytes) -> bytes:
     body = _body_of(other, sys_flag)
     if body is None or len(record) != len(other):
         return other
-    return record[: body.start] + other[body] + record[body.stop :]
+    return record[: body.start] + other[body.start : body.stop] + record[body.stop :]
 
 
 def _body_of(record: bytes | bytearray, sys_flag: int) -> slice | None:

@@ -96,8 +96,12 @@ class Flusher(Generic[T]):
             else:
                 raise error
         finally:
-            if self._in_flight is None:
-                self._landed.set()
+            self._note_landing()
+
+    def _note_landing(self) -> None:
+        """The end of one flush may have begun the next."""
+        if self._in_flight is None:
+            self._landed.set()
 
     async def drain(self) -> None:
         """Flush what is there, and return when nothing is in flight any more. No distance is kept."""

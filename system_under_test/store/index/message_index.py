@@ -116,7 +116,8 @@ class MessageIndex:
             if file.is_full:
                 self._current += 1
                 file = self.files[self._current]
-            keys = keys[file.add(keys) :]
+            added = file.add(keys)
+            keys = keys[added:]
 
     # --- flushing --------------------------------------------------------------------------------------------------
 
