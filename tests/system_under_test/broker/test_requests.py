@@ -250,6 +250,7 @@ def test_new_groups_of_a_heartbeat_are_written_once(
     assert len(written) == 2
 
 
+@pytest.mark.needs_sources
 def test_a_heartbeat_of_too_many_groups_changes_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from staticfire.system_under_test.protocol.command import (
     decode_command,
 )
 from staticfire.system_under_test.protocol.frames import RemoteProtocolError
+from tests.support.attributes import attributes
 
 JSON, ROCKETMQ = 0, 1
 
@@ -46,7 +47,7 @@ def route_request(*, serialize_type: int, remark: str | None) -> RemotingCommand
 
 
 def parts(command: RemotingCommand) -> tuple[object, ...]:
-    return tuple(getattr(command, name) for name in sorted(RemotingCommand.__slots__))
+    return tuple(getattr(command, name) for name in attributes(RemotingCommand))
 
 
 def frame_of(header: bytes, body: bytes = b"", *, serialize_type: int = JSON) -> bytes:

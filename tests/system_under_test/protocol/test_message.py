@@ -28,6 +28,7 @@ from staticfire.system_under_test.protocol.message import (
     scan_header,
     tags_code,
 )
+from tests.support.attributes import attributes
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden-store"
 BATCH_SIZE = 5  # messages of the one batch in the golden store
@@ -85,7 +86,7 @@ def changed(at: int, data: bytes) -> bytes:
 def content(message: Message) -> tuple[object, ...]:
     """Everything the writer of a message decides."""
     derived = ("body_crc", "size_bytes", "sys_flag")
-    names = [name for name in Message.__slots__ if name not in derived]
+    names = [name for name in attributes(Message) if name not in derived]
     return (*(getattr(message, name) for name in names), message.sys_flag & ~0x30)
 
 

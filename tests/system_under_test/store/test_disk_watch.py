@@ -9,6 +9,7 @@ from staticfire.system_under_test.store.disk_watch import UNREADABLE, DiskWatch
 from tests.system_under_test.store.store_on_disk import StoreOnDisk
 
 
+@pytest.mark.needs_sources
 @pytest.mark.parametrize(
     ("total", "free", "reserved", "ratio"),
     [

@@ -123,6 +123,7 @@ def fresh(**options: Any) -> dict[str, object]:
     return asyncio.run(run())
 
 
+@pytest.mark.needs_sources
 def test_the_walk_finds_what_components_have_derived() -> None:
     plain, other = fresh(), fresh(send_queue_wait_s=0.4, region_id="there")
     paths = [path for path, value in plain.items() if other[path] != value]

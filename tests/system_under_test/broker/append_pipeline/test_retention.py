@@ -34,6 +34,7 @@ def put_and_delete(bench: Bench) -> None:
     bench.topics.delete("TopicTest")
 
 
+@pytest.mark.needs_sources
 def test_a_deleted_topic_is_hidden_even_if_a_cycle_is_running(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

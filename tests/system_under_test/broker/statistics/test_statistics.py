@@ -312,6 +312,7 @@ def test_refused_copies_are_counted(bench: Bench) -> None:
     assert bench.statistics.failed_puts == 1
 
 
+@pytest.mark.needs_sources
 def test_a_pull_is_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.send("t")
     read = bench.store.get

@@ -183,6 +183,7 @@ def test_without_the_option_there_is_no_extension() -> None:
     assert world.store.queue_view.extension_units("TopicTest", 0, 0, 3) == []
 
 
+@pytest.mark.needs_sources
 def test_a_full_disk_costs_units_and_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     world = extended()
     fill(world, UNITS_PER_FILE)

@@ -14,6 +14,8 @@ from tests.system_under_test.store.store_on_disk import (
     make_message,
 )
 
+pytestmark = pytest.mark.needs_sources  # the times of files are set
+
 
 class TimedStore(StoreOnDisk):
     """Messages of one queue stored at given times after the start; a queue file holds five entries.

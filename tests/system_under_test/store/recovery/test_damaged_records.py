@@ -19,8 +19,8 @@ DAMAGED = 2  # of the messages 0 to 4
 BODY_AT = 88
 
 
-class Everything(RecordFilter):
-    """Wants each message, but looks at it."""
+class Everything:
+    """Implements `RecordFilter`: wants each message, and reads its properties."""
 
     def may_match(self, unit: object, physical_offset: int) -> bool:
         return True
