@@ -25,7 +25,7 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 run: $(BASE)  ## the default campaign in the simulation
 	$(BIN)/staticfire run --campaign default --seed 1
 
-compiled: $(DEV)  ## the simulation, compiled into build/compiled; STATICFIRE_COMPILED=build/compiled uses it
+compiled: $(DEV)  ## the simulation and the hot part of the system, compiled into build/compiled; STATICFIRE_COMPILED=build/compiled uses it
 	env -u STATICFIRE_COMPILED $(BIN)/python -m staticfire.harness.compiled_build
 
 docs: $(BASE)  ## the pages and parts of pages that are made of what the code declares

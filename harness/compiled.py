@@ -1,9 +1,9 @@
 """Imports compiled modules in place of their sources, where `STATICFIRE_COMPILED` names the folder of a build.
 
-`make compiled` makes that folder (`compiled_build.py`). Its `build.json` names the compiled modules, and the checksums
-of the sources that they were made of. The modules call each other directly, so a build is used whole or not at all: it
-is refused where sources have changed since, and left out where the import path begins with a patched copy of one of
-them (a planted bug).
+`make compiled` makes that folder (`compiled_build.py`). Its `build.json` names the compiled modules of each part, and
+the checksums of the sources that they were made of. The modules of a part call each other directly, so a part is used
+whole or not at all: the build is refused where sources have changed since, and a part is left out where the import
+path begins with a patched copy of one of its sources (a planted bug).
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class BuildRefused(Exception):
 
 
 class CompiledFinder(MetaPathFinder):
-    """Finds modules in `files`, by their dotted names."""
+    """Finds modules of `parts`, by their dotted names."""
 
-    def __init__(self, files: dict[str, Path]) -> None:
-        self._files = files
+    def __init__(self, parts: dict[str, dict[str, Path]]) -> None:
+        self.parts = parts
+        self._files = {name: file for files in parts.values() for name, file in files.items()}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -48,39 +49,53 @@ class CompiledFinder(MetaPathFinder):
 def use_build(folder: Path, package_path: Sequence[str]) -> None:
     """Let imports find the modules of the build in `folder`; where that is impossible, say why and end the process."""
     try:
-        files = build_files(folder, package_path)
+        parts = build_files(folder, package_path)
     except BuildRefused as refusal:
         print(f"staticfire: {VARIABLE} is {str(folder)!r}: {refusal}", file=sys.stderr)
         raise SystemExit(254) from None
     os.environ[VARIABLE] = str(folder.resolve())  # for child processes in other folders
-    if files:
-        sys.meta_path.insert(0, CompiledFinder(files))
+    if parts:
+        sys.meta_path.insert(0, CompiledFinder(parts))
 
 
-def is_compiled() -> bool:
-    """Whether this process imports compiled modules."""
-    return any(isinstance(finder, CompiledFinder) for finder in sys.meta_path)
+def compiled_parts() -> list[str]:
+    """The parts of which this process imports compiled modules."""
+    return [
+        part
+        for finder in sys.meta_path
+        if isinstance(finder, CompiledFinder)
+        for part in finder.parts
+    ]
 
 
-def build_files(folder: Path, package_path: Sequence[str]) -> dict[str, Path]:
-    """The files of the build by module; none where a copy of a source, earlier on the path, is another one.
+def build_files(folder: Path, package_path: Sequence[str]) -> dict[str, dict[str, Path]]:
+    """The files of the build by part and module, without the parts of which an earlier copy of a source differs.
 
     Raises:
         BuildRefused: there is no build, it is for another Python, or the sources have changed since.
     """
     try:
         build = json.loads((folder / BUILD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        parts = build["parts"]
+    except (OSError, ValueError, KeyError):
         raise BuildRefused("it holds no build; `make compiled` makes build/compiled") from None
     if build["python"] != python_tag():
         raise BuildRefused(f"it was built for {build['python']}, this is {python_tag()}")
-    for source, checksum in build["sources"].items():
-        found = next(path for root in package_path if (path := Path(root, source)).is_file())
+    return {
+        name: {module: folder / file for module, file in part["modules"].items()}
+        for name, part in parts.items()
+        if _is_unpatched(part["sources"], Path(build["root"]), package_path)
+    }
+
+
+def _is_unpatched(sources: dict[str, str], root: Path, package_path: Sequence[str]) -> bool:
+    for source, checksum in sources.items():
+        found = next(path for folder in package_path if (path := Path(folder, source)).is_file())
         if checksum_of(found) != checksum:
-            if found.samefile(Path(build["root"], source)):
+            if found.samefile(Path(root, source)):
                 raise BuildRefused(f"{source} has changed since; `make compiled` builds it anew")
-            return {}
-    return {name: folder / file for name, file in build["modules"].items()}
+            return False
+    return True
 
 
 def checksum_of(source: Path) -> str:

@@ -1,7 +1,8 @@
-"""Compiles the simulation with mypyc into build/compiled: `make compiled`. `staticfire.harness.compiled` imports it.
+"""Compiles hot modules with mypyc into build/compiled: `make compiled`. `staticfire.harness.compiled` imports them.
 
-The sources stay as they are, and are the reference. Only modules of `harness/simulation/` are compiled: no planted bug
-and no mutant changes them.
+The sources stay as they are, and are the reference. There are two parts: the simulation, which no planted bug and no
+mutant changes, and the paths of the broker that sends and pulls take. Modules of one part call each other directly;
+those of other parts are Python for them. So a patched copy of the system leaves its part out, and the other is used.
 """
 
 from __future__ import annotations
@@ -12,20 +13,45 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import staticfire
 from staticfire.harness.compiled import BUILD, VARIABLE, checksum_of, python_tag
 
 ROOT = Path(__file__).resolve().parents[1]
-COMPILED = ("harness/simulation",)
-# The bases of tasks and futures are written in C; the guard looks at frames, which compiled functions have not; and the
-# session calls asyncio's constructor of transports, which writes where a compiled object has its table of methods.
+# The folders and modules of each part.
+PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "simulation": ("harness/simulation",),
+        "system": (
+            "system_under_test/broker/append_pipeline",
+            "system_under_test/broker/flow_control",
+            "system_under_test/broker/pulling",
+            "system_under_test/broker/sending",
+            "system_under_test/broker/statistics",
+            "system_under_test/protocol",
+            "system_under_test/remoting",
+            "system_under_test/store",
+        ),
+    }
+)
 LEFT_OUT = (
+    # The bases of tasks and futures are written in C; the guard looks at frames, which compiled functions have not; and
+    # the session calls asyncio's constructor of transports, which writes where a compiled object has its table of
+    # methods.
     "harness/simulation/network/tls_client.py",
     "harness/simulation/scheduling/tasks.py",
     "harness/simulation/hosts/guard.py",
     "harness/simulation/lint/",
+    # A compiled class cannot have a built-in exception such as OSError as its base.
+    "system_under_test/remoting/errors.py",
+    "system_under_test/store/delay_levels.py",
+    # Their annotations are read when the process runs, and a compiled class keeps less of them.
+    "system_under_test/protocol/bodies",
+    "system_under_test/protocol/header",
+    "system_under_test/protocol/json_body.py",
 )
 _SETUP = """\
 import sys
@@ -33,7 +59,8 @@ from mypyc.build import mypycify
 from setuptools import setup
 
 options = ["--namespace-packages", "--explicit-package-bases", "--python-version", "3.11"]
-modules = mypycify([*options, *sys.stdin.read().split()], opt_level="2", debug_level="0")
+files = sys.stdin.read().split()
+modules = mypycify([*options, *files], opt_level="2", debug_level="0", group_name=sys.argv[1], multi_file=True)
 arguments = ["-q", "build_ext", "--build-lib", "lib"]
 setup(name="staticfire-compiled", packages=[], ext_modules=modules, script_args=arguments)
 """
@@ -43,11 +70,11 @@ class BuildError(Exception):
     """The modules cannot be compiled; the text says why."""
 
 
-def sources() -> list[str]:
-    """The modules to be compiled, by their paths in the package."""
+def sources(part: str) -> list[str]:
+    """The modules of a part, by their paths in the package."""
     found = [
         path.relative_to(ROOT).as_posix()
-        for folder in COMPILED
+        for folder in PARTS[part]
         for path in sorted((ROOT / folder).rglob("*.py"))
         if path.name != "__init__.py"
     ]
@@ -58,21 +85,15 @@ def build(folder: Path) -> None:
     """Compile into `folder`, in place of what it held. Raises BuildError."""
     check_compiler()
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    package = Path(staticfire.__file__).parent
-    (folder / package.name).symlink_to(package)
-    names = sources()
-    _compile(folder, [f"{package.name}/{name}" for name in names])
-    (folder / package.name).unlink()
-    library = folder / "lib"
-    suffix = f".{python_tag()}.so"
-    files = [path.relative_to(library).as_posix() for path in sorted(library.rglob(f"*{suffix}"))]
-    document = {
-        "python": python_tag(),
-        "root": str(ROOT),
-        "sources": {name: checksum_of(ROOT / name) for name in names},
-        "modules": {file.removesuffix(suffix).replace("/", "."): f"lib/{file}" for file in files},
-    }
+    parts = {}
+    for part in PARTS:
+        names = sources(part)
+        print(f"compiling {len(names)} modules: {part}", flush=True)
+        parts[part] = {
+            "sources": {name: checksum_of(ROOT / name) for name in names},
+            "modules": _compile(folder, part, names),
+        }
+    document = {"python": python_tag(), "root": str(ROOT), "parts": parts}
     (folder / BUILD).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
@@ -85,23 +106,35 @@ def check_compiler() -> None:
         )
 
 
-def _compile(folder: Path, files: list[str]) -> None:
-    """Run mypyc in a process of its own, in `folder`: it ends the process when it finds errors."""
+def _compile(folder: Path, part: str, names: list[str]) -> dict[str, str]:
+    """The files that are made in `folder`, by module. mypyc runs in a process of its own, which its errors end."""
+    work = folder / part
+    work.mkdir(parents=True)
+    package = Path(staticfire.__file__).parent
+    (work / package.name).symlink_to(package)
     # Without our variable: the compiler has to see the sources.
     variables = {name: text for name, text in os.environ.items() if name != VARIABLE}
     done = subprocess.run(
-        [sys.executable, "-c", _SETUP],
-        cwd=folder,
+        [sys.executable, "-c", _SETUP, part],
+        cwd=work,
         env=variables,
-        input=" ".join(files),
+        input=" ".join(f"{package.name}/{name}" for name in names),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
-    (folder / "build.log").write_text(done.stdout, encoding="utf-8")
+    (work / "build.log").write_text(done.stdout, encoding="utf-8")
     if done.returncode != 0:
         last = done.stdout.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise BuildError(f"mypyc failed: {last[0]}; all it said is in {folder / 'build.log'}")
+        raise BuildError(f"mypyc failed: {last[0]}; all it said is in {work / 'build.log'}")
+    (work / package.name).unlink()
+    library = work / "lib"
+    suffix = f".{python_tag()}.so"
+    files = sorted(path.relative_to(library) for path in library.rglob(f"*{suffix}"))
+    return {
+        file.as_posix().removesuffix(suffix).replace("/", "."): f"{part}/lib/{file.as_posix()}"
+        for file in files
+    }
 
 
 def main() -> int:
@@ -111,7 +144,7 @@ def main() -> int:
     except BuildError as error:
         print(f"staticfire: {error}", file=sys.stderr)
         return 254
-    print(f"compiled {len(sources())} modules; {VARIABLE}={folder.relative_to(ROOT)} uses them")
+    print(f"{VARIABLE}={folder.relative_to(ROOT)} uses them")
     return 0
 
 

@@ -9,27 +9,27 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from staticfire.harness.compiled import is_compiled
+from staticfire.harness.compiled import compiled_parts
 
 ROOT = Path(__file__).resolve().parents[1]
 GIT_TIMEOUT_S = 10.0
 
 
 def versions() -> dict[str, str]:
-    """`staticfire`, `python`, `simulation` where it is compiled, `commit` where the package runs from a checkout."""
+    """`staticfire`, `python`, `compiled` with the parts that are, `commit` where the package runs from a checkout."""
     found = {"staticfire": _package_version(), "python": platform.python_version()}
-    if is_compiled():
-        found["simulation"] = "compiled"
+    if parts := compiled_parts():
+        found["compiled"] = ", ".join(parts)
     commit = commit_of(ROOT)
     return found if commit is None else {**found, "commit": commit}
 
 
 def version_line() -> str:
-    """`0.1.0 (1a2b3c4d5e6f-dirty), Python 3.11.7`, and where it is so `, simulation compiled`."""
+    """`0.1.0 (1a2b3c4d5e6f-dirty), Python 3.11.7`, and where it is so `, compiled: simulation, system`."""
     found = versions()
     commit = f" ({found['commit']})" if "commit" in found else ""
-    simulation = f", simulation {found['simulation']}" if "simulation" in found else ""
-    return f"{found['staticfire']}{commit}, Python {found['python']}{simulation}"
+    compiled = f", compiled: {found['compiled']}" if "compiled" in found else ""
+    return f"{found['staticfire']}{commit}, Python {found['python']}{compiled}"
 
 
 def _package_version() -> str:

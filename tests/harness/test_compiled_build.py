@@ -38,8 +38,13 @@ def folder(package: Path, tmp_path: Path) -> Path:
     document = {
         "python": compiled.python_tag(),
         "root": str(package),
-        "sources": {CLOCK: compiled.checksum_of(package / CLOCK)},
-        "modules": {MODULE: "lib/clock.so"},
+        "parts": {
+            "clocks": {
+                "sources": {CLOCK: compiled.checksum_of(package / CLOCK)},
+                "modules": {MODULE: "lib/clock.so"},
+            },
+            "nothing": {"sources": {}, "modules": {"other": "lib/other.so"}},
+        },
     }
     (folder / BUILD).write_text(json.dumps(document))
     return folder
@@ -54,7 +59,7 @@ def copy_of(package: Path, text: str) -> Path:
 
 
 def test_a_build_of_these_sources_is_used(package: Path, folder: Path) -> None:
-    assert build_files(folder, [str(package)]) == {MODULE: folder / "lib/clock.so"}
+    assert build_files(folder, [str(package)])["clocks"] == {MODULE: folder / "lib/clock.so"}
 
 
 def test_a_changed_source_refuses_the_build(package: Path, folder: Path) -> None:
@@ -63,20 +68,18 @@ def test_a_changed_source_refuses_the_build(package: Path, folder: Path) -> None
         build_files(folder, [str(package)])
 
 
-def test_a_patched_copy_of_a_source_leaves_all_compiled_modules_out(
-    package: Path, folder: Path
-) -> None:
+def test_a_patched_copy_of_a_source_leaves_its_part_out(package: Path, folder: Path) -> None:
     copy = copy_of(package, "NOW = 2\n")
-    assert build_files(folder, [str(copy), str(package)]) == {}
+    assert list(build_files(folder, [str(copy), str(package)])) == ["nothing"]
 
 
 def test_an_equal_copy_does_not(package: Path, folder: Path) -> None:
     copy = copy_of(package, "NOW = 1\n")
-    assert build_files(folder, [str(copy), str(package)]) != {}
+    assert "clocks" in build_files(folder, [str(copy), str(package)])
 
 
 def test_a_copy_without_the_source_does_not(package: Path, folder: Path, tmp_path: Path) -> None:
-    assert build_files(folder, [str(tmp_path / "other"), str(package)]) != {}
+    assert "clocks" in build_files(folder, [str(tmp_path / "other"), str(package)])
 
 
 def test_a_build_for_another_python_is_refused(package: Path, folder: Path) -> None:
@@ -107,7 +110,7 @@ def test_a_command_refuses_a_folder_without_a_build(tmp_path: Path) -> None:
 
 
 def test_the_finder_finds_compiled_modules_alone(tmp_path: Path) -> None:
-    finder = CompiledFinder({MODULE: tmp_path / "clock.so"})
+    finder = CompiledFinder({"clocks": {MODULE: tmp_path / "clock.so"}})
     spec = finder.find_spec(MODULE, None)
     assert spec is not None
     assert spec.origin == str(tmp_path / "clock.so")
@@ -115,33 +118,33 @@ def test_the_finder_finds_compiled_modules_alone(tmp_path: Path) -> None:
 
 
 def test_the_version_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version, "is_compiled", lambda: True)
-    assert version.versions()["simulation"] == "compiled"
-    assert version.version_line().endswith(", simulation compiled")
-    monkeypatch.setattr(version, "is_compiled", lambda: False)
-    assert "simulation" not in version.versions()
+    monkeypatch.setattr(version, "compiled_parts", lambda: ["simulation", "system"])
+    assert version.versions()["compiled"] == "simulation, system"
+    assert version.version_line().endswith(", compiled: simulation, system")
+    monkeypatch.setattr(version, "compiled_parts", list)
+    assert "compiled" not in version.versions()
     assert "compiled" not in version.version_line()
 
 
-def test_no_planted_bug_changes_a_compiled_module() -> None:
+def test_a_planted_bug_leaves_the_simulation_compiled() -> None:
     """Bugs and mutants are planted in a copy of the system, which comes first on the import path."""
     with patched_system(lambda _system, folder: (folder / SYSTEM).mkdir()) as (copy, _):
-        planted = {
-            path.relative_to(Path(copy) / "staticfire").parts[0]
-            for path in (Path(copy) / "staticfire").iterdir()
-            if path.is_dir()
-        }
+        planted = {path.name for path in (Path(copy) / "staticfire").iterdir() if path.is_dir()}
     assert planted == {SYSTEM}
-    assert not [source for source in sources() if source.startswith(f"{SYSTEM}/")]
+    assert not [name for name in sources("simulation") if name.startswith(f"{SYSTEM}/")]
+    assert all(name.startswith(f"{SYSTEM}/") for name in sources("system"))
 
 
 def test_every_source_is_there_and_in_the_package() -> None:
     package = Path(staticfire.__file__).parent
-    assert CLOCK in sources()
-    assert all((package / source).is_file() for source in sources())
-    assert not [source for source in sources() if source.startswith(compiled_build.LEFT_OUT)]
+    assert CLOCK in sources("simulation")
+    assert "system_under_test/protocol/command.py" in sources("system")
+    for part in compiled_build.PARTS:
+        assert all((package / source).is_file() for source in sources(part))
+        assert not [name for name in sources(part) if name.startswith(compiled_build.LEFT_OUT)]
     for left_out in compiled_build.LEFT_OUT:
-        assert (package / left_out).exists()
+        folder, _, beginning = left_out.rpartition("/")
+        assert any(path.name.startswith(beginning) for path in (package / folder).iterdir())
 
 
 def test_a_build_without_a_compiler(
