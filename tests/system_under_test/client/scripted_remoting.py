@@ -55,6 +55,7 @@ class ScriptedRemoting:
         self.calls: list[Call] = []
         self.on_request: object = None
         self.have_answered: set[str] = set()  # addresses that have answered whatever they were sent
+        self.disconnected: set[str] = set()  # until the next request connects again
         self._open: list[tuple[str, asyncio.Future[RemotingCommand]]] = []
 
     @property
@@ -76,6 +77,7 @@ class ScriptedRemoting:
         close_on_timeout: bool = False,
     ) -> asyncio.Future[RemotingCommand]:
         self.note(address, command)
+        self.disconnected.discard(address)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[RemotingCommand] = loop.create_future()
         self._open.append((address, future))
@@ -98,7 +100,9 @@ class ScriptedRemoting:
         return await self.invoke_nowait(address, command, timeout_s)
 
     def connection(self, address: str) -> ScriptedConnection | None:
-        return ScriptedConnection(self, address) if address in self.scripts else None
+        if address not in self.scripts or address in self.disconnected:
+            return None
+        return ScriptedConnection(self, address)
 
     def close_connection(self, address: str) -> None:
         for peer, future in self._open:

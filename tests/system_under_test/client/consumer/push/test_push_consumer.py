@@ -139,10 +139,6 @@ def test_the_limit_of_a_topic_is_shared_out_among_its_queues(
         table = member.consumer.running_info().mq_table
         assert [info.cached_msg_count for info in table.values()] == [cached] * 4
 
-    async def hang(_messages: list[Message], _queue: MessageQueue) -> bool:
-        await asyncio.sleep(1000)
-        return True
-
     run(main())
 
 
@@ -207,6 +203,25 @@ def test_silence_behind_a_held_pull_is_found_out(remoting: ScriptedRemoting) -> 
     run(main())
 
 
+def test_a_connection_that_ends_without_a_request_under_way_is_noticed(
+    remoting: ScriptedRemoting,
+) -> None:
+    """Full caches stop the pulls, so no request fails. A broker that has restarted must be greeted again."""
+
+    async def main() -> None:
+        member = Member(remoting, Group("c1"), limits=FlowLimits(count_max=1), pull_batch=2)
+        replace_listener(member.consumer, hang)
+        await member.consumer.start()
+        await asyncio.sleep(1.0)
+        remoting.disconnected.add("b:0")
+        remoting.calls.clear()
+        await asyncio.sleep(1.0)
+        greeted = [c.address for c in remoting.calls if c.command.code == RequestCode.HEART_BEAT]
+        assert greeted == ["b:0"]
+
+    run(main())
+
+
 def test_a_new_queue_is_consumed_as_soon_as_the_route_shows_it(remoting: ScriptedRemoting) -> None:
     async def main() -> None:
         member = Member(remoting, Group("c1"))
@@ -259,11 +274,6 @@ def test_stop_waits_for_the_listener_commits_and_says_goodbye(remoting: Scripted
 def test_stop_is_bounded_when_the_listener_hangs(remoting: ScriptedRemoting) -> None:
     async def main() -> None:
         member = Member(remoting, Group("c1"))
-
-        async def hang(*_: object) -> bool:
-            await asyncio.sleep(1000.0)
-            return True
-
         replace_listener(member.consumer, hang)
         await member.consumer.start()
         await asyncio.sleep(1.0)
@@ -273,6 +283,11 @@ def test_stop_is_bounded_when_the_listener_hangs(remoting: ScriptedRemoting) -> 
         assert all(offset == 0 for commit in member.commits for offset in commit.values())
 
     run(main())
+
+
+async def hang(*_: object) -> bool:
+    await asyncio.sleep(1000.0)
+    return True
 
 
 def replace_listener(consumer: PushConsumer, listener: Callable[..., object]) -> None:
