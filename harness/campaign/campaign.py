@@ -1,8 +1,8 @@
-"""A campaign: every option of a run, as data. Printed first, stored with the run, enough to repeat it.
+"""A campaign: every option of a run, as data. A run prints it first and stores it; it suffices to repeat the run.
 
-Whatever is not given is drawn from the seed (TigerBeetle's "swarm"): the nodes of the cluster, how it keeps its data,
-sizes, think times, latencies, fault kinds and the fault plan. Each option is drawn from a stream of its own, so that
-giving one leaves the others as they were.
+The seed decides every option that is not given (TigerBeetle's "swarm"): the nodes of the cluster, flush and
+replication, sizes, think times, latencies, fault kinds and the fault plan. Each option is drawn from a stream of its
+own, so that giving one leaves the others unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
 ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh", "address")
 TARGETS = ("own", "apache", "address")
-# How our brokers and name servers keep their promises, and by which promises a target is judged.
+# The mode of our brokers and name servers, and the promises by which any target is judged.
 # permissive: every second node speaks TLS where it connects; enforcing: all do.
 TLS_MODES = ("disabled", "permissive", "enforcing")
 MODES = ("hardened", "faithful")
@@ -54,7 +54,7 @@ LATER_OPTIONS = frozenset(
 )
 
 
-# Former name of an option -> its name. Files of earlier versions say it, and its random stream keeps it.
+# Former name of an option -> its name. Files of earlier versions use it, and it still seeds the option's stream.
 FORMER_NAMES: Mapping[str, str] = {
     "name_servers": "coordinators",
     "slaves": "followers",
@@ -68,7 +68,7 @@ class CampaignError(ValueError):
 
 
 def with_current_names(options: Mapping[str, T]) -> dict[str, T]:
-    """The options of a campaign by their names of today. Raises CampaignError for one that has both names."""
+    """Return the options under their current names. Raises CampaignError if one is given under both names."""
     for former, name in FORMER_NAMES.items():
         if former in options and name in options:
             raise CampaignError(f"{former} and {name} are one option; allowed: one of them")
@@ -80,7 +80,7 @@ def stream_of(seed: int, option: str) -> Random:
     return Random(f"staticfire/{seed}/{_STREAMS.get(option, option)}")
 
 
-# How members may share out queues: names of RocketMQ. The first is what it does by itself.
+# Strategies by which members share out queues, under RocketMQ's names. The first is its default.
 STRATEGIES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
 AVERAGELY = STRATEGIES[0]
 EVEN_STRATEGIES = STRATEGIES[:2]  # no member gets two queues more than another one
@@ -95,7 +95,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Campaign:
-    """All that decides a run. Times in seconds of the run's clock, sizes in bytes."""
+    """Every option of a run. Times are seconds of the run's clock, sizes are bytes."""
 
     seed: int
     workload: str
@@ -144,12 +144,14 @@ class Campaign:
         str, ...
     ] = ()  # tag expressions of the consumers in turn; (): the workload's
     sends_max: int = 0  # ops of all producers together; 0: as many as there is time for
-    # Of the consumers, the last ones: so many send on what they are given to a topic with more queues, and so many, in
-    # a group of their own, consume it there.
+    # How many of the last consumers forward each message to a topic with more queues, and how many consume that topic
+    # in a group of their own.
     forwarding: tuple[int, int] = (0, 0)
     hot_share: float = 0.0  # of ordered messages, for the key that all share; 0: the workload's
     asked_share: float = 0.0  # of transactions, for the broker to ask about; 0: the workload's
-    immune_share: float = 0.0  # of transactions that say how long they must not be asked about
+    immune_share: float = (
+        0.0  # of transactions that say for how long brokers must not ask about them
+    )
     auto_topic: bool = (
         False  # no operator creates the topic: the first message that a broker gets does
     )
@@ -163,7 +165,7 @@ class Campaign:
 
     @property
     def load_s(self) -> float:
-        """How long the load lasts; no fault strikes in the last `quiet_s` of it."""
+        """Duration of the load; no fault strikes in its last `quiet_s`."""
         return self.time_s + self.idle[1] + self.quiet_s
 
     @property
@@ -172,7 +174,7 @@ class Campaign:
 
     @property
     def probe_topic(self) -> str:
-        """Where brokers are asked whether they take sends: a topic of its own if that would create the topic."""
+        """The topic of the probes: one of its own where a probe would otherwise create the topic of the load."""
         return f"{self.topic}-probe" if self.auto_topic else self.topic
 
     @property
@@ -181,7 +183,7 @@ class Campaign:
 
     @property
     def is_external(self) -> bool:
-        """Whether the servers are not ours to start and stop."""
+        """Whether the servers belong to an external cluster, which the harness neither starts nor stops."""
         return self.environment == "address"
 
     def topology(self) -> Topology:

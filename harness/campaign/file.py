@@ -90,7 +90,7 @@ def _choices(table: Any, source: str) -> dict[str, OneOf]:
 
 
 def _current(table: Mapping[str, T], source: str) -> dict[str, T]:
-    """The table with names of today. Raises CampaignError with `source` in the text."""
+    """Return the table with current names. Raises CampaignError with `source` in the text."""
     try:
         return with_current_names(table)
     except CampaignError as error:

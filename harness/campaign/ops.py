@@ -1,7 +1,7 @@
 """The workload of a campaign as data: every op of every producer, with its time.
 
-A campaign without it draws ops and pauses from the seed. With it, nothing of the workload depends on the seed, so that
-single ops can be taken out of a run.
+A campaign without it draws ops and pauses from the seed. With it, the workload does not depend on the seed, so that
+`shrink` can remove single ops.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _check_request = checker("producer", PRODUCER, (GUEST, *REFUSED.values()))
 
 
 class BatchValue(TypedDict):
-    """The value of `send_batch`, with what the harness notes of each message."""
+    """The value of `send_batch`, with the fields that the harness adds to each message."""
 
     topic: str
     messages: list[SendValue]
 
 
-# What a workload asks for: the kind of op, and its value (SendValue, BatchValue, SendManyRequest).
+# An op of a workload: its kind, and its value (SendValue, BatchValue, SendManyRequest).
 GeneratedOp = tuple[str, Mapping[str, Any]]
 
 
@@ -47,8 +47,8 @@ class PlannedOp:
     """One op.
 
     Attributes:
-        node: the producer that does it.
-        at_s: seconds from the start of the load; the op waits for the one before it of the same producer.
+        node: the producer that carries it out.
+        at_s: seconds from the start of the load; the op waits for the producer's previous op.
         f: the kind of request.
         value: its fields, as in docs/client-protocol.md, and those that say how the op is judged.
     """
@@ -64,18 +64,18 @@ class PlannedOp:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Of its messages; of a range of messages the first."""
+        """The keys of its messages; of a range of messages, the first key."""
         messages = self.value["messages"] if self.f == "send_batch" else [self.value]
         return tuple(message["key"] for message in messages)
 
 
 def ops_to_data(ops: Iterable[PlannedOp]) -> list[dict[str, object]]:
-    """Plain tables for TOML."""
+    """Return the ops as plain tables for TOML."""
     return [{"node": op.node, "at_s": op.at_s, "f": op.f, "value": op.value} for op in ops]
 
 
 def read_ops(rows: Any) -> tuple[PlannedOp, ...]:
-    """Ops from the tables of a file. Raises OpError."""
+    """Read ops from the tables of a file. Raises OpError."""
     if not isinstance(rows, list):
         raise OpError(f"ops are {truncated_repr(rows)}; allowed: a list of tables")
     if len(rows) > OPS_MAX:
@@ -104,7 +104,7 @@ def _check_row(row: Any, place: str) -> None:
 
 
 def check_ops(ops: Sequence[PlannedOp], producers: Sequence[str], load_s: float) -> None:
-    """Raises OpError for the first op that cannot be done."""
+    """Raises OpError for the first op that no producer of the campaign can carry out."""
     keys: set[str] = set()
     for number, op in enumerate(ops):
         place = f"op {number}"

@@ -1,6 +1,6 @@
 """The options of a campaign, each declared once: what it means and which values it takes.
 
-`staticfire.harness.draws.limits` checks the bounds that stand here; docs/campaigns.md is made of these declarations.
+`staticfire.harness.draws.limits` checks these bounds; docs/campaigns.md is generated from these declarations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Option:
         meaning: what it decides, with its unit.
         allowed: the values that it takes, in words.
         bounds: the least and the greatest number, for an option that is one number; None: checked elsewhere.
-        name: of the option in a refusal, where it is not that of the field.
+        name: the option's name in error messages, where it differs from the field's.
     """
 
     meaning: str

@@ -1,7 +1,7 @@
 """Checks entries of a fault plan against what each kind of fault declares: roles of targets, and parameters.
 
-A plan that was drawn is always within these rules; one that a user wrote or changed may not be, and a fault
-that cannot be carried out is better refused than found out in the middle of a run.
+A drawn plan always keeps these rules. A plan that a user wrote or changed may break them, and is refused before the
+run instead of failing in the middle of it.
 """
 
 from __future__ import annotations

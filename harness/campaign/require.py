@@ -7,6 +7,6 @@ from staticfire.harness.truncated_repr import truncated_repr
 
 
 def require(condition: bool, option: str, value: object, allowed: str) -> None:
-    """Raises CampaignError, which names option, value and what is allowed, unless the condition holds."""
+    """Raises CampaignError with option, value and allowed values, unless the condition holds."""
     if not condition:
         raise CampaignError(f"{option} is {truncated_repr(value)}; allowed: {allowed}")

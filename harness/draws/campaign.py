@@ -27,12 +27,12 @@ from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.registry import system_named, system_of
 from staticfire.harness.systems.system import Draw
 
-LONG_S = 30.0  # of a load in which there is room for more than one fault
-# In so many of the seeds one kind of fault strikes alone, and the load goes on for so long behind it: what a fault
-# leaves dead is not healed by the next one.
+LONG_S = 30.0  # length of a load with room for more than one fault
+# Share of the seeds in which one kind of fault strikes alone, and the seconds of load behind it: no later fault then
+# heals by accident what the first one left dead.
 QUIET_SHARE = 0.05
 QUIET_S = 60.0
-IDLE_SHARE = 0.1  # of the seeds, in which for minutes nothing is sent
+IDLE_SHARE = 0.1  # share of the seeds in which clients send nothing for minutes
 # Longer than brokers keep clients that are silent (120 s), and locks (60 s).
 IDLE_S = (130.0, 190.0)
 IDLE_MARGIN_S = 10.0  # of load before and behind it
@@ -60,7 +60,7 @@ def _draw_think(random: Random, drawn: Mapping[str, Any]) -> float:
 
 
 def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
-    """A swarm: each seed knows only some of the kinds, so that none drowns the others; and what comes beside it."""
+    """Draw a swarm: each seed has only some of the kinds, so that none dominates; then add the kinds beside it."""
     random = Random(f"staticfire/{seed}/faults")
     share = between(random, 0.3, 0.9)
     swarm = [name for name in available if FAULTS[name].in_swarms]
@@ -76,7 +76,7 @@ def draw_faults(seed: int, available: Sequence[str]) -> tuple[str, ...]:
 
 
 def _draw_beside(seed: int, available: Sequence[str]) -> tuple[str, ...]:
-    """What comes beside the swarm, each kind by itself: it takes no place of another fault in the plan."""
+    """Draw, each by itself, the kinds that come beside the swarm; they replace no other fault of the plan."""
     return tuple(
         name
         for name in available
@@ -85,14 +85,14 @@ def _draw_beside(seed: int, available: Sequence[str]) -> tuple[str, ...]:
 
 
 def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
-    """A share of sends that are not plain; none where each single send counts."""
+    """Draw a share of sends of a special kind; 0 where each single send counts."""
     if drawn["gap_max_s"]:
         return 0.0
     return pick(random, (0.0, 0.0, 0.05, 0.2))
 
 
 def _draw_async_share(random: Random, drawn: Mapping[str, Any]) -> float:
-    """Asynchronous sends wait for a silent broker to the end, so none where gaps are measured."""
+    """Draw the share of asynchronous sends; 0 where gaps are measured, since such sends wait for a silent broker."""
     if drawn["gap_max_s"] or drawn["client"] != "own":
         return 0.0
     return pick(random, (0.0, 0.0, 0.2, 1.0))
@@ -113,7 +113,7 @@ def _draw_idle(random: Random, drawn: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _may_last(drawn: Mapping[str, Any]) -> bool:
-    """Whether the load may take longer than it was asked to: only virtual seconds are cheap."""
+    """Whether the load may last longer than the given time: only virtual seconds are cheap."""
     is_swarm = drawn["environment"] == "simulation" and "plan" not in drawn
     return is_swarm and drawn["time_s"] >= LONG_S and not drawn["gap_max_s"]
 
@@ -125,7 +125,7 @@ def _draw_target(random: Random, drawn: Mapping[str, Any]) -> str:
     return next(here, next(iter(targets)))
 
 
-# In this order: a later option may look at the earlier ones. Those of the system follow (`System.draws`).
+# In this order: the draw of an option may read earlier ones. The options of the system follow (`System.draws`).
 _DRAWS: dict[str, Draw] = {
     "workload": lambda random, drawn: next(iter(system_named(drawn["system"]).workloads)),
     "time_s": lambda random, drawn: 60.0,
@@ -197,7 +197,7 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
 
 
 def _one_kind(campaign: Campaign) -> tuple[str, ...]:
-    """One of the kinds, of those that can strike this cluster; none if there is none."""
+    """Draw one of the kinds that can strike this cluster; empty if there is none."""
     random = Random(f"staticfire/{campaign.seed}/one kind")
     for kind in shuffled(random, campaign.faults):
         if _draw_plan(replace(campaign, faults=(kind,), acl=False)):
@@ -220,7 +220,7 @@ def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
     named = [kind for kind in campaign.faults + more if kind not in workload.avoids]
     beside = tuple(kind for kind in named if _is_beside(kind))
     kinds = tuple(kind for kind in named if kind not in beside)
-    # What comes beside has a stream of its own for each kind: with it and without it everything else is the same.
+    # Each kind beside the swarm has a random stream of its own, so the rest of the campaign does not depend on it.
     count = max(len(kinds), least)
     known = context_of(campaign)
     plan = draw_plan(random, kinds, count, campaign.time_s, known)
@@ -234,19 +234,19 @@ def _draw_plan(campaign: Campaign) -> tuple[PlannedFault, ...]:
 
 
 def _is_beside(kind: str) -> bool:
-    """Whether a kind takes no place of another fault; where there are accounts, a change of their rights does not."""
+    """Whether a kind comes beside the swarm; with accounts, so does a change of their rights."""
     return FAULTS[kind].beside_share > 0 or kind == RightsChange.name
 
 
 def _put_off(planned: PlannedFault, idle_from_s: float, idle_s: float) -> PlannedFault:
-    """What would strike while nothing is sent strikes behind it, and so does what follows."""
+    """Move faults that would strike while clients send nothing, and all later ones, behind that pause."""
     if planned.at_s < idle_from_s:
         return planned
     return replace(planned, at_s=round(planned.at_s + idle_s, 3))
 
 
 def context_of(campaign: Campaign) -> ClusterContext:
-    """In a cluster that is not ours only the links of clients can be broken, and those go to masters."""
+    """Return the cluster as faults see it. In an external cluster they can break only clients' links to masters."""
     topology = campaign.topology()
     return ClusterContext(
         topology=replace(topology, replicas=topology.leaders) if campaign.is_external else topology,

@@ -20,7 +20,7 @@ BATCH_MAX = 1000  # messages
 
 
 def check_campaign(campaign: Campaign) -> None:
-    """Raises CampaignError with one sentence for the first option that is not allowed."""
+    """Raises CampaignError, one sentence, for the first option that is not allowed."""
     c = campaign
     try:
         system = system_of(c)

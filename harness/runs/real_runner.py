@@ -1,4 +1,4 @@
-"""A run on real machines: the same phases as in the simulation, by the clock on the wall."""
+"""A run on real machines: the phases of every run, on wall-clock time."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def run_for_real(
 ) -> RunResult:
     """Run the campaign in its environment and judge it.
 
-    Ctrl-C, SIGTERM or a closed terminal ends the load: faults are healed, the group drains, and what there is is
-    judged. A second one gives up.
+    Ctrl-C, SIGTERM or a closed terminal ends the load early: the harness heals the faults, drains the groups, and
+    judges the history so far. A second signal gives the run up.
 
     Raises:
         RunError: the cluster did not come up, or a client cannot do what its configuration asks for.
@@ -73,7 +73,7 @@ async def carry_out(
     progress: Progress | None = None,
     machine_options: MachineOptions = DEFAULTS,
 ) -> RunResult:
-    """`run_for_real` on a loop that is there, in the main thread: signals are handled."""
+    """Do the work of `run_for_real` on a running loop of the main thread, which handles the signals."""
     system = system_of(campaign)
     provider = make_provider(campaign.environment, machine_options)
 
@@ -110,9 +110,9 @@ async def carry_out(
 
 
 async def unless_declined(work: Coroutine[Any, Any, None], recorder: Recorder) -> None:
-    """Carry out the work of a run, unless a client declines its configuration: it would be started again and again.
+    """Carry out the work of a run; cancel it if a client declines its configuration.
 
-    Raises RunError with what the client said, once the work has ended.
+    Such a client would be restarted forever. Raises RunError with the client's reason, once the work has ended.
     """
     declined: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -136,9 +136,9 @@ async def unless_declined(work: Coroutine[Any, Any, None], recorder: Recorder) -
 
 
 async def _run_while_it_is_there(run: Run, recorder: Recorder, gone: asyncio.Future[str]) -> None:
-    """`run.main()`; once the cluster is gone faults are healed, and its answers are not waited for any more.
+    """Run `run.main()`. If the cluster goes away, heal the faults and wait for its answers no longer.
 
-    Raises EnvironmentFailed if it went before it was up.
+    Raises EnvironmentFailed if the cluster goes away before it was up.
     """
     main = asyncio.ensure_future(run.main())
     healed = asyncio.ensure_future(run.healed.wait())
@@ -150,7 +150,7 @@ async def _run_while_it_is_there(run: Run, recorder: Recorder, gone: asyncio.Fut
         if not run.is_under_load:
             raise EnvironmentFailed(gone.result())
         recorder.record(NEMESIS, "info", CLUSTER_GONE, {"phase": "gone"}, gone.result())
-        say(f"{gone.result()}; what there is is judged")
+        say(f"{gone.result()}; the history so far is judged")
         run.cut_short()
         await asyncio.wait([main, healed], return_when=asyncio.FIRST_COMPLETED)
         if main.done():

@@ -24,11 +24,10 @@ class Run:
 
     Args:
         environment: where the nodes are.
-        controls: what the nemesis breaks the nodes with.
-        operations: what the system does beside load and faults.
-        progress: takes a report of progress every `tick_s`.
-        tick_s: between two reports of progress.
-        watch_disk: watches the disk of a node for faults that strike at what it does; None: it cannot be watched.
+        controls: the capabilities with which the nemesis breaks nodes.
+        operations: the work of the system beside load and faults.
+        progress: takes a report of progress every `tick_s` seconds.
+        watch_disk: watches the disk calls of a node for faults that strike at one; None: no disk can be watched.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class Run:
         self._is_cut_short = False
         self._up_ns = 0
         self._load_start_ns = 0
-        self.healed = asyncio.Event()  # from then on it only asks
+        self.healed = asyncio.Event()  # from then on the run only reads
 
     async def main(self) -> None:
         await self._phase("set up", self._set_up())
@@ -92,7 +91,7 @@ class Run:
 
     @property
     def is_under_load(self) -> bool:
-        """Whether the cluster is up, so that there is something to judge."""
+        """Whether the load has begun, so that there is a history to judge."""
         return self._load_start_ns > 0
 
     async def _phase(self, name: str, work: Coroutine[Any, Any, None]) -> None:

@@ -48,7 +48,7 @@ def run_simulated(
     """Run the campaign on virtual time and judge it.
 
     Args:
-        begun: is given the run before anything happens, to look at it later with `LiveRun.at`.
+        begun: takes the run before its first event, for callers that inspect it later with `LiveRun.at`.
 
     Raises RunError if the cluster does not come up.
     """
@@ -77,7 +77,7 @@ def run_simulated(
     if begun is not None:
         begun(LiveRun(world, environment, run))
     world.run(run.main)
-    for record in run.nemesis.records:  # beside the history: the digest knows nothing of it
+    for record in run.nemesis.records:  # not part of the history, so not of the digest
         if record.fired_ns is not None:
             record.incidents = environment.incidents(
                 record.planned.targets, record.fired_ns, record.healed_ns

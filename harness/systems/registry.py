@@ -91,7 +91,7 @@ def _entry_point(name: str) -> str:
 
 
 def check_declaration(system: Any, name: str) -> None:
-    """Raises SystemRefused with the first thing that is wrong with a declaration."""
+    """Raises SystemRefused, which names the first error in a declaration."""
 
     def require(condition: bool, what: str) -> None:
         if not condition:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # systems that run on real machines only need no simulation
 
 
 class ServerMemory(Protocol):
-    """What a system keeps in the memory of a server.
+    """Reads what a system keeps in the memory of a server.
 
     Attributes:
         parts: names of the parts, in the order in which they are shown.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
     from staticfire.harness.targets.target import SimulatedTarget, Target
     from staticfire.harness.workloads.workload import Workload
 
-# The value of one option, drawn from the stream of that option; the options that were drawn before may be looked at.
+# Draws the value of one option from that option's stream. It may read the options that were drawn before.
 Draw = Callable[[Random, Mapping[str, Any]], Any]
 # Options without which there is no campaign: a system fixes or draws them.
 NEEDED_OPTIONS = ("coordinators", "followers", "flush", "replication", "log_file_bytes")
@@ -35,15 +35,15 @@ Phase = Callable[[str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
 
 
 class Operations(Protocol):
-    """What a system does in one run beside load and faults, through clients that no fault touches."""
+    """The work of a system in one run beside load and faults. It uses clients that no fault touches."""
 
     def cluster_control(self, processes: ProcessControl) -> ClusterControl | None:
-        """What faults may change through the system's own administration; None: nothing."""
+        """The control through which faults use the system's own administration; None if it has none."""
         ...
 
     @property
     def guest_rights(self) -> GuestRights | None:
-        """Whether a second account may send, which faults change; None: the load has one account."""
+        """The rights of a second account, which faults change; None where the load has one account."""
         ...
 
     async def set_up(self) -> None:
@@ -85,11 +85,11 @@ class System(Protocol):
         workloads: its workloads by name; the first one is the default.
         faults: the kinds of fault that can strike it.
         targets: its variants by name, the default first, each with the environments in which it runs.
-        options: campaign options that are fixed where a user says nothing, instead of drawn.
-        draws: how a seed decides campaign options that are the system's, in the order in which they are drawn.
-        stored_logs: reads the logs in the files of its servers; None: reports show none of them, and no fault strikes
+        options: values of campaign options that the system fixes instead of drawing them; the user's values win.
+        draws: draws the campaign options that are the system's own, by option, in this order.
+        stored_logs: reads the logs in the files of its servers. With None, reports show no logs, and no fault strikes
             at an append or changes a stored message.
-        memory: reads the memory of a simulated server for `staticfire look`; None: it shows files only.
+        memory: reads the memory of a simulated server for `staticfire look`, which otherwise shows files only.
     """
 
     @property
@@ -121,17 +121,17 @@ class System(Protocol):
         ...
 
     def check_machines(self, campaign: Campaign, options: MachineOptions) -> None:
-        """Ask the machines for what the system needs there, before anything is made.
+        """Check that the machines have what the system needs, before the harness makes anything on them.
 
         Raises:
-            CampaignError: nodes cannot have what the campaign gives them.
-            MachineOptionError: the user has to say more, or something else.
-            EnvironmentFailed: a machine cannot run the system, or cannot be asked.
+            CampaignError: nodes cannot run with the options that the campaign gives them.
+            MachineOptionError: an option about machines is missing or wrong.
+            EnvironmentFailed: a machine cannot run the system, or cannot be checked.
         """
         ...
 
     def simulated(self, campaign: Campaign, addresses: Mapping[str, str]) -> SimulatedTarget:
-        """The coroutines of servers and clients, given the IP address of every node."""
+        """Return the target whose servers and clients are coroutines; `addresses` are the IP addresses of all nodes."""
         ...
 
     def real(
@@ -141,7 +141,7 @@ class System(Protocol):
         machines: Mapping[str, Machine],
         options: MachineOptions,
     ) -> Target:
-        """How servers and clients are started on machines that are up."""
+        """Return the target that starts servers and clients on machines that are up."""
         ...
 
     def observe_simulated(self, environment: SimulationEnvironment) -> None:
@@ -149,17 +149,17 @@ class System(Protocol):
         ...
 
     def operations(self, environment: Environment, refusing_s: int | None) -> Operations:
-        """The operations of one run.
+        """Return the operations of one run.
 
         Args:
             environment: where the nodes are.
-            refusing_s: after the last fault, seconds after which a part that still refuses is not waited for; None:
-                every wait lasts until its bound.
+            refusing_s: after the last fault, the harness waits at most this long, in seconds, for a part that refuses
+                requests; None: every wait lasts until its bound.
         """
         ...
 
     def facts(
         self, campaign: Campaign, faults: Sequence[FaultRecord], ops: Sequence[Op]
     ) -> RunFacts:
-        """The facts of a run of which only the history is left."""
+        """Return the facts of a recorded run, from its campaign, faults and history."""
         ...
