@@ -1,1 +1,1 @@
-"""Workloads: a question about a queue, the ops that put it, and the checkers that answer it."""
+"""Workloads: each asks one question about a queue, and says which ops and consumers ask it."""

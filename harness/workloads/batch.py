@@ -1,4 +1,4 @@
-"""Many messages in one request, and in one call of the listener: is each of them there, once and in its place?"""
+"""Batches of messages in one send and in one listener call: is each message there, once and at its offset?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 
 BATCH = Workload(
     name="batch",
-    summary="most messages are sent in batches and consumed in batches: none is lost or out of place",
+    summary="most messages are sent in batches and consumed in batches: none is lost or at a wrong offset",
     generator=KeyedSends,
     membership=member,
     options={"batch_share": 0.8, "one_way_share": 0.0},

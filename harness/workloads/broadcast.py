@@ -17,7 +17,7 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 
 
 def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
-    """Acknowledged messages that a member was not given; what its listener failed for is dropped."""
+    """Count acknowledged messages that a member did not get. A message whose listener fails is dropped."""
     acked = {op.value["key"]: None for op in ops if op.f == "send" and op.type == "ok"}
     had: dict[str, dict[str, None]] = {}
     for op in ops:
@@ -35,7 +35,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
 
 BROADCAST = Workload(
     name="broadcast",
-    needs_listener="what is polled is shared out, or chosen, and not given to every member",
+    needs_listener="a polling consumer shares queues with its group or chooses them; it does not broadcast",
     summary="every member of a broadcasting group gets every message, also one that was away",
     generator=KeyedSends,
     membership=member,

@@ -1,4 +1,4 @@
-"""Millions of messages, sent and consumed many at a time: an op of the history is a batch, and nothing is left out."""
+"""Millions of messages, sent and consumed in large batches. One op of the history is a batch, and names all of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUEUES_MAX = 64
 
 
 def member(campaign: Campaign, number: int) -> ConsumerSpec:
-    """The last ones forward, or consume what was forwarded, as the campaign says."""
+    """Make the last consumers forward, or consume the forwarded messages, as the campaign says."""
     spec = replace(
         plain(campaign, number), pull_batch=AT_ONCE, consume_batch=AT_ONCE, condensed=True
     )
@@ -31,8 +31,8 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 
 BULK = Workload(
     name="bulk",
-    needs_listener="a listener tells stretches of messages, and sends them on",
-    summary="large batches in, large batches out, an op each: millions of messages, and none lost or out of place",
+    needs_listener="a listener reports ranges of messages, and forwards them",
+    summary="large batches in, large batches out, an op each: millions of messages, and none lost or at a wrong offset",
     generator=ManySends,
     membership=member,
     options={"batch_share": 1.0, "batch_messages": (5, 15), "one_way_share": 0.0},
@@ -52,8 +52,8 @@ BULK = Workload(
 FORWARDED = replace(
     BULK,
     name="forwarded",
-    summary="a group sends what it is given on to a topic with more queues: at least once, and nothing is lost",
+    summary="a group forwards its messages to a topic with more queues: at least once, and nothing is lost",
     options={**BULK.options, "consumers": 4, "forwarding": (2, 2)},
-    avoids=("disk-lost",),  # who has nowhere to send to cannot work off what it is given
-    settle_s=300.0,  # each message is sent again, and what one send meets delays all behind it
+    avoids=("disk-lost",),  # without a broker to send to, a forwarder can never drain its input
+    settle_s=300.0,  # a forwarder sends one message after the other, so one slow send delays all that follow
 )

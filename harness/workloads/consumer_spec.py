@@ -13,10 +13,21 @@ TAG, SQL92 = "TAG", "SQL92"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSpec:
-    """All members of a group should have the same; a campaign may give them different ones, to show the effect.
+    """How one consumer subscribes and consumes. All members of a group should have the same specification.
 
-    `wanted_tags` is what the expression means in terms of tags, None for everything; the checkers believe it.
-    `retries_max` is how often a message comes again before it is dead; -1: as RocketMQ (16, or for ever in order).
+    A campaign may give members different ones, to show the effect.
+
+    Attributes:
+        wanted_tags: the tags that the expression selects, None for all messages; checkers rely on it.
+        retries_max: redeliveries before a message becomes a dead letter; -1: RocketMQ's default (16; unlimited for
+            orderly consumers).
+        sends_back: whether messages whose listener fails go to the retry topic, and finally to the dead letters.
+        replies: whether its listener answers requests.
+        condensed: whether it reports deliveries as ranges of messages.
+        forward_to: the topic to which its listener forwards every message; "" for none.
+        queues: queues of its topic on each broker; 0: as many as the campaign says.
+        strategy: RocketMQ's name of the strategy that shares out queues.
+        share: the member's index in its group, and the number of members.
     """
 
     group: str
@@ -29,14 +40,14 @@ class ConsumerSpec:
     pull_batch: int = 32
     consume_batch: int = 32
     retries_max: int = -1
-    sends_back: bool = False  # what its listener fails for goes to the retry topic, and at last to the dead letters
-    replies: bool = False  # its listener answers requests
-    condensed: bool = False  # what its listener is given is told as stretches
-    forward_to: str = ""  # a topic: all that its listener does is send on what it is given
-    queues: int = 0  # of its topic on each broker; 0: as many as the campaign says
-    strategy: str = AVERAGELY  # how queues are shared out, by a name of RocketMQ
-    kind: str = PUSH  # of consumer
-    share: tuple[int, int] = (0, 1)  # the member's place in its group, and how many members
+    sends_back: bool = False
+    replies: bool = False
+    condensed: bool = False
+    forward_to: str = ""
+    queues: int = 0
+    strategy: str = AVERAGELY
+    kind: str = PUSH
+    share: tuple[int, int] = (0, 1)
 
     @property
     def retry_topic(self) -> str:
@@ -48,7 +59,7 @@ class ConsumerSpec:
 
 
 def plain(campaign: Campaign, _number: int) -> ConsumerSpec:
-    """The one group of a run, all of one topic."""
+    """Return the specification of a run with one group and one topic."""
     return ConsumerSpec(group=campaign.group, topic=campaign.topic)
 
 

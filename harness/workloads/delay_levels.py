@@ -1,4 +1,4 @@
-"""The durations of the delay levels of a campaign's brokers."""
+"""Durations of the delay levels of a campaign's brokers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PROPERTY = "messageDelayLevel"
 
 
 def delay_levels_ms(campaign: Campaign) -> tuple[int, ...]:
-    """Level 1 first."""
+    """Return the durations in milliseconds, level 1 first."""
     # Imported late: a defect may have to be planted in the system first.
     text = dict(campaign.broker_properties).get(PROPERTY)
     return tuple(DELAY_LEVELS_MS if text is None else parse_delay_levels(text))

@@ -1,4 +1,4 @@
-"""Messages with a delay level: none is early, none is late while nothing is broken, none is lost on its way."""
+"""Messages with a delay level: none is early, none is late while no fault is on, and none is lost."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from staticfire.harness.workloads.workload import Workload
 DELAYED_SHARE = 0.8
 LEVEL_MS_MAX = 60_000  # levels above would outlast the run
 NS_PER_MS = 1_000_000
-# The broker that a delayed message waits for may be asked late for it: its slave takes over nothing.
+# A master that is down delivers its delayed messages late, since its slave does not deliver them.
 TRAVEL_NS = 2_000 * NS_PER_MS
 
 
 class DelayedSends(KeyedSends):
-    """Most messages get one of the levels that are short enough for a run."""
+    """Gives most messages one of the levels that are short enough for a run."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._delay)
@@ -38,7 +38,7 @@ class DelayedSends(KeyedSends):
 
 
 def awaits(ops: Sequence[Op], now_ns: int) -> str | None:
-    """Acknowledged messages that are not due, or due and still nowhere."""
+    """Count acknowledged messages that are not due yet, or due and not yet delivered."""
     waiting: dict[str, int] = {}
     began: dict[str, int] = {}
     for op in ops:

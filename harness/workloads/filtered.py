@@ -1,4 +1,4 @@
-"""Groups that filter by tags or by SQL92: does each get exactly the messages that match?"""
+"""Groups that filter by tags or by SQL92: does each group get exactly the messages that match?"""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from staticfire.harness.workloads.workload import Workload
 # "Aa" and "BB" have the same hash in Java, by which brokers compare tags.
 WEIGHT_OF_TAG = {"red": 1, "green": 2, "blue": 3, "Aa": 4, "BB": 5}
 UNTAGGED_SHARE = 0.1
-WEIGHT = "weight"  # a property that follows from the tag, for those who filter by SQL92
+WEIGHT = "weight"  # a property that follows from the tag, for groups that filter by SQL92
 
 
 class TaggedSends(KeyedSends):
-    """Most messages have a tag, and a property that says the same as a number."""
+    """Gives most messages a tag, and a property with the number of that tag."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._tag)
@@ -38,7 +38,7 @@ class TaggedSends(KeyedSends):
 
 
 def member(campaign: Campaign, number: int) -> ConsumerSpec:
-    """Every other consumer is in a group that filters by SQL92."""
+    """Put every other consumer into a group that filters by SQL92."""
     if campaign.expressions:
         return plain(campaign, number)
     if number % 2:
@@ -58,7 +58,7 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 
 
 def changed(campaign: Campaign, number: int) -> ConsumerSpec:
-    """Each group still wants something of what it wanted before."""
+    """Change each group's filter to one that overlaps with the former one."""
     spec = member(campaign, number)
     if spec.language == SQL92:
         expression = f"{WEIGHT} BETWEEN 1 AND 3 AND TAGS IS NOT NULL"
@@ -69,7 +69,7 @@ def changed(campaign: Campaign, number: int) -> ConsumerSpec:
 FILTERED = Workload(
     name="filtered",
     filters=True,
-    summary="groups that filter by tags and by SQL92 get what they want, all of it, and nothing else",
+    summary="groups that filter by tags and by SQL92 get all messages that match, and no others",
     generator=TaggedSends,
     membership=member,
     changed=changed,

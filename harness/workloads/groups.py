@@ -8,7 +8,7 @@ from staticfire.harness.workloads.consumer_spec import ConsumerSpec
 
 
 def groups_of(campaign: Campaign) -> dict[str, list[ConsumerSpec]]:
-    """Return the specifications of the members of each group; groups in the order of their first members."""
+    """Return the specifications of the members by group, in the order of the groups' first members."""
     groups: dict[str, list[ConsumerSpec]] = {}
     for spec in WORKLOADS[campaign.workload].members(campaign):
         groups.setdefault(spec.group, []).append(spec)

@@ -1,4 +1,4 @@
-"""Messages with a sharding key, consumed in order: the same key, the same queue, one after the other."""
+"""Messages with a sharding key: messages of one key go to one queue and are consumed in order."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SHARED_KEY, SHARED_SHARE = "everybody", 0.1
 
 
 class OrderedSends(KeyedSends):
-    """Each client has keys of its own, and one is used by all of them.
+    """Gives each producer keys of its own, and all producers one common key, the hot key.
 
-    The campaign may say which share of the messages belongs to that one, the hot key (`hot_share`).
+    The campaign may set the share of messages with the hot key (`hot_share`).
     """
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
@@ -44,6 +44,6 @@ ORDERED = Workload(
     summary="messages of one sharding key stay in one queue and are consumed in order, whichever member owns it",
     generator=OrderedSends,
     membership=member,
-    avoids=("disk-lost",),  # only masters give locks, and no slave becomes one
+    avoids=("disk-lost",),  # only masters give locks, and no slave becomes a master
     options={"batch_share": 0.0, "one_way_share": 0.0},
 )

@@ -1,4 +1,4 @@
-"""Keyed sends and one consumer group: is anything acknowledged lost, or unseen by the group?"""
+"""Keyed sends and one consumer group: is an acknowledged message lost, or never delivered to the group?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from staticfire.harness.workloads.workload import Workload
 
 QUEUE = Workload(
     name="queue",
-    summary="keyed sends and one consumer group: nothing acknowledged is lost or unseen",
+    summary="keyed sends and one consumer group: no acknowledged message is lost or undelivered",
     generator=KeyedSends,
 )

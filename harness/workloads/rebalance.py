@@ -1,4 +1,4 @@
-"""Members come and go while they consume: every queue has one owner at a time, and none is forgotten."""
+"""Members join and leave while they consume: every queue has one owner at a time, and none is left without one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from staticfire.harness.workloads.workload import Workload
 
 REBALANCE = Workload(
     name="rebalance",
-    summary="members come and go all the time and are sent back: queues change hands, no message is forgotten",
+    summary="members join and leave all the time: queues change owners, and no message is left unconsumed",
     generator=KeyedSends,
     options={"consumers": 4},
     faults=("member-leaves",) * 6 + ("offsets-reset",),

@@ -1,4 +1,4 @@
-"""Requests: a message that wants an answer gets its own, or none, and never that of another request."""
+"""Requests: each gets its own reply or none, and never the reply to another request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMEOUT_S = 5.0
 
 
 class Requests(KeyedSends):
-    """Each message is a request."""
+    """Makes each message a request."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._ask, f="request")
@@ -31,7 +31,7 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 REQUEST_REPLY = Workload(
     name="request-reply",
     needs_listener="a listener answers the requests",
-    summary="each request is answered with its own answer, or not at all",
+    summary="each request gets its own reply, or none",
     generator=Requests,
     membership=member,
     options={"batch_share": 0.0, "one_way_share": 0.0},

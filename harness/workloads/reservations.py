@@ -1,7 +1,8 @@
-"""Reservations that end without a coordinator: try, then confirm; a delayed message takes back what was not confirmed.
+"""Reservations without a coordinator: try, then confirm; a delayed message cancels what was not confirmed.
 
-Source: the TCC pattern (try, confirm, cancel) over a message queue. With each reservation goes a delayed message to
-those who keep what is reserved; when it comes, they look whether the reservation was confirmed, and cancel it if not.
+Source: the TCC pattern (try, confirm, cancel) over a message queue. With each reservation the client sends a delayed
+message to the owner of the resource. When that message arrives, the owner cancels the reservation unless it was
+confirmed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CONFIRMS = "confirms"  # a property: the key of the reservation
 
 
 class Reservations(KeyedSends):
-    """Each process reserves with a delayed message, and confirms with its next one, unless it gives up or dies."""
+    """Makes each process reserve with a delayed message, and confirm with its next one unless it gives up or dies."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._go_on)
@@ -40,10 +41,10 @@ class Reservations(KeyedSends):
 
 RESERVATIONS = Workload(
     name="reservations",
-    summary="a delayed message takes back what was reserved and never confirmed (try, confirm, cancel)",
+    summary="a delayed message cancels each reservation that was never confirmed (try, confirm, cancel)",
     generator=Reservations,
     awaits=awaits,
     settle_s=60.0,
-    avoids=("disk-lost",),  # what waits at a master that never returns waits for ever
+    avoids=("disk-lost",),  # a delayed message of a master that never returns is never delivered
     options={"batch_share": 0.0, "one_way_share": 0.0},
 )

@@ -1,4 +1,4 @@
-"""A listener that fails for some messages: they come again, later each time, and at last they are dead letters."""
+"""A listener that fails for some messages: brokers redeliver them ever later, and finally make them dead letters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEVELS = "1s 1s 2s 3s 5s 7s 9s 11s 13s 15s 17s 19s 21s 23s 25s 27s 29s 31s"
 
 
 class FailingSends(KeyedSends):
-    """The listener fails for some of the messages, once or a few times or for ever."""
+    """Makes the listener fail for some messages: once, a few times, or every time."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._fail)
@@ -40,7 +40,7 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 
 
 def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
-    """Messages that the listener failed for, and that have neither been consumed since nor become dead letters."""
+    """Count messages whose listener failed and that have neither been consumed since nor become dead letters."""
     failed: dict[str, None] = {}
     for op in ops:
         if op.f == "consume" and op.type != "invoke":
@@ -50,19 +50,19 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
                 elif message[4] < RETRIES_MAX:
                     failed[message[0]] = None
                 else:
-                    failed.pop(message[0], None)  # the next place for it are the dead letters
+                    failed.pop(message[0], None)  # its next delivery is to the dead letters
     return f"{len(failed)} messages that the listener failed for" if failed else None
 
 
 RETRY = Workload(
     name="retry",
-    needs_listener="what is polled is not sent back when it fails",
-    summary="what the listener fails for comes again, later each time, and becomes a dead letter at last",
+    needs_listener="a polling consumer does not send messages back when its listener fails",
+    summary="a message whose listener fails comes again, later each time, and finally becomes a dead letter",
     generator=FailingSends,
     membership=member,
     awaits=awaits,
     settle_s=150.0,
-    avoids=("disk-lost",),  # what waits at a master that never returns waits for ever
+    avoids=("disk-lost",),  # a retry of a master that never returns is never delivered
     options={"batch_share": 0.0, "one_way_share": 0.0},
     broker_properties={"messageDelayLevel": LEVELS},
 )

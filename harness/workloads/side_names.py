@@ -11,7 +11,7 @@ CLONE = "-clone"  # the end of the name of a group that gets the offsets of anot
 
 
 def side_scopes(campaign: Campaign, planned: PlannedFault) -> list[tuple[str, str]]:
-    """Topics and groups that a fault of a plan makes on brokers; none for most kinds."""
+    """Return the topics and groups that a planned fault makes on brokers; none for most kinds."""
     if planned.kind not in (TopicAnew.name, OffsetsCloned.name):
         return []
     topic, group = side_names(campaign, planned.fault_id)

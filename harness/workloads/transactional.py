@@ -1,4 +1,4 @@
-"""Transactions: what was committed is seen, what was rolled back never is, and brokers ask about the rest."""
+"""Transactions: consumers get what was committed, never what was rolled back; brokers ask about the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staticfire.harness.clients.port import TO_BE_ASKED
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.workload import Workload
 
-ASKED_SHARE = 0.15  # of the transactions the producer leaves to the question of the broker
+ASKED_SHARE = 0.15  # of the transactions, the producer leaves to the broker's question
 # The end of these is never known: brokers ask as often as they may, and give up.
 UNDECIDED_SHARE = 0.02
 UNDECIDED = "unknown"
@@ -26,7 +26,7 @@ IMMUNITIES_S = (4, 5, 6, 7, 8, 9)
 
 
 class Transactions(KeyedSends):
-    """Each message is a transaction. Any producer of the group can answer how it ended."""
+    """Makes each message a transaction. Any producer of the group can answer a broker's question."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign, self._decide, f="transact")
@@ -54,7 +54,7 @@ class Transactions(KeyedSends):
 
 
 def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
-    """Transactions that are to be committed, half of which is safely stored, and that no consumer has seen."""
+    """Count transactions whose half message is safely stored, that will be committed, and that no consumer got yet."""
     waiting: dict[str, None] = {}
     seen: dict[str, None] = {}  # a consumer may be quicker than the answer to the producer
     for op in ops:
@@ -70,7 +70,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
 
 TRANSACTIONAL = Workload(
     name="transactional",
-    summary="committed transactions are seen, rolled back ones never; brokers ask about the others and give up at last",
+    summary="committed transactions are delivered, rolled back ones never; brokers ask about the others, then give up",
     generator=Transactions,
     awaits=awaits,
     settle_s=120.0,

@@ -1,4 +1,4 @@
-"""The declaration of a workload: a question about a queue, the ops that put it, and its consumers."""
+"""The declaration of a workload: its question about a queue, its ops, and its consumers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Awaits = Callable[[Sequence[Op], int], str | None]
 
 
 def awaits_nothing(_ops: Sequence[Op], _now_ns: int) -> str | None:
-    """Return None: every message that is to be consumed is in a queue already."""
+    """Return None: every message that consumers are to get is already in a queue."""
     return None
 
 
@@ -27,19 +27,19 @@ class Workload:
 
     Args:
         summary: one line, for `staticfire workloads`.
-        generator: makes the source of the producers' ops for one campaign; it draws from the Random it is given.
-        membership: the specification of the consumer with this number.
-        changed: the same when the fault `filter-change` has struck.
-        awaits: what messages of this history brokers still keep from consumers, in words; None when it is nothing.
-            `settle_s` bounds how long the drain waits for it.
-        options: options of a campaign that are not drawn with this workload; the user's win.
-        faults: kinds that it is not itself without; they come on top of those of the campaign, if it has any.
-        avoids: kinds under which it has no answer.
-        broker_properties: the same for properties of brokers, one by one.
-        forwards: whether its members can forward (`forwarding` of a campaign).
-        filters: whether its members ask for some of the messages only.
-        needs_listener: why its members can only be push consumers; empty if they need not.
-        lacks: features of clients that it needs and the named implementation has not, by client.
+        generator: makes the source of the producers' ops for one campaign; the source draws from the given Random.
+        membership: returns the specification of the consumer with a given number.
+        changed: the same, once the fault `filter-change` has struck.
+        awaits: describes the messages of a history that brokers still keep from consumers; None if there are none.
+        settle_s: bounds how long the drain waits for these messages.
+        options: values of campaign options that this workload fixes instead of drawing them; the user's values win.
+        faults: fault kinds that the workload's question needs, added to those of the campaign if it has any.
+        avoids: fault kinds under which the question has no answer.
+        broker_properties: values of broker properties that this workload fixes; the user's values win.
+        forwards: whether its consumers can forward (`forwarding` of a campaign).
+        filters: whether its consumers subscribe to only some of the messages.
+        needs_listener: why its consumers must be push consumers; empty if they need not be.
+        lacks: by client implementation, why that one cannot run this workload.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Workload:
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     def member(self, campaign: Campaign, number: int) -> ConsumerSpec:
-        """The specification of the consumer with this number; options of the campaign come first."""
+        """Return the specification of the consumer with this number; the campaign's options override the workload's."""
         spec = self._settled(campaign, number, self.membership)
         if campaign.consumer_topics:
             topics = campaign.consumer_topics
@@ -70,7 +70,7 @@ class Workload:
         return spec
 
     def member_changed(self, campaign: Campaign, number: int) -> ConsumerSpec:
-        """The same when the fault `filter-change` has struck; expressions of the campaign stay."""
+        """The same, once the fault `filter-change` has struck; expressions of the campaign do not change."""
         if self.changed is None or campaign.expressions:
             return self.member(campaign, number)
         return self._settled(campaign, number, self.changed)
@@ -78,7 +78,7 @@ class Workload:
     def _settled(
         self, campaign: Campaign, number: int, membership: Callable[[Campaign, int], ConsumerSpec]
     ) -> ConsumerSpec:
-        """With what holds for all members of a campaign."""
+        """Add the fields that the campaign decides for all its consumers."""
         spec = membership(campaign, number)
         alike = [
             other
@@ -89,13 +89,13 @@ class Workload:
         return replace(spec, strategy=campaign.strategy, kind=campaign.consumer_kind, share=share)
 
     def why_not(self, kind: str, *, has_expressions: bool) -> str | None:
-        """Why its members cannot be consumers of this kind; None if they can."""
+        """Return why its consumers cannot be of this kind; None if they can."""
         if kind == PUSH:
             return None
         if self.needs_listener:
             return self.needs_listener
         if kind == LITE_PULL_ASSIGN and (self.filters or has_expressions):
-            return "a consumer that is assigned queues gets all that they hold"
+            return "a consumer that assigns queues to itself gets all their messages"
         return None
 
     def members(self, campaign: Campaign) -> list[ConsumerSpec]:
