@@ -16,23 +16,25 @@ Stop = Callable[[], None]
 
 
 class DiskWatcher(Protocol):
-    """Is called inside disk calls of a node."""
+    """A callback inside the disk calls of a node."""
 
     def wrote(self, path: str, data: bytes) -> None: ...
 
     def syncing(self, path: str) -> None: ...
 
 
-WatchDisk = Callable[[str, DiskWatcher], Stop]  # takes a node; returns what ends the watching
+WatchDisk = Callable[
+    [str, DiskWatcher], Stop
+]  # takes a node; returns a callback that ends the watching
 
 
 class AnchorWatch:
     """Calls back once when an event has come as often as its anchor says, counted from `begin`.
 
     Args:
-        recorder: whose ops are watched.
+        recorder: the recorder of the ops to watch.
         watch_disk: watches the disk of a node; None where no disk can be watched.
-        stored_logs: tells files of logs from others; None: appends to them cannot be seen.
+        stored_logs: identifies files of the log; None: appends cannot be watched.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class AnchorWatch:
         self._of_faults: dict[_Count, None] = {}
 
     def begin(self, anchor: Anchor, call: Callable[[], None]) -> Stop:
-        """Watch for the anchor; returns what ends that. RuntimeError if its event cannot be seen here."""
+        """Watch for the anchor; return a callback that ends the watch. RuntimeError if it cannot be seen here."""
         count = _Count(anchor, call, self._stored_logs)
         if anchor.event in ("struck", "healed"):
             self._of_faults[count] = None
@@ -60,14 +62,14 @@ class AnchorWatch:
         return self._watch_disk(anchor.node, count)
 
     def note_fault(self, event: str, fault_id: int) -> None:
-        """A fault of the plan was struck or healed."""
+        """Note that a fault of the plan struck or was healed."""
         for count in list(self._of_faults):
             if (count.anchor.event, count.anchor.fault) == (event, fault_id):
                 count.add()
 
 
 class _Count:
-    """Counts the events of one anchor; a DiskWatcher, too."""
+    """Counts the events of one anchor; it is a DiskWatcher, too."""
 
     def __init__(
         self, anchor: Anchor, call: Callable[[], None], stored_logs: StoredLogs | None

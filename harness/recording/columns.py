@@ -1,7 +1,7 @@
-"""Writes the columns of a history beside the run: a thread of its own, so that no client waits for a disk.
+"""Writes the columns of a history in a thread of its own, so that no client waits for a disk.
 
-The JSON lines are written before any process acts on an op; columns are the same for checkers of any size.
-What goes wrong with them never ends a run: they say that they are torn, and the lines are judged.
+The JSON lines are written before any process acts on an op; the columns hold the same history for checkers that read
+whole queues. An error in writing columns never ends a run: the columns are marked as torn, and `check` reads the lines.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from staticfire.checkers.formats.columnar.manifest import Lines
 from staticfire.checkers.formats.columnar.recording import ColumnarRecorder
 from staticfire.checkers.model.history import HistoryError, Op, encode_op
 
-FLUSH_S = 30.0  # a crash of the harness costs the columns no more than that
-CHUNK = 1 << 13  # touches at a time: the thread shares the interpreter with the run
+FLUSH_S = 30.0  # a crash of the harness loses at most this much of the columns
+CHUNK = 1 << 13  # rows at a time: the thread shares the interpreter with the run
 
 
 class ColumnKeeper:
-    """Takes each op and its line of JSON as it happens, from one thread."""
+    """Takes each op with its JSON line as it happens, from one thread."""
 
     def __init__(self, folder: Path, run_id: str, *, flush_s: float = FLUSH_S) -> None:
         self._folder, self._run_id, self._flush_s = folder, run_id, flush_s
@@ -31,18 +31,18 @@ class ColumnKeeper:
         self._thread.start()
 
     def add(self, op: Op, line: bytes) -> None:
-        """Never raises, never waits."""
+        """Queue the op for the thread. Never raises, never waits."""
         self._queue.put((op, line))
 
     def close(self, *, complete: bool = True) -> str | None:
-        """Write the rest; return why there are no whole columns, None when there are. Waits for the disk."""
+        """Write the rest; return why the columns are incomplete, None if they are complete. Waits for the disk."""
         if self._thread.is_alive():
             self._queue.put(complete)
             self._thread.join()
         return self._failure
 
     def finished(self) -> Path | None:
-        """`close`, and where they are; None if there are no whole ones."""
+        """Close; return the folder of the columns, None if they are incomplete."""
         return self._folder if self.close() is None else None
 
     def _work(self) -> None:
@@ -54,7 +54,7 @@ class ColumnKeeper:
         except OSError as error:
             self._failure = f"{error.filename or self._folder} cannot be written: {error.strerror}"
         while self._failure is not None and not isinstance(self._queue.get(), bool):
-            pass  # what comes now is kept as lines alone
+            pass  # from now on ops are kept as lines alone
 
     def _write(self, recorder: ColumnarRecorder) -> None:
         lines = Lines()
@@ -78,7 +78,7 @@ class ColumnKeeper:
 
 
 def write_columns(folder: Path, run_id: str, ops: Iterable[Op]) -> None:
-    """The columns of a run that is over. Raises HistoryError, OSError."""
+    """Write the columns of a run that is over. Raises HistoryError, OSError."""
     lines = Lines()
     with ColumnarRecorder(folder, run_id) as recorder:
         for op in ops:

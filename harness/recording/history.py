@@ -1,4 +1,4 @@
-"""The history of a run folder, in whichever form it is there: JSON lines, columns, or both."""
+"""Reads the history of a run folder: JSON lines, columns, or both."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COLUMNS_PAY = 4_000_000  # bytes of JSON lines: below it they are read as fast a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHistory:
-    """The history of a run. `torn`: its writer did not come to the end."""
+    """The history of a run. `torn`: its writer did not finish it."""
 
-    events: Sequence[Op]  # at least what the fault injector did
+    events: Sequence[Op]  # at least those of the nemesis
     torn: bool
     check: Check
 
@@ -50,11 +50,11 @@ def read_run_history(
     jobs: int = 1,
     progress: Progress = lambda _done, _all: None,
 ) -> RunHistory:
-    """Read `history.jsonl` or `history.parquet/`; the latter may be larger than memory, `jobs` processes judge it.
+    """Read `history.jsonl` or `history.parquet/`; the latter may be larger than memory, and `jobs` processes judge it.
 
-    The lines are the record; columns are read in their place where there are no lines, or where they are faster and
-    say the same. The judging calls `progress` with the rows of columns that it has judged, and with all of them. Raises
-    HistoryError, and OSError when there is neither; so does `check`.
+    The lines are the record. Columns are read instead where there are no lines, or where columns are faster and hold
+    the same history. While it judges columns, `check` calls `progress` with the rows judged so far and the number of
+    all rows. Both raise HistoryError, and OSError if there is neither form.
     """
     if not lines.exists() and columns.is_dir():
         return _open_columns(columns, jobs, progress)
@@ -64,7 +64,7 @@ def read_run_history(
 
 
 def _read_lines(path: Path) -> RunHistory:
-    """Ops become columns as they are read: they need several times the memory."""
+    """Turn ops into columns as they are read, since ops need several times the memory."""
     events: list[Op] = []
     with path.open("rb") as file:
         lines = HistoryLines(file, path.name)
@@ -87,7 +87,7 @@ def _open_columns(folder: Path, jobs: int, progress: Progress) -> RunHistory:
 
 
 def _say_the_same(lines: Path, folder: Path) -> bool:
-    """Whether the columns were made of exactly these lines."""
+    """Whether the columns were made from exactly these lines."""
     try:
         manifest = read_manifest(folder)
     except (HistoryError, OSError):

@@ -1,4 +1,4 @@
-"""The process that breaks things: carries out a fault plan and writes down what came of it."""
+"""The nemesis: carries out a fault plan and records the outcome of each fault."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from staticfire.harness.recording.recorder import Recorder
 
 @dataclass(slots=True, kw_only=True)
 class FaultRecord:
-    """One fault's life: planned, fired, proven to have bitten (or not), healed. Times by the run's clock.
+    """One fault of a run: planned, fired, proven to have bitten (or not), healed. Times by the run's clock.
 
-    It is done by `struck_ns`: firing may take a while, as with disks that stall before the power goes.
+    `struck_ns` is when the fault had taken effect: firing may take a while, as with disks that stall before the power
+    goes.
     """
 
     planned: PlannedFault
@@ -32,18 +33,18 @@ class FaultRecord:
     bitten: bool = False
     evidence: Evidence = field(default_factory=dict)
     error: str | None = None
-    # What it did to disks and when it really did, as far as the environment knows: node, at_ns, what, dropped.
+    # Its effects on disks, with their true times, where the environment knows them: node, at_ns, what, dropped.
     incidents: list[dict[str, Any]] = field(default_factory=list)
-    is_left_out: bool = False  # the plan has changed, and it is no part of it any more
+    is_left_out: bool = False  # a change of the plan has removed it
 
     @property
     def is_on(self) -> bool:
-        """Whether it was fired and is not healed yet: a run that breaks off leaves it so."""
+        """Whether it was fired and not yet healed. It stays so in a run that breaks off."""
         return self.fired_ns is not None and self.healed_ns is None and self.error is None
 
     @property
     def may_have_bitten(self) -> bool:
-        """Whether it bit, as far as is known. Only a heal says that: of one that is on, or failed, it is not known."""
+        """Whether it may have bitten. Only the heal measures that: a fault that is on, or failed, may have."""
         return self.bitten or (self.fired_ns is not None and self.healed_ns is None)
 
     def to_json(self) -> dict[str, object]:
@@ -60,15 +61,19 @@ class FaultRecord:
         }
 
 
-PUT_OFF_NS = 50_000_000  # until the nemesis looks again whether the plan may go on
+PUT_OFF_NS = 50_000_000  # until the nemesis checks again whether the plan may go on
 
 
 class Nemesis:
-    """Raises CapabilityMissing at once if a fault of the plan asks for what `controls` lacks.
+    """Carries out one fault plan.
 
-    `booting_ns` says for how long servers that were started have booted so far. The times of the plan are put off by
-    that: no fault strikes a cluster that is not yet what its plan takes it for. `watch` sees the events at which faults
-    strike; what has not come when the load ends, after `load_s`, does not come.
+    Args:
+        booting_ns: how long servers have been booting so far. It delays the times of the plan, since no fault shall
+            strike a cluster that is not up.
+        watch: watches for the events at which faults strike.
+        load_s: when the load ends. A fault whose event has not come by then does not strike.
+
+    Raises CapabilityMissing if `controls` lack a capability that a fault of the plan needs.
     """
 
     def __init__(
@@ -107,7 +112,7 @@ class Nemesis:
         await asyncio.gather(*(self._strike(record) for record in self.records))
 
     def late_ns(self) -> int:
-        """By how much the plan is put off, so far; call it once the plan has begun."""
+        """By how much boots have delayed the plan so far; call it once the plan has begun."""
         return self._booting_ns() - self._booted_ns
 
     def cut_short(self) -> None:
@@ -133,7 +138,7 @@ class Nemesis:
         return [record.planned for record in self.records if record.fired_ns is not None]
 
     def change_rest(self, draw: Callable[[PlannedFault], PlannedFault | None]) -> None:
-        """Replace each fault that was not fired yet by what is drawn for it, of the same kind; None leaves it out."""
+        """Replace each fault not yet fired by the one that `draw` returns, of the same kind; None removes it."""
         for record in self.records:
             if record.fired_ns is None:
                 planned = draw(record.planned)
@@ -141,7 +146,7 @@ class Nemesis:
                 record.planned = planned or record.planned
         self.records = [record for record in self.records if not record.is_left_out]
         for sleeper, waits_to_strike in self._sleepers.items():
-            if waits_to_strike:  # and looks at the plan again
+            if waits_to_strike:  # and reads the plan again
                 _wake(sleeper)
 
     async def _strike(self, record: FaultRecord) -> None:
@@ -180,7 +185,7 @@ class Nemesis:
             self._note(record, "stop", "failed", {"error": record.error})
 
     def _until_s(self, record: FaultRecord) -> float:
-        """When it is healed, by the time of the plan."""
+        """When the fault is healed, by the time of the plan."""
         if record.planned.after is None or record.fired_ns is None:
             return record.planned.until_s
         fired_s = (record.fired_ns - self._start_ns - self.late_ns()) / 1e9
@@ -205,7 +210,7 @@ class Nemesis:
         return True
 
     async def _sleep_until(self, at_s: float, *, may_change: bool = False) -> None:
-        """Until this time of the plan, or, if it may change, until it has."""
+        """Sleep until this time of the plan or, where the plan may change, until it changes."""
         late_ns = self.late_ns()
         due_ns = self._start_ns + int(at_s * 1e9) + late_ns
         await self._sleep(due_ns - self._now_ns(), may_change)
@@ -244,9 +249,9 @@ def _wake(sleeper: asyncio.Future[None]) -> None:
 
 
 def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRecord]:
-    """The faults of a run that broke off, as far as its history records them.
+    """Return the faults of a run that broke off, as far as its history records them.
 
-    Raises HistoryError for an op of the nemesis that does not say what became of its fault.
+    Raises HistoryError for an op of the nemesis that does not record the outcome of its fault.
     """
     records = {planned.fault_id: FaultRecord(planned=planned) for planned in plan}
     for op in ops:
@@ -258,7 +263,7 @@ def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRec
                 _take_over(record, op)
         except (KeyError, TypeError) as error:
             raise HistoryError(
-                f"op {op.index} ({op.f}) does not say what became of its fault: {error}"
+                f"op {op.index} ({op.f}) does not record the outcome of its fault: {error}"
             ) from error
     return list(records.values())
 

@@ -1,6 +1,6 @@
-"""Appends ops to the history as they happen: one JSON line an op, written before any part of the harness acts on it.
+"""Appends ops to the history as they happen, one JSON line an op, before any part of the harness acts on the op.
 
-A crash of the harness therefore loses no op that mattered; a torn last line is dropped by the reader.
+So a crash of the harness loses no op that had an effect. Readers drop a torn last line.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from staticfire.checkers.op_kinds.catalogue import DELIVERIES, SENDS
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 Digest = Callable[[bytes], None]
-STORED = frozenset({"physical_offset", "stored_at", "stretches"})  # one of them says where
+STORED = frozenset({"physical_offset", "stored_at", "stretches"})  # one of them names the folder
 
 
 class Columns(Protocol):
-    """The part that keeps the history as columns, too."""
+    """A sink that also keeps the history as columns."""
 
     def add(self, op: Op, line: bytes) -> None: ...
 
     def finished(self) -> Path | None:
-        """End them; the folder where they are, None if they could not be kept."""
+        """End the columns; return their folder, None if they are incomplete."""
         ...
 
 
 class Recorder:
     """The one writer of a run's history and observations.
 
-    `digest` is fed every line of both, in the order in which they happened.
+    `digest` covers every line of both, in the order in which they happened.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Recorder:
         self.observations: list[dict[str, Any]] = []
         self.acknowledged = 0  # sends
         self.consumed = 0  # messages that listeners took
-        # Told of each send that the broker has stored, acknowledged or weaker: looks into the nodes at that instant.
+        # Called for each send that the broker has stored, acknowledged or weaker, to read the nodes at that instant.
         self.on_stored_send: Callable[[Op], None] | None = None
 
     def record(
@@ -97,7 +97,7 @@ class Recorder:
         return op
 
     def end(self) -> None:
-        """End the history: lines that clients write while they are being stopped do not belong to it."""
+        """End the history. Lines that clients write while they are being stopped are not part of it."""
         self._is_over = True
 
     def _count(self, op: Op) -> None:
@@ -116,7 +116,7 @@ class Recorder:
             self.on_stored_send(op)
 
     def observe(self, kind: str, *, at_ns: int | None = None, **fields: Any) -> None:
-        """Write an observation down, made now or at `at_ns`."""
+        """Record an observation, made now or at `at_ns`."""
         time_ns = self._now_ns() if at_ns is None else at_ns
         observation = {"time_ns": time_ns, "kind": kind, **fields}
         self.observations.append(observation)

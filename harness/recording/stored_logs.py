@@ -1,4 +1,4 @@
-"""The face through which the harness reads the logs of servers in their files."""
+"""The interface through which the harness reads the logs in servers' files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Bytes of a log; `begin` is the position of the first one."""
+    """Bytes of a log; `begin` is the log position of the first one."""
 
     begin: int
     data: bytes
@@ -20,13 +20,13 @@ class LogRange:
         return self.begin + len(self.data)
 
     def slice(self, begin: int, end: int) -> bytes:
-        """The bytes of these positions, as far as they are there."""
+        """Return the bytes from `begin` to `end` that the range holds."""
         return self.data[max(begin - self.begin, 0) : max(end - self.begin, 0)]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """What lies at a place in a log. `size` is 0 where no record begins."""
+    """The record at one position of a log. `size` is 0 where no record begins."""
 
     size: int
     key: str | None
@@ -34,7 +34,7 @@ class StoredRecord:
 
 
 class RecordBody(Protocol):
-    """The body of a message in a file of a log. Positions are those in the file."""
+    """The body of a message in a file of a log. Positions are offsets in the file."""
 
     @property
     def start(self) -> int: ...
@@ -49,7 +49,7 @@ class RecordBody(Protocol):
     def end(self) -> int: ...
 
     def is_sound(self, record: bytes) -> bool:
-        """Whether the body matches its checksum; `record` is all of it."""
+        """Whether the body matches its checksum; `record` is the whole record."""
         ...
 
     def facts(self, record: bytes) -> dict[str, object]:
@@ -58,29 +58,29 @@ class RecordBody(Protocol):
 
 
 class StoredLogs(Protocol):
-    """How a system stores the log of a server. Positions are the physical offsets of messages."""
+    """Reads the log of a server in the system's format. Positions are the physical offsets of messages."""
 
     def read(self, store: Path, begin: int, end: int) -> LogRange | None:
-        """The bytes of a log below a kept store; None if no file has the first one. Raises OSError."""
+        """Read bytes of the log in a kept store folder; None if no file has the first byte. Raises OSError."""
         ...
 
     def records(self, log_range: LogRange, starts: Iterable[int]) -> Mapping[int, StoredRecord]:
-        """Records by position. From each start on, they follow one another until there is none."""
+        """Return records by position: those that follow one another from each start on."""
         ...
 
     def begin_of(self, path: str) -> int | None:
-        """The position of the first byte of a file of a log, by its path on the node; None for other files."""
+        """Return the log position of a file's first byte, by the file's path on the node; None for other files."""
         ...
 
     def marks(self, key: str) -> Sequence[bytes]:
-        """Bytes of which at least one is in every write that stores the message with this key."""
+        """Return byte strings, at least one of which is in every write that stores the message with this key."""
         ...
 
     def bodies(self, data: bytes) -> Iterator[RecordBody]:
-        """The records in the bytes of one file, up to the first bytes that are none."""
+        """Return the records in the bytes of one file, up to the first bytes that are no record."""
         ...
 
 
 def log_position(stored_logs: StoredLogs | None, path: str) -> int | None:
-    """The position of the first byte of a file of a log; None for other files, and where logs cannot be read."""
+    """Return the log position of a file's first byte; None for other files, and where logs cannot be read."""
     return None if stored_logs is None else stored_logs.begin_of(path)

@@ -1,7 +1,7 @@
-"""The verdict over a run that is over: from memory, or of a large one from the columns that it has kept.
+"""Judges a run that is over: from memory or, for a large run, from the columns that it kept.
 
-Both give the same verdict. Files are judged a few queues at a time, so that a run of millions of messages needs no
-memory for all of them.
+Both give the same verdict. Columns are judged a few queues at a time, so that a run of millions of messages does not
+need memory for all of them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ FILES_PAY = 1_000_000  # messages in and out: they take about 500 MB in memory
 
 
 def judge(recorder: Recorder, facts: RunFacts, *, files_pay: int = FILES_PAY) -> RunVerdict:
-    """Judge everything that was recorded; after that nothing more is kept as columns."""
+    """Judge everything that was recorded. This ends the columns."""
     if recorder.columns is not None and recorder.acknowledged + recorder.consumed >= files_pay:
         folder = recorder.columns.finished()
         if folder is not None:
             try:
                 return check_files(ColumnarHistory(folder), recorder.observations, facts)
             except (HistoryError, OSError):
-                pass  # what is wrong with the disk is no verdict: everything is in memory, too
+                pass  # an error of the disk must not change the verdict: memory holds the whole history, too
     return check_run(recorder.ops, recorder.observations, facts)

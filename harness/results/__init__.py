@@ -1,1 +1,1 @@
-"""Results of a run that has ended: what it found, its status, what each fault came to."""
+"""Results of a run: its verdict and evidence, its status while it runs, the outcome of each fault."""

@@ -1,4 +1,4 @@
-"""Facts of a run that hold for every system: what each fault came to, exits of nodes, clocks of clients."""
+"""Facts of a run for any system: outcomes of faults, exits of nodes, clock uncertainty of clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from staticfire.harness.recording.nemesis import FaultRecord
 
 
 def exits_of(ops: Sequence[Op]) -> Iterator[NodeExit]:
-    """Nodes that ended by themselves; of a client that cannot do what it was asked for, with what it said of it."""
+    """Return the nodes that ended by themselves. A client that declined its configuration has its reason in `error`."""
     refusals: dict[str | None, str] = {}
     for op in ops:
         if op.f == "open" and op.type != "invoke":
@@ -30,7 +30,7 @@ def exits_of(ops: Sequence[Op]) -> Iterator[NodeExit]:
 
 
 def clock_uncertainty(ops: Sequence[Op]) -> dict[str, int]:
-    """Of each client node the most that a stamp of its events may be off."""
+    """Return the largest possible error of the event stamps of each client node, in nanoseconds."""
     found: dict[str, int] = {}
     for op in ops:
         if op.stamp is not None and op.node is not None:
@@ -43,7 +43,7 @@ def is_permanent(record: FaultRecord) -> bool:
 
 
 def fault_facts(record: FaultRecord) -> FaultFacts:
-    """What checkers learn of a fault. One that is still on, or failed, may have bitten."""
+    """Return the facts of a fault for the checkers. A fault that is still on, or failed, may have bitten."""
     kind = record.planned.kind
     fault = fault_named(kind)
     return FaultFacts(
@@ -69,7 +69,7 @@ def fault_facts(record: FaultRecord) -> FaultFacts:
 
 
 def _struck(record: FaultRecord) -> Iterator[Struck]:
-    """When each target was struck, of a fault that says how long before its last strike, or its heal, that was."""
+    """Yield when each target was struck, for faults whose evidence has times relative to the strike or the heal."""
     for name, at_ns in (("struck", record.struck_ns), ("struck_at_heal", record.healed_ns)):
         for found in record.evidence.get(name, ()) if at_ns is not None else ():
             ended_ago_ns, affects = found.get("ended_ago_ns"), found.get("affects")

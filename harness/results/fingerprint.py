@@ -1,8 +1,8 @@
-"""The fingerprint of a failure: its cause, the promise that broke first, and the fault that it followed.
+"""The fingerprint of a failure: its cause, the leading anomaly, and the fault that preceded it.
 
 Anomalies that follow from each other are one cause: a lost message leaves a gap that another message fills, so its
-offset held two messages. The leading anomaly is the one nearest to the user; what only an observer of the nodes sees
-comes last. Two runs with the same fingerprint show, as far as a verdict can say, the same failure.
+offset held two messages. The leading anomaly is the one that affects users most directly; anomalies that only
+observers of the nodes see come last. Two runs with the same fingerprint show the same failure, as far as verdicts tell.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.results.run_result import RunResult
 
-# By cause, the anomalies of it, the leading one first. An anomaly that is in none of these is a cause of its own.
+# Anomalies by cause, the leading one first. An anomaly that is in none of these is a cause of its own.
 CAUSES: dict[str, tuple[str, ...]] = {
     "loss": (
         "lost",
@@ -37,19 +37,19 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "queue without owner": ("queue_unowned", "not_drained", "delivery_gap"),
     "routes": ("wrong_route", "route_mismatch", "missing_route", "stale_route"),
 }
-# The time of these is that of the acknowledgement: the fault that broke the promise came later.
+# These carry the time of the acknowledgement: the fault that broke the promise came later.
 SHOWN_AT_ACK = frozenset({"lost", "unseen", "lost_from_log", "log_hole"})
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A cause, and what led to it.
+    """The cause of a failure, and the fault that preceded it.
 
     Attributes:
         cause: one of CAUSES, or an anomaly.
         leading: an anomaly.
         fault: kind of the last fault that bit before the failure; "" for none.
-        role: of the node that it struck: leader, follower, coordinator, producer, consumer, or cluster for several.
+        role: of the node that the fault struck: leader, follower, coordinator, producer, consumer; cluster for several.
     """
 
     cause: str
@@ -66,10 +66,10 @@ class Fingerprint:
         return replace(self, fault="", role="")
 
     def is_shown_by(self, other: Fingerprint | None) -> bool:
-        """Whether the other one is of the same failure.
+        """Whether the other fingerprint is of the same failure.
 
-        A loss that a destructive fault caused is the same with that fault, or without any. Of other failures the last
-        fault is a hint: it may have had nothing to do with them.
+        A loss after a destructive fault is the same failure only with that fault, or with none. For other failures the
+        faults are not compared, since they may have no part in them.
         """
         if other is None or self.without_fault != other.without_fault:
             return False
@@ -83,9 +83,9 @@ class Fingerprint:
 
 
 def fingerprint_of(violated: Collection[str]) -> Fingerprint | None:
-    """The fingerprint of a run with violations of these anomalies, without its fault; None without any violation.
+    """Return the fingerprint, without a fault, of a run with these violated anomalies; None without violations.
 
-    Anomalies of no known cause are a cause each; the first by name counts, and only if no known cause shows.
+    An anomaly of no known cause is a cause of its own. The first of them by name counts if there is no known cause.
     """
     for cause, anomalies in CAUSES.items():
         for anomaly in anomalies:
@@ -95,14 +95,14 @@ def fingerprint_of(violated: Collection[str]) -> Fingerprint | None:
 
 
 def fingerprint_of_run(result: RunResult) -> Fingerprint | None:
-    """The whole fingerprint; None for a run without violations."""
+    """Return the whole fingerprint of a run; None without violations."""
     return full_fingerprint(result.verdict, result.faults, result.campaign.topology())
 
 
 def full_fingerprint(
     verdict: RunVerdict, faults: Sequence[FaultRecord], topology: Topology
 ) -> Fingerprint | None:
-    """The whole fingerprint of a verdict; None without violations."""
+    """Return the whole fingerprint of a verdict; None without violations."""
     found = fingerprint_of(verdict.violations())
     witness = witness_of(verdict, found)
     if found is None or witness is None:
@@ -114,7 +114,7 @@ def full_fingerprint(
 
 
 def witness_of(verdict: RunVerdict, fingerprint: Fingerprint | None) -> Finding | None:
-    """The first violation of the leading anomaly by time; None where the verdict kept none."""
+    """Return the earliest violation of the leading anomaly; None where the verdict kept none."""
     if fingerprint is None:
         return None
     found = [
@@ -128,10 +128,10 @@ def witness_of(verdict: RunVerdict, fingerprint: Fingerprint | None) -> Finding 
 def fault_of(
     witness: Finding, faults: Sequence[FaultRecord], topology: Topology
 ) -> FaultRecord | None:
-    """The fault that the failure followed: the last that had bitten when it showed.
+    """Return the fault that preceded the failure: the last one that had bitten by then.
 
-    Of a loss that is noticed at the acknowledgement it is the first that destroyed something after it, or else the
-    first that bit after it. Faults of nodes that hold the message's queue go before others.
+    For a loss that carries the time of the acknowledgement, it is the first later fault that destroyed data, or else
+    the first later one that bit. Faults of nodes that hold the message's queue take precedence.
     """
     bitten = sorted((one for one in faults if one.bitten), key=_struck_ns)
     near = [one for one in bitten if _strikes_queue(one, witness, topology)] or bitten
@@ -154,7 +154,7 @@ def _strikes_queue(record: FaultRecord, witness: Finding, topology: Topology) ->
 
 
 def _role(record: FaultRecord, witness: Finding, topology: Topology) -> str:
-    """The role of the node that was struck; of several, of those that hold the message's queue, if that is one role."""
+    """Return the one role of the struck nodes, or else of those with the message's queue; "cluster" for several."""
     targets = record.planned.targets
     holders = {one.node for one in topology.replicas_of(witness.broker or "")}
     for nodes in (targets, [node for node in targets if node in holders]):

@@ -1,4 +1,4 @@
-"""The result of a run: its verdict and everything the verdict rests on."""
+"""The result of a run: its verdict and the evidence for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from staticfire.harness.recording.nemesis import FaultRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecord:
-    """The record of a server that is kept: its log, and its files by path unless the run was valid."""
+    """What a run keeps of a server: its log and, unless the run was valid, its files by path."""
 
     name: str
     log: list[dict[str, Any]]
@@ -35,7 +35,7 @@ class RunResult:
     ops: list[Op]
     observations: list[dict[str, Any]]
     faults: list[FaultRecord]
-    digest: str  # of everything that happened, history included
+    digest: str  # over all events, history included
     nodes: list[NodeRecord]  # of servers
     begun: tuple[PlannedOp, ...] = ()  # every op that a producer began, as data of a campaign
     interrupted: bool = False  # the user ended the load early
@@ -45,5 +45,5 @@ class RunResult:
 
     @property
     def acknowledged(self) -> int:
-        """Messages of sends that ended well."""
+        """Number of acknowledged messages."""
         return sum(messages_in(op) for op in self.ops if op.f in SENDS and op.type == "ok")

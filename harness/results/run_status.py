@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """One moment of a run."""
+    """The state of a run at one moment."""
 
     phase: str
     at_s: float  # of the run's clock
@@ -22,4 +22,4 @@ Progress = Callable[[RunStatus], None]
 
 
 def no_progress(_status: RunStatus) -> None:
-    """For callers that do not want to know."""
+    """A progress callback that does nothing."""

@@ -326,7 +326,7 @@ def test_an_op_of_the_nemesis_that_says_nothing_is_refused(
         lambda op: op["process"] == -1 and op["value"].get("phase") == "healed",
         lambda op: op["value"].update(change),
     )
-    assert refused(staticfire("check", run_folder), "what became of its fault")
+    assert refused(staticfire("check", run_folder), "the outcome of its fault")
 
 
 @pytest.mark.parametrize(
