@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-Keys = Mapping[str, str]  # access_key and secret_key; empty: requests are not signed
+Keys = Mapping[str, str]  # access_key and secret_key; empty: clients do not sign requests
 
-# Also of brokers.
+# The administrators' and the brokers' keys.
 OPERATOR: dict[str, Any] = {"access_key": "sf-operator", "secret_key": "operators-secret"}
-# Of producers and consumers.
+# The keys of producers and consumers.
 LOAD: dict[str, Any] = {"access_key": "sf-load", "secret_key": "secret-of-the-load"}
 
-GUEST = "guest"  # sends as long as it may: the fault rights-change withdraws its right
+GUEST = "guest"  # may send until the fault rights-change withdraws its right
 GUEST_KEY = "sf-guest"
 # Why a broker must refuse a send -> the account that sends it.
 REFUSED: Mapping[str, str] = MappingProxyType(
@@ -24,8 +24,8 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "no right": "reader",
     }
 )
-PLAIN = "plain"  # in place of an account: the keys of the load, without TLS
-# What producers have besides their own keys.
+PLAIN = "plain"  # a pseudo-account: the keys of the load, without TLS
+# The further keys of producers.
 ACCOUNTS: Mapping[str, Keys] = MappingProxyType(
     {
         GUEST: {"access_key": GUEST_KEY, "secret_key": "secret-of-the-guest"},
@@ -54,7 +54,7 @@ accounts:
   defaultTopicPerm: SUB
   defaultGroupPerm: SUB
 """.encode()
-# RocketMQ's conf/tools.yml, with which a slave signs what it asks its master.
+# RocketMQ's conf/tools.yml, with which a slave signs requests to its master.
 CREDENTIALS_FILE = f"""\
 accessKey: {OPERATOR["access_key"]}
 secretKey: {OPERATOR["secret_key"]}
@@ -64,7 +64,7 @@ secretKey: {OPERATOR["secret_key"]}
 class GuestRights:
     """The state of the guest's right to send: whether every master has confirmed that it is withdrawn.
 
-    Once it was given back nothing is known any more: a master may carry out late what it did not answer.
+    Once the right was given back, its state stays unknown, since a master may carry out an unanswered request late.
     """
 
     def __init__(self) -> None:
@@ -72,10 +72,10 @@ class GuestRights:
         self._were_given_back = False
 
     def withdrawn(self) -> None:
-        """Every master that is left has confirmed it."""
+        """Note that every master that is not lost has confirmed the withdrawal."""
         self.are_withdrawn = not self._were_given_back
 
     def give_back(self) -> None:
-        """From now on masters are asked to give it back."""
+        """Note that administrators ask masters to give the right back from now on."""
         self._were_given_back = True
         self.are_withdrawn = False

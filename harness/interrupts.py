@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal, for work that makes things which have to be removed."""
+"""Handles Ctrl-C, SIGTERM and a closed terminal, for work that makes things which it must remove."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ class Load(Protocol):
 
 
 class Interrupts:
-    """Ctrl-C, SIGTERM and a closed terminal: before the load and for the second time they cancel the run, once during
-    it they end the load. What was made is removed in any case, and nothing interrupts that.
+    """Handles Ctrl-C, SIGTERM and a closed terminal.
+
+    The first one during the load ends the load; one before the load, and any second one, cancels the run. The harness
+    then removes everything that it made, and further signals do not interrupt that.
     """
 
     def __init__(self) -> None:
@@ -48,13 +50,15 @@ class Interrupts:
             signal.signal(number, before)
 
     def remove_now(self) -> None:
-        """From now on the harness removes what it made; signals no longer interrupt it."""
+        """Note that the harness begins to remove what it made, which signals must not interrupt."""
         self._task = None
 
     def _interrupt(self) -> None:
         self._seen += 1
         if self._task is None:
-            say("what was made is being removed (after a kill -9, `staticfire clean` does it)")
+            say(
+                "the harness is removing what it made (after a kill -9, `staticfire clean` does it)"
+            )
         elif self._seen == 1 and self.run is not None and self.run.is_under_load:
             self.run.cut_short()
             say("the load ends; faults are healed and the run is judged (Ctrl-C again gives up)")
@@ -64,15 +68,15 @@ class Interrupts:
 
 
 def say(text: str) -> None:
-    """On standard error, as the command."""
+    """Print a line of the command on standard error."""
     with suppress(OSError):  # the terminal is closed
         print(f"staticfire: {text}", file=sys.stderr, flush=True)
 
 
 def run_interruptibly(work: Coroutine[Any, Any, None]) -> None:
-    """Run it on a loop of its own in the main thread. The first signal cancels it, no other does.
+    """Run the work on an event loop of its own in the main thread. Only the first signal cancels it.
 
-    Raises KeyboardInterrupt if it was cancelled, and what it raises.
+    Raises KeyboardInterrupt if a signal cancelled it, and any exception of the work.
     """
 
     async def run() -> None:
@@ -87,7 +91,7 @@ def run_interruptibly(work: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def left_whole(manager: AbstractAsyncContextManager[Made]) -> AsyncIterator[Made]:
-    """The manager, but a cancellation while it is being left comes after that."""
+    """Enter the manager; delay a cancellation during its exit until the exit has ended."""
     made = await manager.__aenter__()
     try:
         yield made
@@ -108,7 +112,7 @@ async def _to_the_end(leaving: Coroutine[Any, Any, Any]) -> None:
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """Block signals for a short piece of work that must not be done by half."""
+    """Ignore signals for a short piece of work that must not be interrupted."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     try:
         yield

@@ -1,6 +1,6 @@
-"""The face of an environment: starts nodes, carries requests to them, reads what they left.
+"""The interface of an environment: starts nodes, sends them requests, reads their logs and files.
 
-The simulation and real machines implement this; generators, clients, nemesis and checkers do not know which it is.
+The simulation and real machines implement it. Generators, clients, nemesis and checkers do not depend on which.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.results.run_result import NodeRecord
 
 FIRST_CONSUMER_PROCESS = (
-    100_000  # the number under which the first client process emits ops of its own
+    100_000  # the process number under which the first client emits ops of its own
 )
 RESTART_DELAY_S = 2.0  # before a node that ended by itself is started again, as a supervisor would
 
@@ -31,15 +31,15 @@ class Environment(Protocol):
     topology: Topology
 
     def now_ns(self) -> int:
-        """The run's clock: nanoseconds from its beginning."""
+        """Return the run's clock: nanoseconds since its start."""
         ...
 
     def stream(self, purpose: str) -> Random:
-        """Seeded randomness for one purpose."""
+        """Return the seeded random stream for one purpose."""
         ...
 
     def server_address(self, node: str) -> str:
-        """`host:port` of a name server or broker."""
+        """Return `host:port` of a name server or broker."""
         ...
 
     def is_lost(self, node: str) -> bool:
@@ -47,27 +47,27 @@ class Environment(Protocol):
         ...
 
     def is_dead(self, node: str) -> bool:
-        """Whether the node has ended by itself again and again: it is not waited for any more."""
+        """Whether the node has ended by itself again and again, so that no wait shall last for it."""
         ...
 
     def booting_ns(self) -> int:
-        """For how long, so far, servers that were started have kept the plan waiting."""
+        """Return how long boots of servers have delayed the plan so far, in nanoseconds."""
         ...
 
     def is_external(self, node: str) -> bool:
-        """Whether a server is not ours: it is asked, but neither started nor looked into."""
+        """Whether a server belongs to an external cluster, which the harness cannot start or inspect."""
         ...
 
     def ask_anew(self, node: str) -> None:
-        """The consumer asks for other messages from its next start on: those that its workload calls `changed`."""
+        """From its next start on, the consumer has the specification that its workload calls `changed`."""
         ...
 
     def set_bootstrap(self, node: str, bootstrap: Sequence[str]) -> None:
-        """The name servers that the node is given at its next start; none of them means all."""
+        """Set the name servers that the node gets at its next start; an empty list means all."""
         ...
 
     def states(self) -> Mapping[str, str]:
-        """What each server and client is doing, in a word."""
+        """Return the state of each server and client, in one word."""
         ...
 
     async def start(self, node: str) -> None:
@@ -79,7 +79,7 @@ class Environment(Protocol):
         ...
 
     async def resources(self, node: str) -> Resources | None:
-        """What the process of a server holds; None if it does not run, or cannot be looked into."""
+        """Return what the process of a server holds; None if it does not run or cannot be inspected."""
         ...
 
     async def ready(self, node: str) -> None:
@@ -87,21 +87,21 @@ class Environment(Protocol):
         ...
 
     async def request(self, node: str, request: Request) -> Outcome:
-        """Let a client carry out a request."""
+        """Send a client a request; return its outcome."""
         ...
 
     def log_lines(self, node: str) -> Iterable[LogLine]:
-        """What all lives of a server have logged."""
+        """Return the log of a server, over all its processes."""
         ...
 
     async def store_files(self, node: str) -> Mapping[str, bytes]:
-        """The files of a server by path, as a process there would read them."""
+        """Return the files of a server by path, as a process there would read them."""
         ...
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
-        """The record of a server that is kept after the run."""
+        """Return what the run keeps of a server."""
         ...
 
     def digest(self) -> str:
-        """Of everything that happened."""
+        """Return the digest of all events of the run."""
         ...

@@ -1,4 +1,4 @@
-"""Counts what the process of a server holds, in environments that can look into it."""
+"""Counts what the process of a server holds, in environments that can inspect it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ REMOVED = " (deleted)"
 
 
 class Resources(NamedTuple):
-    """What one process holds at a moment; None where its environment cannot tell."""
+    """What one process holds at a moment; None for values that its environment cannot read."""
 
-    life: int  # which process of the node: its pid, or, simulated, which of its lives
-    tasks: int | None  # of asyncio, not done
+    life: int  # which process of the node: its pid or, simulated, its number
+    tasks: int | None  # asyncio tasks that are not done
     threads: int | None
     sockets: int | None
     surplus_files: (
@@ -27,7 +27,7 @@ class Resources(NamedTuple):
 
 
 def of_process(pid: int) -> Resources | None:
-    """What a process of this machine holds, as /proc says; None if it has ended, or there is no /proc."""
+    """Return what a process of this machine holds, from /proc; None if it has ended or there is no /proc."""
     folder = Path(f"/proc/{pid}")
     try:
         targets = list(_targets(folder / "fd"))
@@ -51,13 +51,13 @@ def of_process(pid: int) -> Resources | None:
 
 
 def _targets(folder: Path) -> Iterator[str]:
-    """What descriptors lead to; one may be closed while they are read."""
+    """Yield the targets of the descriptors, some of which may be closed meanwhile."""
     for entry in sorted(os.listdir(folder)):
         with suppress(FileNotFoundError):
             yield os.readlink(folder / entry)
 
 
 def surplus(paths: Iterable[str]) -> int:
-    """Of open files: those that were removed, and all but the first of each other path."""
+    """Count open files that were removed, and all but the first of each other path."""
     paths = list(paths)
     return len(paths) - len({path for path in paths if not path.endswith(REMOVED)})

@@ -1,1 +1,1 @@
-"""Machines that processes of a run are started on: this one, containers, hosts behind SSH."""
+"""Machines on which processes of a run are started: this one, containers, hosts behind SSH."""

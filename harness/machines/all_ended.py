@@ -1,4 +1,4 @@
-"""Things that are made at the same time, and none of them any more when the error is out."""
+"""Makes several things at the same time; after an error none of them is still being made."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ THREAD_S = 10.0
 
 
 async def all_or_first_error(makings: Iterable[Coroutine[Any, Any, Made]]) -> list[Made]:
-    """As `asyncio.gather`, which leaves the others at work when one fails: they would go on making things while what
-    was made is removed. Here they are cancelled and have ended. Raises the first error.
+    """Do what `asyncio.gather` does, but after a failure cancel the others and wait for their end.
+
+    `gather` leaves them running: they would make more while the caller removes what was made. Raises the first error.
     """
     tasks = [asyncio.ensure_future(making) for making in makings]
     try:
@@ -24,13 +25,14 @@ async def all_or_first_error(makings: Iterable[Coroutine[Any, Any, Made]]) -> li
 
 
 async def to_its_end(thread: asyncio.Future[Made]) -> Made:
-    """Wait for what is at work in a thread, also when cancelled (for `THREAD_S`): a thread cannot be stopped, and would
-    go on making things while what was made is removed.
+    """Wait for work in a thread, for up to `THREAD_S` also when cancelled.
+
+    A thread cannot be stopped: it would make more while the caller removes what was made.
     """
     try:
         return await asyncio.shield(thread)
     except asyncio.CancelledError:
         await asyncio.wait([thread], timeout=THREAD_S)
         if thread.done() and not thread.cancelled():
-            thread.exception()  # it is not waited for any more
+            thread.exception()  # the wait for it ends
         raise

@@ -1,4 +1,4 @@
-"""`--client cpp` needs RocketMQ's C++ library where the clients run: looked for before anything is started."""
+"""Checks for RocketMQ's C++ library, which `--client cpp` needs where the clients run, before a run starts anything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import metadata
 
 from staticfire.harness.machines.errors import EnvironmentFailed
 
-NEED = "client.cpp"  # of a run, as `MachineProvider.up` is told
+NEED = "client.cpp"  # a need of a run, as `MachineProvider.up` gets it
 PACKAGE, VERSION = "rocketmq", "0.4.4"
 # The library is loaded, too: on a machine without libstdc++ the package is there and useless.
 CHECK = (
@@ -16,11 +16,15 @@ CHECK = (
     f"assert found == {VERSION!r}, 'it is ' + found\n"
     f"from {PACKAGE} import ffi\n"
 )
-HERE = ("processes", "namespaces", "address")  # environments whose clients are processes of ours
+HERE = (
+    "processes",
+    "namespaces",
+    "address",
+)  # environments whose clients are processes of this machine
 
 
 def check_here() -> None:
-    """For clients that our own interpreter runs. Raises EnvironmentFailed."""
+    """Check this interpreter. Raises EnvironmentFailed."""
     try:
         found = metadata.version(PACKAGE)
     except metadata.PackageNotFoundError:
@@ -31,7 +35,7 @@ def check_here() -> None:
 
 
 def failure(where: str, said: str, cure: str) -> EnvironmentFailed:
-    """What to say of a machine whose check has failed; `said` is the last line of why."""
+    """Return the error for a machine whose check has failed; `said` is the last line of the check's output."""
     only = "" if _has_wheel() else ", which is made for Linux on x86-64 alone"
     return EnvironmentFailed(
         f"--client cpp needs the Python package {PACKAGE} {VERSION}{only} on {where} ({said}); {cure}"

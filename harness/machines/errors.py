@@ -6,4 +6,4 @@ from staticfire.faults.errors import FaultError
 
 
 class EnvironmentFailed(FaultError):
-    """Machines could not be made as asked; the text is one sentence."""
+    """The machines of a run could not be made; the text is one sentence."""

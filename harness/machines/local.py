@@ -1,4 +1,4 @@
-"""A node as a process of this machine, with or without a command in front of it that puts it into a namespace."""
+"""A node as a process of this machine, optionally started by a command that enters a namespace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from staticfire.harness.machines.shielded_launch import launched_wholly
 
 
 class LocalProcess:
-    """A child of ours. It is in a session of its own: Ctrl-C is for us, and we end it in order."""
+    """A child process in a session of its own: Ctrl-C reaches the harness alone, which ends its children in order."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -52,7 +52,12 @@ class LocalProcess:
 
 
 class LocalMachine:
-    """`prefix` goes in front of a command: what enters a namespace, or nothing. `variables` are of every process."""
+    """This host as the machine of a node.
+
+    Args:
+        prefix: the words before each command, which enter a namespace; may be empty.
+        variables: the environment variables of every process.
+    """
 
     def __init__(
         self,
@@ -98,7 +103,7 @@ class LocalMachine:
 
 
 def write_if_missing(path: Path, data: bytes) -> None:
-    """The whole file, even after a power cut, or none."""
+    """Write the file unless it is there. After a power cut it is there as a whole or not at all."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,5 +121,5 @@ def write_if_missing(path: Path, data: bytes) -> None:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder by its path."""
+    """Return every file below a folder by its path."""
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

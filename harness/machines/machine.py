@@ -8,39 +8,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-LINE_MAX = 16 << 20  # bytes of one line that a client says
+LINE_MAX = 16 << 20  # bytes of one line of a client's output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthCheck:
-    """Where a server is asked whether it is well: its `host:port`, and a request code that it answers in a moment."""
+    """A health check of a server: its `host:port`, and the code of a request that a healthy server answers at once."""
 
     address: str
     question: int
-    tls: bool = False  # whether it answers none but those who speak TLS
+    tls: bool = False  # whether it answers only over TLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """One process to start. `files` (content by path) are written first; those of `kept` only if missing, durably."""
+    """How to start one process.
+
+    Attributes:
+        files: files to write first, by path.
+        kept: the same for files that are written only if they are missing, durably.
+        variables: environment variables.
+        serving: the health check of a server.
+    """
 
     argv: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
     kept: Mapping[str, bytes] = field(default_factory=dict)
-    variables: Mapping[str, str] = field(default_factory=dict)  # of the environment
-    serving: HealthCheck | None = None  # of a server
+    variables: Mapping[str, str] = field(default_factory=dict)
+    serving: HealthCheck | None = None
 
 
 class RunningProcess(Protocol):
-    """One life of a node."""
+    """One process of a node."""
 
     @property
     def output(self) -> asyncio.StreamReader:
-        """What it says on standard output."""
+        """Its standard output."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Say something on its standard input; nothing happens if it has ended."""
+        """Write to its standard input; does nothing if the process has ended."""
         ...
 
     @property
@@ -48,30 +55,30 @@ class RunningProcess(Protocol):
 
     @property
     def pid(self) -> int:
-        """On its machine, as root sees it there."""
+        """The process id on its machine, as root sees it there."""
         ...
 
     async def wait(self) -> str:
-        """Until it has ended; how, in words ("status 0", "SIGKILL")."""
+        """Wait until it has ended; return how, in words ("status 0", "SIGKILL")."""
         ...
 
     async def signal(self, number: int) -> bool:
-        """Send a signal; whether there was a process to get it."""
+        """Send a signal; return whether there was a process to get it."""
         ...
 
 
 class Machine(Protocol):
-    """The place of one node."""
+    """The machine of one node."""
 
     node: str
     address: str  # its IP address
     folder: str  # of this node, on its machine
-    log: Path  # what the node says on standard error, on ours
+    log: Path  # a file of this machine with the standard error of the node
 
     async def launch(self, launch_spec: LaunchSpec) -> RunningProcess:
         """Start a process. Raises OSError, or what the executor raises, if it cannot be started."""
         ...
 
     async def read_files(self, folder: str) -> dict[str, bytes]:
-        """Every file below a folder of the machine by its path there."""
+        """Return every file below a folder of the machine by its path there."""
         ...

@@ -13,7 +13,7 @@ FILE_SYSTEM: FileSystem = "ext4"
 PYTHON = "python3"
 _HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<name>[^@:\s]+)(?::(?P<port>[0-9]{1,5}))?")
 
-# As Docker reads it (distribution/reference): a registry, a path in small letters, a tag, a digest.
+# Docker's form (distribution/reference): a registry, a path in small letters, a tag, a digest.
 _REGISTRY = r"(?:[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)*(?::[0-9]+)?/)?"
 _PATH_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _TAG, _DIGEST = r"(?::\w[\w.-]{0,127})?", r"(?:@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,})?"
@@ -21,12 +21,12 @@ _IMAGE = re.compile(f"{_REGISTRY}{_PATH_PART}(?:/{_PATH_PART})*{_TAG}{_DIGEST}",
 
 
 class MachineOptionError(ValueError):
-    """One sentence: which option, its value, what is allowed."""
+    """An option about machines is wrong. One sentence: the option, its value, what is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshHost:
-    """One host as `user@name:port` says it."""
+    """One host, written as `user@name:port`."""
 
     name: str
     user: str = "root"
@@ -49,19 +49,19 @@ class SshHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOptions:
-    """For `make_provider`; each environment looks at its own."""
+    """Options for `make_provider`. Each environment uses its own."""
 
     image: str = IMAGE
     hosts: tuple[SshHost, ...] = ()
     ssh_key: str | None = None
     known_hosts: str | None = None
     ssh_python: str = PYTHON
-    name_servers: tuple[str, ...] = ()  # of a cluster that is not ours
+    name_servers: tuple[str, ...] = ()  # of an external cluster
     home: str | None = None  # of the distribution that is tested, on the machines
     file_system: FileSystem = FILE_SYSTEM  # of the disks of servers
 
     def words(self) -> list[str]:
-        """What has to be on a command line to get these options."""
+        """Return the words of a command line that give these options."""
         given = {
             "--image": self.image if self.image != IMAGE else None,
             "--ssh-hosts": ",".join(map(str, self.hosts)),
@@ -76,7 +76,7 @@ class MachineOptions:
 
 
 def check_image(option: str, text: str) -> None:
-    """Raises MachineOptionError for what cannot be the name of an image."""
+    """Raises MachineOptionError for an invalid name of an image."""
     if _IMAGE.fullmatch(text) is None:
         raise MachineOptionError(
             f"{option} is {text!r:.200}; allowed: such as name:tag or registry:5000/path/name, in small letters"

@@ -1,4 +1,4 @@
-"""A launch that is cancelled half way would leave its process running: no list names it yet."""
+"""Starts a process so that cancellation cannot leak it: a launch cancelled midway kills the process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Started = TypeVar("Started", bound=RunningProcess)
 
 
 async def launched_wholly(launching: Coroutine[Any, Any, Started]) -> Started:
-    """The process; when cancelled, only once it was started and killed, or could not be started."""
+    """Return the started process. When cancelled, first wait for the end of the launch and kill its process."""
     task = asyncio.ensure_future(launching)
     try:
         return await asyncio.shield(task)

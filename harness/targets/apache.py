@@ -1,7 +1,7 @@
 """Apache RocketMQ 4.9 or 5 from a distribution folder: how its name servers and brokers are started.
 
-They are started without the scripts of the distribution, which ask for 8 GiB of heap and fork. A node's folder stands
-for the home folder of RocketMQ and of the user, so everything that it writes is there; its log is its standard error.
+The harness does not use the scripts of the distribution, which ask for 8 GiB of heap and fork. A node's folder is the
+home folder of both RocketMQ and the user, so the node writes all its files there; its log is its standard error.
 RocketMQ listens on all addresses of its machine, so nodes that share a machine have ports of their own.
 """
 
@@ -30,11 +30,11 @@ NAME_SERVER_HEAP = ("-Xms32m", "-Xmx96m")
 BROKER_HEAP = ("-Xms96m", "-Xmx256m", "-XX:MaxDirectMemorySize=256m")
 JVM_OPTIONS = (
     "-XX:+UseSerialGC",
-    "-XX:-UsePerfData",  # no file among the temporary ones
+    "-XX:-UsePerfData",  # Java writes no file to /tmp
     "-Djava.net.preferIPv4Stack=true",
-    "-Dtls.server.mode=disabled",  # no certificate is made at the start
+    "-Dtls.server.mode=disabled",  # the server makes no certificate at its start
 )
-# What RocketMQ unmaps files with is closed from Java 9 on. Java 8 does not read this variable, and needs none of it.
+# RocketMQ unmaps files by an interface that Java 9 and later close. Java 8 ignores this variable and does not need it.
 JDK_OPTIONS = " ".join(
     f"--add-opens=java.base/{package}=ALL-UNNAMED"
     for package in ("java.nio", "sun.nio.ch", "jdk.internal.ref", "java.lang", "java.util")
@@ -45,12 +45,12 @@ class ApacheDistribution:
     """Implements `staticfire.harness.targets.target.Target`.
 
     Args:
-        campaign: which nodes, and how they keep their data.
-        places: where each node is.
+        campaign: decides the nodes, and how they keep their data.
+        places: the machine of each node.
         home: the folder of the distribution on the machines.
-        interpreter: of our clients.
-        reach: what stands between nodes.
-        ports: of servers that share a machine.
+        interpreter: runs our clients.
+        reach: returns the address by which a node reaches a server, such as a proxy's.
+        ports: the ports of servers that share a machine.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ApacheDistribution:
                 name_servers=self._cluster.name_servers_for(node, name_servers),
             )
         path = f"{machine.folder}/{role}.properties"
-        logback = f"{machine.folder}/conf/logback_{role}.xml"  # where 4.9 looks
+        logback = f"{machine.folder}/conf/logback_{role}.xml"  # the path that 4.9 reads
         return LaunchSpec(
             argv=(
                 *JAVA,
@@ -115,7 +115,7 @@ class ApacheDistribution:
                 f"-Duser.home={machine.folder}",
                 f"-Drocketmq.home.dir={machine.folder}",
                 f"-Dlogback.configurationFile={logback}",
-                f"-Drmq.logback.configurationFile={logback}",  # where 5 looks
+                f"-Drmq.logback.configurationFile={logback}",  # the path that 5 reads
                 *apache_files.system_properties(dict(properties)),
                 "-cp",
                 f"{self._home}/conf:{self._home}/lib/*",

@@ -1,4 +1,4 @@
-"""Configuration files of Apache RocketMQ nodes, and the destination of their logs."""
+"""Configuration files of Apache RocketMQ nodes, and the configuration of their logs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from staticfire.harness.targets.node_properties import in_store
 from staticfire.harness.targets.own_cluster import INDEX_NUMBERS, INDEX_SLOTS, QUEUE_FILE_BYTES
 from staticfire.system_under_test.configuration import java_properties
 
-REGISTER_PERIOD_MS = 10_000  # the least that RocketMQ takes: slaves find their master by it
+REGISTER_PERIOD_MS = (
+    10_000  # the shortest period that RocketMQ allows: slaves learn their master's address by it
+)
 FLUSH_TYPES = {"sync": "SYNC_FLUSH", "async": "ASYNC_FLUSH"}
 MASTER_ROLES = {"sync": "SYNC_MASTER", "async": "ASYNC_MASTER", "none": "ASYNC_MASTER"}
-SYSTEM_PREFIX = "rocketmq."  # these options are system properties of Java, not of the file
+SYSTEM_PREFIX = (
+    "rocketmq."  # RocketMQ reads these options from Java's system properties, not from the file
+)
 
-# To standard error, which is the log of a node. `staticfire.harness.environments.real.node_log` reads these lines.
+# Logs to standard error, the log of a node. `staticfire.harness.environments.real.node_log` reads these lines.
 LOGBACK = b"""<configuration>
   <appender name="error" class="ch.qos.logback.core.ConsoleAppender">
     <target>System.err</target>
@@ -45,7 +49,7 @@ def broker_file(
     folder: str,
     name_servers: Sequence[str],
 ) -> bytes:
-    """Small files, so that they roll within a short run, and what the campaign says of flush and replication."""
+    """Return a broker's configuration file: log files that roll within a short run, and the campaign's options."""
     store = f"{folder}/store"
     return _file(
         {
@@ -70,14 +74,14 @@ def broker_file(
             "mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES),
             "maxHashSlotNum": str(INDEX_SLOTS),
             "maxIndexNum": str(INDEX_NUMBERS),
-            "timerWheelEnable": "false",  # of RocketMQ 5: files of 100 MB for what no workload asks
+            "timerWheelEnable": "false",  # RocketMQ 5: writes files of 100 MB, and no workload uses it
             **_of_file(dict(in_store(campaign.broker_properties, store))),
         }
     )
 
 
 def system_properties(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Arguments of Java for those options that RocketMQ reads there."""
+    """Return the arguments of Java for the options that RocketMQ reads from system properties."""
     return tuple(
         f"-D{name}={value}" for name, value in properties.items() if name.startswith(SYSTEM_PREFIX)
     )

@@ -10,10 +10,10 @@ from staticfire.harness.targets.java import VERSION_TIMEOUT_S, check_java
 
 VERSION_MIN = (4, 9)
 ALLOWED = "the folder of an unpacked Apache RocketMQ 4.9 or 5"
-KILLED_AFTER_S = 2  # of Java that goes on when it was asked to end
+KILLED_AFTER_S = 2  # seconds after which Java is killed if it ignores SIGTERM
 _VERSION = re.compile(r"rocketmq-broker-((\d+)\.(\d+)\b.*)\.jar")
 
-# Facts, one a line; what Java says follows the last one. $1 is the folder of the distribution.
+# Prints facts, one a line, and then the output of Java. $1 is the folder of the distribution.
 _ASK = """\
 [ -d "$1" ] && echo folder
 for jar in "$1"/lib/rocketmq-*.jar; do [ -e "$jar" ] && echo "jar ${jar##*/}"; done
@@ -27,24 +27,24 @@ echo "$said"
 
 
 class DistributionError(ValueError):
-    """`--home` is no distribution of RocketMQ; the text is one sentence."""
+    """`--home` holds no distribution of RocketMQ; the text is one sentence."""
 
 
 def question(home: str, timeout_s: float = VERSION_TIMEOUT_S) -> tuple[str, ...]:
-    """The command to ask a machine with; `MachineFacts.read` understands the answer. Java gets `timeout_s`."""
+    """Return the command that collects a machine's facts for `MachineFacts.read`. `timeout_s` bounds Java's run."""
     return ("sh", "-c", _ASK, "sh", home, f"{timeout_s:g}", f"{KILLED_AFTER_S:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """Of one machine.
+    """What one machine has of a distribution and of Java.
 
     Attributes:
         has_folder: whether the folder of the distribution is there.
-        jars: of RocketMQ in its lib, by name.
-        java: the command; empty if there is none.
-        status: of `java -version`.
-        said: by it.
+        jars: names of RocketMQ's jars in its lib.
+        java: the command of Java; empty if there is none.
+        status: exit status of `java -version`.
+        said: output of `java -version`.
     """
 
     has_folder: bool
@@ -55,7 +55,7 @@ class MachineFacts:
 
     @classmethod
     def read(cls, answer: str) -> MachineFacts:
-        """What a machine answered to `question`."""
+        """Read the output of the command `question`."""
         facts, _, said = answer.partition("\nsaid\n")
         found: dict[str, list[str]] = {}
         for line in facts.splitlines():
@@ -71,7 +71,7 @@ class MachineFacts:
 
     @property
     def version(self) -> str:
-        """Of RocketMQ, such as 4.9.8: for machines with nothing against them."""
+        """The version of RocketMQ, such as 4.9.8. The machine must have passed `check_machine`."""
         match = _VERSION.fullmatch(_brokers(self.jars)[0])
         assert match is not None, "check_machine has looked"
         return match[1]

@@ -18,7 +18,7 @@ from staticfire.system_under_test.configuration.real_tls import make_test_certif
 
 
 class ClientProcesses:
-    """How producers, consumers and the administrator are started; `cluster` gives the options of their connections.
+    """Launch specifications of producers, consumers and the administrator; `cluster` has their connections' options.
 
     Raises TlsError if no certificate can be made for TLS.
     """
@@ -40,7 +40,7 @@ class ClientProcesses:
     def launch_spec(
         self, node: str, name_servers: Sequence[str]
     ) -> tuple[LaunchSpec, Configuration]:
-        """The process of a client, and its first line."""
+        """Return how to start a client, and its first line."""
         if node == ADMIN:
             role = "admin"
             first_line: Configuration = {"node": node}
@@ -80,11 +80,11 @@ class ClientProcesses:
         return self._interpreter.launch_spec(module, role, files=files), first_line
 
     def tls_path(self, node: str) -> str:
-        """Of RocketMQ's tls.properties on the machine of a node."""
+        """Return the path of RocketMQ's tls.properties on the machine of a node."""
         return f"{self._machines[node].folder}/tls/tls.properties"
 
     def tls_files(self, node: str) -> dict[str, bytes]:
-        """What a node that knows TLS reads, by path: one certificate for all servers, which their peers verify."""
+        """Return the files of a node with TLS, by path: one certificate for all servers, which their peers verify."""
         if self._certificate is None:
             return {}
         path = self.tls_path(node)

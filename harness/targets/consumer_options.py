@@ -1,4 +1,4 @@
-"""Options of our consumer that make it the member that a workload wants."""
+"""Options of our consumer that follow from a workload's specification."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpe
 
 
 def consumer_options(spec: ConsumerSpec, folder: str) -> dict[str, Any]:
-    """Fields of ConsumerConfig; `folder` is on the disk of the consumer."""
+    """Return fields of ConsumerConfig; `folder` is on the disk of the consumer."""
     is_broadcast = spec.model == BROADCASTING
     return {
         "group": spec.group,

@@ -1,4 +1,4 @@
-"""A cluster that is not ours: its addresses, and our clients of it."""
+"""An external cluster as a target: its addresses, and our clients."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from staticfire.harness.targets.own_cluster import OwnCluster, Reach
 
 
 class ExternalCluster:
-    """Implements `staticfire.harness.targets.target.Target`; no server is ever started.
+    """Implements `staticfire.harness.targets.target.Target`. It starts clients only.
 
     Args:
-        campaign: what the clients do.
-        places: of the clients.
+        campaign: decides the clients.
+        places: the machines of the clients.
         addresses: `host:port` of each server.
-        interpreter: of our clients.
-        reach: what stands between clients and servers.
+        interpreter: runs our clients.
+        reach: returns the address by which a client reaches a server, such as a proxy's.
     """
 
     def __init__(

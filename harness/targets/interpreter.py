@@ -1,4 +1,4 @@
-"""Our Python programs as processes: the interpreter and the folders of code on the machines."""
+"""Starts our Python programs: the interpreter and the folders of code on the machines."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from types import MappingProxyType
 from staticfire import harness, system_under_test
 from staticfire.harness.machines.machine import LaunchSpec
 
-# -P: what lies in the current folder must not come before a planted copy.
+# -P: a package in the current folder must not come before a planted copy.
 PYTHON_OPTIONS = ("-P", "-m")
 
 
 def code_folders() -> tuple[str, ...]:
-    """The folders from which this process has imported the system and the harness: a planted copy comes first."""
+    """Return the folders from which this process imported system and harness. A planted copy comes first."""
     packages = (system_under_test, harness)
     return tuple(dict.fromkeys(str(Path(package.__path__[0]).parents[1]) for package in packages))
 
@@ -31,7 +31,7 @@ class Interpreter:
     def launch_spec(
         self, module: str, *arguments: str, files: Mapping[str, bytes] = MappingProxyType({})
     ) -> LaunchSpec:
-        """How to start a module."""
+        """Return how to start a module."""
         return LaunchSpec(
             argv=(self.python, *PYTHON_OPTIONS, module, *arguments),
             files=files,

@@ -1,4 +1,4 @@
-"""Java: how a machine starts it, and whether the one that is there is recent enough for RocketMQ."""
+"""Starts Java on a machine, and checks that its version is recent enough for RocketMQ."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from staticfire.harness.machines.errors import EnvironmentFailed
 VERSION_MIN = 8
 VERSION_TIMEOUT_S = 20
 PACKAGE = "openjdk-17-jre-headless"
-# A shell finds Java on the machine itself: in JAVA_HOME there, or on its PATH.
+# The machine's shell finds Java, in JAVA_HOME there or on its PATH.
 JAVA = ("sh", "-c", 'exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" "$@"', "java")
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-_TIMED_OUT = (124, 137)  # timeout(1): it was asked to end, and did; it had to be killed
+_TIMED_OUT = (
+    124,
+    137,
+)  # exit statuses of timeout(1): the command ended after SIGTERM; the command was killed
 _SAID_MAX = 200  # characters
 
 
 def check_java(command: str, status: int, said: str, where: str) -> None:
-    """Whether Java will do, by what `java -version` said.
+    """Check Java by the output of `java -version`.
 
     Args:
-        command: the one that was found; empty if there was none.
-        status: that it ended with.
-        where: a machine as a sentence goes on with it, such as " on root@a:22"; empty for this one.
+        command: the command that was found; empty if there was none.
+        status: its exit status.
+        where: the machine as the continuation of a sentence, such as " on root@a:22"; empty for this one.
 
     Raises EnvironmentFailed.
     """
@@ -34,13 +37,13 @@ def check_java(command: str, status: int, said: str, where: str) -> None:
 
 
 def version_in(said: str) -> int | None:
-    """The major version in what `java -version` says; 1.8 is 8."""
+    """Return the major version in the output of `java -version`; 1.8 is 8."""
     match = _VERSION.search(said)
     return int(match[1]) if match else None
 
 
 def _what_is_wrong(command: str, status: int, said: str) -> str:
-    """Empty if nothing is."""
+    """Return the error; empty if Java will do."""
     if not command:
         return "JAVA_HOME has no bin/java there, or is not set and there is no java on PATH"
     if status in _TIMED_OUT:

@@ -11,7 +11,7 @@ from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.configuration import config as node_config
 from staticfire.system_under_test.name_server.config import NameServerConfig
 
-# What a campaign or a local cluster says elsewhere, or what differs from node to node.
+# Properties that another option of a campaign or a local cluster sets, or that differ from node to node.
 RESERVED_PROPERTIES = frozenset(
     (
         "bindAddress",
@@ -32,9 +32,9 @@ RESERVED_PROPERTIES = frozenset(
         "storePathRootDir",
     )
 )
-# Slaves go without: they refuse to start with it.
+# Not for slaves, which refuse to start with it.
 MASTER_PROPERTIES = frozenset(("transientStorePoolEnable",))
-# Paths of these that begin so lie in the node's own store: nodes may share a machine.
+# Properties whose paths, if they begin with STORE_ROOT, lie in the node's own store: nodes may share a machine.
 STORE_ROOT = "/store"
 PATH_PROPERTIES = frozenset(
     (
@@ -48,7 +48,7 @@ Config = TypeVar("Config", BrokerConfig, NameServerConfig)
 
 
 def in_store(properties: Iterable[tuple[str, str]], store: str) -> tuple[tuple[str, str], ...]:
-    """The properties of a node whose store is the folder `store`: what lies below `STORE_ROOT` lies there."""
+    """Return a node's properties with paths below `STORE_ROOT` moved into its own folder `store`."""
     return tuple(
         (name, _in_folder(value, store) if name in PATH_PROPERTIES else value)
         for name, value in properties
@@ -65,7 +65,7 @@ def _in_folder(paths: str, store: str) -> str:
 def with_properties(
     config: Config, properties: Iterable[tuple[str, str]], known: Mapping[str, node_config.Property]
 ) -> Config:
-    """Raises ValueError for a property that there is not, that differs from node to node, or of a bad value."""
+    """Raises ValueError for an unknown property, one that differs from node to node, or a bad value."""
     allowed = sorted(known.keys() - RESERVED_PROPERTIES)
     properties = tuple(properties)
     is_slave = isinstance(config, BrokerConfig) and config.is_slave

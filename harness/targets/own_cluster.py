@@ -36,33 +36,33 @@ from staticfire.system_under_test.store.metadata_file import replace_atomically
 
 NAME_SERVER_PORT = 9876
 BROKER_PORT = 10911
-# What a server that is well answers in a moment.
+# Requests that a healthy server answers at once.
 NAME_SERVER_QUESTION = RequestCode.GET_BROKER_CLUSTER_INFO
 BROKER_QUESTION = RequestCode.GET_BROKER_RUNTIME_INFO
 QUEUE_FILE_BYTES = 4000  # 200 entries: queues roll within a short run
-NAME_SERVER_POLICY = "name_server."  # what the names of its policies begin with in a campaign
+NAME_SERVER_POLICY = "name_server."  # prefix of the name server's policies in a campaign
 ACCOUNTS_NAME, CREDENTIALS_NAME = "plain_acl.yml", "tools.yml"
-INDEX_SLOTS, INDEX_NUMBERS = 500, 2000  # so do index files
+INDEX_SLOTS, INDEX_NUMBERS = 500, 2000  # index files roll, too
 
 Config = TypeVar("Config", BrokerConfig, NameServerConfig)
-# What a node (the first argument) is told in place of an address of a server: something may stand between them.
+# Returns the address that a node (the first argument) uses for a server's address, such as a proxy's.
 Reach = Callable[[str, str, ServerKind], str]
 
 
 def directly(_node: str, address: str, _kind: ServerKind) -> str:
-    """Nothing stands between them."""
+    """Return the server's own address."""
     return address
 
 
 class OwnCluster:
-    """Configurations by node.
+    """The configurations of our own nodes and clients.
 
     Args:
-        campaign: which nodes, and how they keep their data.
+        campaign: decides the nodes, and how they keep their data.
         addresses: the IP address of every node.
         stores: the folder of each server.
-        reach: what stands between nodes.
-        ports: of servers that have not the usual one.
+        reach: returns the address by which a node reaches a server, such as a proxy's.
+        ports: the ports of servers that do not use the default one.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class OwnCluster:
         return f"{self._addresses[node]}:{self._ports.get(node, NAME_SERVER_PORT)}"
 
     def server_address(self, node: str) -> str:
-        """Of a name server or broker."""
+        """Return `host:port` of a name server or broker."""
         if node in self.topology.coordinators:
             return self.name_server_address(node)
         return self.broker_address(node)
@@ -94,7 +94,7 @@ class OwnCluster:
         return f"{self._addresses[node]}:{self._ports.get(node, BROKER_PORT)}"
 
     def serving(self, node: str) -> HealthCheck:
-        """How a name server or broker is asked whether it is well."""
+        """Return the health check of a name server or broker."""
         is_name_server = node in self.topology.coordinators
         question = NAME_SERVER_QUESTION if is_name_server else BROKER_QUESTION
         tls = self._campaign.tls == TlsMode.ENFORCING
@@ -104,7 +104,7 @@ class OwnCluster:
         return self._stores.get(node, STORE_ROOT)
 
     def server_main(self, node: str, name_servers: Sequence[str]) -> Main:
-        """The main coroutine of a name server or broker. `name_servers` are nodes; a broker registers with them."""
+        """Return the main coroutine of a name server or broker. A broker registers with the nodes `name_servers`."""
         if node in self.topology.coordinators:
             config = self.name_server_config(node)
             return lambda env: name_server_main(env, config)
@@ -162,7 +162,7 @@ class OwnCluster:
         }
 
     def speaks_tls(self, node: str) -> bool:
-        """Whether a node speaks TLS where it connects: all where it is enforced, every second one where it is taken."""
+        """Whether a node connects with TLS: every node if TLS is enforcing, every second one if it is permissive."""
         mode = TlsMode(self._campaign.tls)
         if mode is not TlsMode.PERMISSIVE:
             return mode is TlsMode.ENFORCING
@@ -170,7 +170,7 @@ class OwnCluster:
         return nodes.index(node) % 2 == 1
 
     def account_files(self, node: str) -> dict[str, bytes]:
-        """Files of a broker with access control, by path. Only missing ones are written, as brokers change them."""
+        """Return the files of a broker's access control, by path. Brokers change them: write only missing ones."""
         if not self._campaign.acl:
             return {}
         folder = self._accounts_folder(node)
@@ -180,20 +180,20 @@ class OwnCluster:
         }
 
     def _accounts_folder(self, node: str) -> str:
-        """Beside the store, on the same disk."""
+        """Return the folder of the accounts, beside the store on the same disk."""
         return f"{self.store_folder(node).rpartition('/')[0]}/accounts"
 
     @property
     def operator(self) -> Credentials | None:
-        """The keys of the administrator; None without access control."""
+        """Return the keys of the administrator; None without access control."""
         return Credentials(**OPERATOR) if self._campaign.acl else None
 
     def _credentials(self) -> Credentials | None:
-        """Those of the load."""
+        """Return the keys of the load."""
         return Credentials(**LOAD) if self._campaign.acl else None
 
     def _mode(self, *, is_broker: bool) -> dict[str, Any]:
-        """A node that has none of the faithful policies that the campaign names is hardened."""
+        """Return a node's mode: it is hardened if none of the campaign's faithful policies concern it."""
         policies = self._campaign.policies
         mine = tuple(
             name.removeprefix(NAME_SERVER_POLICY)
@@ -226,7 +226,7 @@ class OwnCluster:
         )
 
     def spec(self, node: str) -> ConsumerSpec:
-        """The specification that a workload gives a consumer."""
+        """Return the specification that the workload gives a consumer."""
         number = self.topology.consumers.index(node)
         workload = WORKLOADS[self._campaign.workload]
         if node in self.asks_anew:
@@ -234,7 +234,7 @@ class OwnCluster:
         return workload.member(self._campaign, number)
 
     def name_servers_for(self, node: str, name_servers: Sequence[str]) -> tuple[str, ...]:
-        """The addresses of these name servers (nodes) as the node gets them."""
+        """Return the addresses by which the node reaches these name servers (nodes)."""
         addresses = map(self.name_server_address, name_servers)
         return tuple(self._reach(node, address, ServerKind.NAME_SERVER) for address in addresses)
 
@@ -244,7 +244,7 @@ class OwnCluster:
 
 
 def write_missing(storage: Storage, files: Mapping[str, bytes]) -> None:
-    """Write, durably, each of these files that is not there. Raises OSError."""
+    """Write, durably, each of these files that is missing. Raises OSError."""
     for path, data in files.items():
         if not storage.exists(path):
             replace_atomically(storage, path, data)
@@ -253,7 +253,7 @@ def write_missing(storage: Storage, files: Mapping[str, bytes]) -> None:
 def _with_properties(
     config: Config, properties: Properties, known: Mapping[str, node_config.Property]
 ) -> Config:
-    """Raises CampaignError for a property that there is not, that is not a campaign's to set, or of a bad value."""
+    """Raises CampaignError for a property that is unknown, that a campaign cannot set, or that has a bad value."""
     try:
         return with_properties(config, properties, known)
     except ValueError as error:
@@ -261,7 +261,7 @@ def _with_properties(
 
 
 def check_properties(campaign: Campaign) -> None:
-    """Raises CampaignError if a node of the campaign cannot have the properties or policies that the campaign gives."""
+    """Raises CampaignError if a node of the campaign cannot have the campaign's properties or policies."""
     known = known_policies()
     for name in campaign.policies:
         if name not in known:
@@ -277,7 +277,7 @@ def check_properties(campaign: Campaign) -> None:
 
 
 def known_policies() -> tuple[str, ...]:
-    """What `policies` of a campaign may name."""
+    """Return the names that `policies` of a campaign may hold."""
     servers = policy_names(NAME_SERVER_POLICIES[Mode.FAITHFUL])
     return (
         *policy_names(BROKER_POLICIES[Mode.FAITHFUL]),

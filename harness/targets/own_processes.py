@@ -1,4 +1,4 @@
-"""Our own cluster as processes: what each node is started with on a real place."""
+"""Our own cluster as processes: how each node is started on its machine."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class OwnProcesses:
         return replace(launch_spec, kept=kept, serving=cluster.serving(node))
 
     def _tls(self, node: str) -> tuple[tuple[str, ...], Mapping[str, bytes]]:
-        """Options and files of a server."""
+        """Return the TLS options and files of a server."""
         files = self._clients.tls_files(node)
         if not files:
             return ("--tls", self._campaign.tls), {}
@@ -90,7 +90,7 @@ class OwnProcesses:
 
 
 def _properties(config: Any, known: Mapping[str, node_config.Property]) -> str:
-    """The `.properties` file of a node: what differs from the defaults."""
+    """Return the `.properties` file of a node, with the values that differ from the defaults."""
     defaults = {field.name: field.default for field in fields(config)}
     values = {}
     for name, wanted in known.items():

@@ -19,7 +19,7 @@ class OwnSimulated:
     """Implements `staticfire.harness.targets.target.SimulatedTarget`.
 
     Args:
-        campaign: which nodes there are, and how they keep their data.
+        campaign: decides the nodes, and how they keep their data.
         addresses: the IP address of every node.
     """
 

@@ -1,4 +1,4 @@
-"""The faces of a target, on real machines and in the simulation: how nodes and clients are started."""
+"""The interfaces of a target, on real machines and in the simulation: how nodes and clients are started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Target(Protocol):
         ...
 
     def server_launch_spec(self, node: str, bootstrap: Sequence[str]) -> LaunchSpec:
-        """How to start a name server or broker; a broker registers with these name servers (nodes)."""
+        """Return how to start a name server or broker; a broker registers with these name servers (nodes)."""
         ...
 
     def ask_anew(self, node: str) -> None:
@@ -32,11 +32,11 @@ class Target(Protocol):
     def client_launch_spec(
         self, node: str, bootstrap: Sequence[str]
     ) -> tuple[LaunchSpec, Configuration]:
-        """How to start a client, and its first line."""
+        """Return how to start a client, and its first line."""
         ...
 
     def store_folder(self, node: str) -> str:
-        """Where a server keeps its files, on its machine."""
+        """Return the folder of a server's files on its machine."""
         ...
 
 
@@ -48,7 +48,7 @@ class SimulatedTarget(Protocol):
         ...
 
     def server_main(self, node: str, bootstrap: Sequence[str]) -> Main:
-        """The coroutine of a name server or broker; a broker registers with these name servers (nodes)."""
+        """Return the coroutine of a name server or broker; a broker registers with these name servers (nodes)."""
         ...
 
     def client_main(
@@ -59,9 +59,9 @@ class SimulatedTarget(Protocol):
         listener: ListenerControl,
         process: int,
     ) -> Main:
-        """The coroutine of a client, which answers the requests of `port`.
+        """Return the coroutine of a client, which answers the requests of `port`.
 
-        `listener` is how a consumer is to behave; `process` the number under which the client emits ops of its own.
+        `listener` sets the behaviour of a consumer's listener. The client emits ops of its own as `process`.
         """
         ...
 
@@ -70,5 +70,5 @@ class SimulatedTarget(Protocol):
         ...
 
     def speaks_tls(self, node: str) -> bool:
-        """Whether the node speaks TLS where it connects."""
+        """Whether the node connects with TLS."""
         ...

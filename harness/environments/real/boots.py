@@ -1,7 +1,7 @@
 """Measures how long servers boot. The clock of a fault plan stands still while they do.
 
-A broker of ours serves within a second of its start. One that a Java VM runs needs 5 to 15 s, and a plan that was drawn
-for the former would strike the latter again before it has done anything.
+Our broker serves within a second of its start. A broker in a Java VM needs 5 to 15 s, so a plan drawn for our broker
+would strike it again before it has served a request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ POLL_S = 0.25
 
 
 class Boots:
-    """Times by `now_ns`, the clock of the run."""
+    """Measures boots by `now_ns`, the clock of the run."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
@@ -23,7 +23,7 @@ class Boots:
         self._past_ns = 0
 
     def begin(self, is_alive: Callable[[], bool], answers: Callable[[], Awaitable[bool]]) -> None:
-        """A server was started: it boots until it answers or has ended, or `BOOT_BOUND_S` is over."""
+        """Note that a server was started. It boots until it answers, ends, or `BOOT_BOUND_S` is over."""
         if not self._watching:
             self._since_ns = self._now_ns()
         task = asyncio.create_task(self._watch(is_alive, answers))
@@ -31,12 +31,12 @@ class Boots:
         task.add_done_callback(self._end)
 
     def waited_ns(self) -> int:
-        """For how long, so far, at least one server was booting."""
+        """Return how long at least one server was booting so far, in nanoseconds."""
         going_on_ns = self._now_ns() - self._since_ns if self._watching else 0
         return self._past_ns + going_on_ns
 
     def stop(self) -> None:
-        """Watch no more."""
+        """End all measurements."""
         for task in self._watching:
             task.cancel()
 

@@ -1,4 +1,4 @@
-"""The standard error of a client: a file of this machine, which a client that floods it must not fill."""
+"""The standard error of a client as a file of bounded size, so that no client can fill the disk."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ POLL_S: Final = 0.25
 
 
 class BoundedLog:
-    """What one process writes into a file to which it appends; made when the process starts."""
+    """The part of an appended file that one process writes; made when the process starts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._start = _size(path)
 
     async def guard(self, complain: Callable[[str], None]) -> None:
-        """Look at the size until it is too large, then complain with what the process has done."""
+        """Check the size until it is too large; then call `complain` with a sentence about the process."""
         while _size(self._path) - self._start <= BYTES_MAX:
             await asyncio.sleep(POLL_S)
         complain(f"it wrote more than {BYTES_MAX} bytes to standard error")
 
     def cut(self) -> None:
-        """Cut a log that is too large down to its beginning; its process has ended."""
+        """Truncate a log that is too large to its beginning. Its process must have ended."""
         if _size(self._path) - self._start > BYTES_MAX:
             os.truncate(self._path, self._start + KEPT_BYTES)
 

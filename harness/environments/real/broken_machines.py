@@ -41,12 +41,12 @@ CLOCK_NEED = "clock.step"
 
 
 def lacks_on_disks(file_system: FileSystem) -> dict[str, str]:
-    """What no real machine can do, and what none can on a disk with this file system."""
+    """Return what no real machine can do at all, or on a disk with this file system."""
     return SIMULATED_ONLY if file_system == "ext4" else {**SIMULATED_ONLY, "disk.fail": NO_EIO}
 
 
 def lacks_here(file_system: FileSystem = "ext4") -> dict[str, str]:
-    """What this host cannot do, by need, each with the reason and the cure."""
+    """Return what this host cannot do, by need, each with the reason and the cure."""
     lacks = dict(lacks_on_disks(file_system))
     if not netem_is_here():
         lacks[LOSS_NEED] = NO_NETEM
@@ -59,7 +59,7 @@ def lacks_here(file_system: FileSystem = "ext4") -> dict[str, str]:
 
 @functools.cache
 def netem_is_here() -> bool:
-    """Tried once, which takes some milliseconds. Without root nothing can be tried, nor done: true."""
+    """Whether this kernel has netem, found out once by trying. Without root, where no fault can use it: true."""
     if os.geteuid() != 0:
         return True
     variables = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}"}
@@ -71,7 +71,9 @@ def netem_is_here() -> bool:
 
 
 class BreakableMachines:
-    """The journal and a folder on this host are there at once, the rest is made by the provider's `up`.
+    """Journal, run folder, disks and packet filters of the nodes of one run.
+
+    The constructor makes the journal and a folder on this host; the provider's `up` makes the rest.
 
     A node's machine is this host, unless `is_on` says otherwise.
     """
@@ -93,11 +95,11 @@ class BreakableMachines:
         self.clocks: dict[str, FakeClock] = {}
 
     def has_host(self, machine: LinuxMachine) -> None:
-        """Note another machine; what is made there is also removed there."""
+        """Register another machine, on which the journal removes what the run makes there."""
         self._executors[machine.host] = machine.executor
 
     def is_on(self, node: str, machine: LinuxMachine, folder: str) -> None:
-        """The node is on another machine, with this folder for it there."""
+        """Place the node on another machine, with this folder there."""
         self.has_host(machine)
         self._elsewhere[node] = (machine, folder)
 
@@ -105,7 +107,7 @@ class BreakableMachines:
         return self._elsewhere.get(node) or (self.host, str(self.own_folder(node)))
 
     async def make_clocks(self, nodes: Iterable[str], needs: Set[str]) -> None:
-        """A clock of its own for each node, if a fault of the plan is to change one: they are slow to look at."""
+        """Give each node a clock of its own if a fault of the plan changes one; reading such a clock is slow."""
         if CLOCK_NEED not in needs:
             return
         for node in nodes:
@@ -116,33 +118,33 @@ class BreakableMachines:
             await self.clocks[node].create()
 
     def variables(self, node: str) -> dict[str, str]:
-        """What every process of the node has in its environment."""
+        """Return the environment variables of every process of the node."""
         clock = self.clocks[node].environment if node in self.clocks else {}
         return {**self.inventory.mark, **clock}
 
     def will_have_disks(self, nodes: Iterable[str], file_system: FileSystem) -> None:
-        """Each of these nodes gets a disk of its own, by `make_disks`; `data_folder` knows already where."""
+        """Plan a disk for each of these nodes. `data_folder` returns its path at once, `make_disks` makes it."""
         for node in nodes:
             machine, folder = self._where(node)
             self._disks[node] = LoopDisk(machine, f"{folder}/disk", file_system=file_system)
 
     async def make_disks(self) -> None:
-        """Those that nodes will have. Raises CommandFailed."""
+        """Make the planned disks. Raises CommandFailed."""
         await all_or_first_error(disk.create() for disk in self._disks.values())
 
     def own_folder(self, node: str) -> Path:
-        """A folder on this host for files that do not belong on the node's disk, such as its log."""
+        """Return a folder on this host for files that do not belong on the node's disk, such as its log."""
         own = self.folder / node
         own.mkdir(exist_ok=True)
         return own
 
     def data_folder(self, node: str) -> str:
-        """For the node's files, on its machine: on its disk, if it has one."""
+        """Return the folder of the node's files on its machine; on its own disk, if it has one."""
         disk = self._disks.get(node)
         return self._where(node)[1] if disk is None else disk.data_folder
 
     def has_network(self, node: str, address: str, firewall: Firewall) -> None:
-        """The node is reached at this address, through this packet filter, which it may share."""
+        """Note the address of the node, and its packet filter, which other nodes may share."""
         self.addresses[node] = address
         self._firewalls[node] = firewall
         self._traffic[node] = NodeTraffic(firewall.machine, address)
@@ -158,7 +160,7 @@ class BreakableMachines:
         return {node: (self._where(node)[0], self.data_folder(node)) for node in self._disks}
 
     async def remove_disks_and_filters(self) -> None:
-        """The processes of the nodes have ended; their network namespaces are still there."""
+        """Remove disks and packet filters. The nodes' processes must have ended, their namespaces still exist."""
         for disk in self._disks.values():
             await disk.remove()
         for traffic in self._traffic.values():

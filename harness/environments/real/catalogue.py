@@ -12,7 +12,7 @@ from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import MachineOptions
 
 DEFAULTS = MachineOptions()
-# Where each provider is. It is imported when it is used: some need half a second of libraries.
+# The module of each provider. It is imported on first use, since some import libraries for half a second.
 PROVIDERS = {
     "processes": "staticfire.harness.environments.real.processes:ProcessProvider",
     "namespaces": "staticfire.harness.environments.real.namespaces:NamespaceProvider",
@@ -27,7 +27,7 @@ DELAY_NEED, LOSS_NEED = "network.delay", "network.lose"
 
 
 def make_provider(environment: str, options: MachineOptions = DEFAULTS) -> MachineProvider:
-    """The machines of an environment, not yet made. Raises EnvironmentFailed where its library is not installed."""
+    """Return the provider of an environment's machines. Raises EnvironmentFailed if its library is not installed."""
     module, _, name = PROVIDERS[environment].partition(":")
     try:
         provider: MachineProvider = getattr(importlib.import_module(module), name)(options)
@@ -40,7 +40,7 @@ def make_provider(environment: str, options: MachineOptions = DEFAULTS) -> Machi
 
 
 def why_missing(fault: Fault, lacks: Mapping[str, str]) -> str | None:
-    """Why an environment that lacks this cannot carry out the fault; None if it can."""
+    """Return why an environment with these lacks cannot carry out the fault; None if it can."""
     for need in fault.needs:
         for name in (need.partition(".")[0], need):
             if name in lacks:
@@ -49,7 +49,7 @@ def why_missing(fault: Fault, lacks: Mapping[str, str]) -> str | None:
 
 
 def lacks_with_tls(environment: str, lacks: Mapping[str, str]) -> dict[str, str]:
-    """The faults that an environment lacks with TLS: those that a proxy between its nodes would carry out."""
+    """Return the faults that an environment lacks with TLS: those that need a proxy between its nodes."""
     if environment == "processes":
         return {**lacks, "network": f"{NO_PROXY}; --environment namespaces parts nodes without one"}
     if LOSS_NEED in lacks:
@@ -58,6 +58,6 @@ def lacks_with_tls(environment: str, lacks: Mapping[str, str]) -> dict[str, str]
 
 
 def missing_faults(lacks: Mapping[str, str]) -> dict[str, str]:
-    """The kinds that cannot be carried out, each with the reason."""
+    """Return the kinds that cannot be carried out, each with the reason."""
     reasons = {name: why_missing(fault, lacks) for name, fault in FAULTS.items()}
     return {name: reason for name, reason in reasons.items() if reason is not None}

@@ -1,4 +1,4 @@
-"""Implements the capabilities of faults for real nodes; what needs the kernel comes from the machine provider."""
+"""Capabilities of faults for real nodes. The machine provider adds those that need the kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from staticfire.harness.environments.real.machine_provider import MachineProvide
 
 
 class RealProcesses:
-    """Signals. SIGSTOP leaves the kernel's side of a node at work: connections stay open, and nothing is answered."""
+    """Controls processes by signals. After SIGSTOP the kernel keeps the node's connections open, without answers."""
 
     def __init__(self, environment: RealEnvironment) -> None:
         self._environment = environment
@@ -23,7 +23,7 @@ class RealProcesses:
         return await self._environment.kill(node)
 
     async def stop(self, node: str) -> bool:
-        await self.resume(node)  # a stopped process would never hear of it
+        await self.resume(node)  # a stopped process would not handle SIGTERM
         return await self._environment.kill(node, signal.SIGTERM)
 
     async def start(self, node: str) -> None:
@@ -37,7 +37,7 @@ class RealProcesses:
 
 
 class RealClients:
-    """Asks the client processes themselves."""
+    """Controls clients by requests to their processes."""
 
     def __init__(self, environment: RealEnvironment) -> None:
         self._environment = environment
@@ -49,13 +49,13 @@ class RealClients:
         await self._set(node, "failing_listener", "failing_share", share)
 
     async def _set(self, node: str, f: str, strength: str, value: float) -> None:
-        """Of this life of the client, and of later ones."""
+        """Set the behaviour of the client's present process and of later ones."""
         self._environment.nodes[node].listener[strength] = value
         parameter = "share" if f == "failing_listener" else strength
         await self._environment.request(node, {"f": f, parameter: value})
 
     async def listener_counters(self, node: str) -> dict[str, int]:
-        """Of the node's present life; zeros while it has none."""
+        """Return the counters of the node's present process; zeros while it has none."""
         outcome = await self._environment.request(node, {"f": "listener_counters"})
         return {name: int(outcome.value.get(name, 0)) for name in ("delayed", "failed")}
 
@@ -65,7 +65,7 @@ def real_controls(
     provider: MachineProvider,
     cluster: Callable[[ProcessControl], ClusterControl | None],
 ) -> Controls:
-    """The controls of an environment whose machines are up.
+    """Return the controls of an environment whose machines are up.
 
     `cluster` makes the control through which faults reach the administration of the system.
     """

@@ -1,6 +1,6 @@
 """The environment `docker`: nodes in containers, servers on disks of their own. Needs a local engine and root.
 
-The machinery that breaks disks and networks is this host's own; the engine starts, stops and signals.
+This host breaks disks and networks itself; the Docker engine starts, stops and signals containers.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class DockerProvider(ProxiedMachines):
 
     @property
     def code(self) -> tuple[str, ...]:
-        """Where the folders of our code are in each container."""
+        """Return the folders of our code in each container."""
         return tuple(f"/code/{number}" for number, _ in enumerate(code_folders()))
 
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Machine]:
-        """Pods and disks are made behind it, in the order in which nodes are launched: a container waits for its own.
+        """Start to make pods and disks, in the order in which nodes are launched. A container waits for its own.
 
         Raises EnvironmentFailed without root, an engine or the image, CommandFailed where the kernel refuses.
         """
@@ -98,7 +98,7 @@ class DockerProvider(ProxiedMachines):
         }
 
     async def _ready(self, node: str, making: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """When the disks and the node's pod are there, which is made now if it was not asked for before."""
+        """Wait for the disks and the node's pod, which is made now unless it is under way already."""
         assert self._disks is not None
         if node in WITHOUT_POD:
             return
@@ -118,7 +118,7 @@ class DockerProvider(ProxiedMachines):
         except docker.errors.ContainerError as error:
             said = error.stderr.decode() if isinstance(error.stderr, bytes) else str(error.stderr)
             raise self._without_cpp(said.strip().rpartition("\n")[2]) from error
-        except docker.errors.APIError as error:  # it has not even our Python
+        except docker.errors.APIError as error:  # it lacks our version of Python
             raise self._without_cpp(str(error.explanation)) from error
 
     def _without_cpp(self, said: str) -> EnvironmentFailed:
@@ -133,7 +133,7 @@ class DockerProvider(ProxiedMachines):
         machines: BreakableMachines,
         engine: Engine,
     ) -> None:
-        """The container that holds a node's network namespace."""
+        """Make the container that holds a node's network namespace."""
         identity = machines.inventory.identity
 
         def make() -> int:
@@ -202,19 +202,19 @@ class DockerProvider(ProxiedMachines):
         machines: BreakableMachines,
         engine: Engine,
     ) -> dict[str, object]:
-        """The options of a container. No fault touches the harness's own clients: they need no pod."""
+        """Return the network options of a container. The harness's own clients need no pod: no fault touches them."""
         if node in WITHOUT_POD:
             endpoint: Any = engine.client.api.create_endpoint_config(ipv4_address=address)
             return {"network": network.name, "networking_config": {network.name: endpoint}}
         return {"network_mode": f"container:{pod_name(machines.inventory.identity, node)}"}
 
     async def down(self) -> None:
-        """Everything that was made, also half of it; the processes have ended."""
+        """Remove everything that `up` made or began to make. All processes must have ended."""
         await self._proxy.stop()
         machines, self._machines = self._machines, None
         engine, self._engine = self._engine, None
         making = [*self._pods.values(), *([] if self._disks is None else [self._disks])]
-        await asyncio.gather(*making, return_exceptions=True)  # or they would make more behind us
+        await asyncio.gather(*making, return_exceptions=True)  # or they would make more meanwhile
         if machines is not None and engine is not None:
             await machines.remove_disks_and_filters()
             for resource in self._ours:

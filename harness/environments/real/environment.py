@@ -1,4 +1,4 @@
-"""Nodes as real processes on real machines: started, watched, started again; their logs and files read.
+"""Nodes as real processes on real machines: starts, watches and restarts them, and reads their logs and files.
 
 The machine provider decides which machines these are: processes of this host, network namespaces, containers or hosts.
 """
@@ -51,13 +51,13 @@ class NodeWouldNotStop(Exception):
 
 
 def needs_of(campaign: Campaign) -> frozenset[str]:
-    """What the faults of the plan need, and the clients."""
+    """Return the needs of the plan's faults and of the clients."""
     needs = {need for planned in campaign.plan for need in fault_named(planned.kind).needs}
     return frozenset(needs | ({cpp_library.NEED} if campaign.client == "cpp" else set()))
 
 
 class RealNode:
-    """One node: its place, and its process if it has one."""
+    """One node: its machine, and its process while one runs."""
 
     def __init__(self, machine: Machine, bootstrap: tuple[str, ...]) -> None:
         self.machine = machine
@@ -77,12 +77,12 @@ class RealNode:
 
     @property
     def running(self) -> RunningProcess | None:
-        """Its process, if that lives."""
+        """Return its process while one runs."""
         return self.process if self.process is not None and self.process.is_alive else None
 
 
 class RealEnvironment:
-    """Use it with `async with`: the machines are there inside, and nothing is left of them outside."""
+    """Use it with `async with`, which makes the machines and finally removes every trace of them."""
 
     def __init__(
         self,
@@ -96,7 +96,9 @@ class RealEnvironment:
         self.topology = campaign.topology()
         self.nodes: dict[str, RealNode] = {}
         self.on_start: Callable[[str, int], Awaitable[None]] | None = None  # node and pid
-        self.foreign_states: Callable[[], Mapping[str, str]] = dict  # of servers that are not ours
+        self.foreign_states: Callable[[], Mapping[str, str]] = (
+            dict  # of servers of an external cluster
+        )
         self._provider = provider
         self._make_target = make_target
         self._start_wall_ms = time.time_ns() // 1_000_000
@@ -136,7 +138,7 @@ class RealEnvironment:
 
     async def _end(self, node: RealNode) -> None:
         node.wanted = False
-        async with node.starting:  # a start that goes on while another one has failed
+        async with node.starting:  # a start that is still under way when another one has failed
             if node.running is not None:
                 await node.running.signal(signal.SIGKILL)
         if node.watcher is not None:
@@ -183,7 +185,7 @@ class RealEnvironment:
             self._boots.begin(lambda: process.is_alive, partial(self._answers, node))
 
     def _takes_time(self, node: str) -> bool:
-        """Whether the node is a server of another product, and there is a client that can ask it."""
+        """Whether the node is a server of another product, and a client is there to check it."""
         is_other = self.campaign.target != "own" and node in self.topology.servers
         return is_other and self.nodes[ADMIN].port is not None
 
@@ -221,7 +223,7 @@ class RealEnvironment:
         clock = ClientClock(
             self.now_ns, self._stalls.late_ns, partial(self._record_future_stamp, node.name)
         )
-        # The administrator is ours, and looks up any number of messages in one request.
+        # The administrator runs our client, which looks up any number of messages in one request.
         answer_s = None if node.name == ADMIN else ANSWER_S
         node.port = ProcessPort(
             node.name, emit, process.output, process.write, configuration_of_node, clock, answer_s
@@ -243,7 +245,7 @@ class RealEnvironment:
         self.recorder.record(process, type, f, value, error, node.name, stamp)
 
     async def _watch(self, node: RealNode, process: RunningProcess) -> None:
-        """Wait until the process ends. Its last words go into the history; one that died is started again."""
+        """Wait until the process ends, and record its last error. Start it again if it ended by itself."""
         broken = await self._listen(node, process)
         how = await process.wait()
         if not node.wanted or self._ending:
@@ -256,7 +258,7 @@ class RealEnvironment:
         asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._start_again, node)
 
     async def _listen(self, node: RealNode, process: RunningProcess) -> str:
-        """Until it says nothing more. Why it was ended, if it did not keep to the protocol of clients."""
+        """Read the client's lines until its output ends. Return why it was killed, if it broke the client protocol."""
         if node.port is None:
             while await process.output.read(65536):  # `ready host:port`
                 pass
@@ -275,7 +277,7 @@ class RealEnvironment:
         return await self._end_of_silent(node, process)
 
     async def _end_of_silent(self, node: RealNode, process: RunningProcess) -> str:
-        """Kill a client that has closed its output and goes on: what it does from now on, no history can hold."""
+        """Kill a client that closed its output and goes on, since no history could hold what it does from then on."""
         end = asyncio.create_task(process.wait())
         try:
             await asyncio.wait({end}, timeout=CLOSED_TIMEOUT_S)
@@ -292,7 +294,7 @@ class RealEnvironment:
             self._restarts.append(asyncio.ensure_future(self._start(node)))
 
     async def check(self) -> None:
-        """Call it before the run is judged: what the harness could not do must not be the system's fault.
+        """Check for failures of the harness before the run is judged, so that they are not blamed on the system.
 
         Raises EnvironmentFailed if a node that had ended could not be started again, or could not be watched.
         """
@@ -321,20 +323,20 @@ class RealEnvironment:
         return True
 
     async def pause(self, name: str) -> bool:
-        """SIGSTOP; whether there was a process."""
+        """Send SIGSTOP; return whether there was a process."""
         node = self.nodes[name]
         node.paused = node.running is not None and await node.running.signal(signal.SIGSTOP)
         return node.paused
 
     async def resume(self, name: str) -> None:
-        """SIGCONT, if the node is paused."""
+        """Send SIGCONT if the node is paused."""
         node = self.nodes[name]
         if node.paused and node.running is not None:
             await node.running.signal(signal.SIGCONT)
         node.paused = False
 
     def states(self) -> dict[str, str]:
-        """What each server and client is doing: up, paused, down, no power or lost; silent, if it is external."""
+        """Return the state of each node: up, paused, down, no power or lost; an external one may be silent."""
         own = {
             name: self._state(self.nodes[name])
             for name in (*self.topology.servers, *self.topology.clients)
@@ -354,7 +356,7 @@ class RealEnvironment:
     # --- clients ------------------------------------------------------------------------------------
 
     async def ready(self, node: str) -> None:
-        """Raises EnvironmentFailed if its client does not run again within READY_S."""
+        """Wait for the client's process. Raises EnvironmentFailed if it does not run again within READY_S."""
         try:
             async with asyncio.timeout(READY_S):
                 while self.nodes[node].running is None:
@@ -382,9 +384,9 @@ class RealEnvironment:
         return real.files
 
     async def resources(self, node: str) -> Resources | None:
-        """What the process of a server holds; None if it does not run, is not on this machine, or is no node of ours.
+        """Return what the process of a server holds; None if it does not run, is not on this machine, or is not ours.
 
-        The memory and the files of another product's process say nothing that a checker could judge.
+        Checkers have no bounds for the memory and the files of another product's process.
         """
         if self.campaign.target != "own":
             return None
@@ -392,7 +394,7 @@ class RealEnvironment:
         return of_process(process.pid) if isinstance(process, LocalProcess) else None
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
-        """The record of a server that is kept after the run; its files are those that were read last."""
+        """Return what the run keeps of a server. Its files are as the harness read them last."""
         node = self.nodes[name]
         log = [asdict(line) for line in self.log_lines(name)]
         store = dict(node.files) if keeps_store and not node.lost else {}
@@ -402,6 +404,6 @@ class RealEnvironment:
         )
 
     def digest(self) -> str:
-        """Of the history: no two runs on real machines are the same."""
+        """Return the digest of the history alone; runs on real machines do not repeat."""
         lines = (repr(op) for op in self.recorder.ops)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Network and disk capabilities of nodes with a network namespace and a disk of their own: one way for all fleets."""
+"""Network, disk and clock capabilities of nodes with a network namespace and a disk, for every machine provider."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _Disk:
 
 
 class LoopDisks:
-    """Implements `staticfire.faults.model.capabilities.DiskControl`. Nodes without a disk only lose their process."""
+    """Implements `staticfire.faults.model.capabilities.DiskControl`. A node without a disk loses its process only."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class LoopDisks:
         firewalls: Mapping[str, Firewall],
         stores: Mapping[str, tuple[LinuxMachine, str]],
     ) -> None:
-        """`stores`: of each node the machine that it is on, and the folder there that holds its files."""
+        """`stores`: the machine of each node, and the folder there that holds its files."""
         self._environment = environment
         self._firewalls = firewalls
         self._stores = stores
@@ -111,7 +111,7 @@ class LoopDisks:
         }
 
     async def power_cut(self, nodes: Sequence[str]) -> Evidence:
-        """First the machines fall silent, then their file systems are shut down, then processes are killed."""
+        """Cut the machines' networks first, then shut their file systems down, then kill their processes."""
         environment = self._environment
         nodes = [node for node in nodes if environment.nodes[node].powered]
         alive = [node for node in nodes if environment.nodes[node].running is not None]
@@ -119,7 +119,7 @@ class LoopDisks:
         await asyncio.gather(*(self._firewalls[node].black_hole() for node in nodes))
         cuts = await asyncio.gather(*(self._cut(node) for node in nodes), return_exceptions=True)
         for node, error in zip(nodes, cuts, strict=True):
-            if isinstance(error, BaseException):  # it must not stay silent for the rest of the run
+            if isinstance(error, BaseException):  # it must not stay cut off for the rest of the run
                 await self._firewalls[node].end_black_hole()
                 await environment.resume(node)
         for error in cuts:
@@ -146,7 +146,7 @@ class LoopDisks:
         return None
 
     async def cancel_power_cut(self, node: str) -> None:
-        """There is none that has not struck."""
+        """Do nothing: a power cut here has always struck already."""
 
     async def power_on(self, node: str) -> None:
         real = self._environment.nodes[node]
@@ -172,16 +172,16 @@ class LoopDisks:
         broken.counters["enospc"] += filled.bitten
 
     async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
-        """A real disk fails until it is mended, and it is the fsync that says so; however many are asked for."""
+        """Make every fsync fail until the disk is healed, whatever number is given."""
         broken = self._disks[node]
         broken.is_failing = True
         failing = await broken.errors.fail()
         broken.counters["eio"] += failing.bitten
 
     async def slow(self, node: str, factor: float) -> None:
-        """Of the processes that the node has, and gets, until it is mended.
+        """Throttle the present and later processes of the node until the disk is healed.
 
-        A disk that loses its power while its speed is measured is slow all the same, but there is no proof.
+        A disk that loses its power while its speed is measured is slow as well, but there is no proof of it.
         """
         broken = self._disks[node]
         process = self._environment.nodes[node].running
@@ -230,11 +230,11 @@ class LoopDisks:
         if broken.is_failing:
             broken.is_failing = False
             works = await broken.errors.heal()
-            if not works and broken.cut is None:  # otherwise the return of power mounts it anew
+            if not works and broken.cut is None:  # else the return of power mounts it anew
                 await self._repair(node, broken)
 
     async def _repair(self, node: str, broken: _Disk) -> None:
-        """The file system gave up: its process cannot go on either."""
+        """Repair a file system that has shut itself down; its process cannot go on either."""
         wanted = self._environment.nodes[node].wanted
         await self._environment.kill(node)
         await broken.errors.repair()
@@ -242,7 +242,7 @@ class LoopDisks:
             await self._environment.start(node)
 
     async def counters(self, node: str) -> dict[str, int]:
-        """`enospc` and `eio` count what a write of our own has met."""
+        """Return counters; `enospc` and `eio` count the errors of the harness's own writes."""
         return {name: self._disks[node].counters[name] for name in COUNTERS}
 
 

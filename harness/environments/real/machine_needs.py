@@ -20,7 +20,7 @@ ENVIRONMENT_NEEDS: Mapping[str, tuple[str, ...]] = {
     "ssh": ("root", "namespaces", "nftables", "loop ext4", "sshd"),
 }
 
-# What a need of a fault (`Fault.needs`) takes of the machine, in environments that can do it.
+# The machine's abilities that a need of a fault (`Fault.needs`) takes, in environments that can meet it.
 CAPABILITY_OF: Mapping[str, str] = {
     "network": "nftables",
     "network.delay": "netem",
@@ -34,7 +34,7 @@ CAPABILITY_OF: Mapping[str, str] = {
     "disk.slow": "blkio throttle",
     "clock": "libfaketime",
 }
-# What an environment can do on any machine: its proxy parts nodes, and holds back what they send.
+# Needs that an environment meets on any machine, since its proxy cuts and delays links between nodes.
 UNAIDED: Mapping[str, tuple[str, ...]] = {
     "processes": ("network", "network.delay", "network.limit"),
     "namespaces": ("network.delay",),
@@ -45,7 +45,7 @@ UNAIDED: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Of one environment: the faults that cannot be carried out here, each with the reason."""
+    """The faults that one environment cannot carry out on this machine, each with the reason."""
 
     missing: dict[str, str]
 
@@ -57,7 +57,7 @@ class Diagnosis:
 
 
 def diagnose(environment: str, capabilities: Sequence[Capability]) -> Diagnosis:
-    """What this machine lacks for an environment. The simulation lacks nothing."""
+    """Return what this machine lacks for an environment. The simulation lacks nothing."""
     if environment not in PROVIDERS:
         return Diagnosis(missing={})
     found = {capability.name: capability for capability in capabilities}
@@ -78,7 +78,7 @@ def _why_not(
     unaided: Sequence[str],
     found: Mapping[str, Capability],
 ) -> str:
-    """First what the environment never can, then what this machine cannot."""
+    """Return why a fault cannot be carried out: a limit of the environment first, then one of this machine."""
     if reason := why_missing(fault, lacks):
         return reason
     wanted = (
@@ -91,11 +91,11 @@ def _why_not(
 
 
 def _lacking(found: Mapping[str, Capability], names: Sequence[str]) -> str:
-    """Why the first of these is not available; empty if all are."""
+    """Return why the first missing ability is not available; empty if none is missing."""
     for name in names:
         capability = found.get(name)
         if capability is None:
-            return f"this machine was not asked for {name}"
+            return f"{name} was not tried on this machine"
         if not capability.available:
             return f"{name}: {capability.advice}"
     return ""

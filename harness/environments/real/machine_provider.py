@@ -1,4 +1,4 @@
-"""A machine provider gives every node of a run its machine, breaks machines on demand, and leaves nothing behind."""
+"""The interface of a machine provider: gives every node of a run its machine, breaks it, and removes all traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineControls:
-    """What can be broken on the machines of a provider, beside the processes there."""
+    """Controls of a provider's machines, beside those of the processes there."""
 
     network: NetworkControl | None = None
     disk: DiskControl | None = None
@@ -25,18 +25,18 @@ class MachineControls:
 
 
 class MachineProvider(Protocol):
-    """The machines of one run. `lacks` names what their faults cannot do here, with the reason: see `Controls`."""
+    """The machines of one run. `lacks` has the needs of faults that they cannot meet, with reasons; see `Controls`."""
 
     lacks: Mapping[str, str]
 
     @property
     def python(self) -> str:
-        """The interpreter on the machines."""
+        """Return the Python interpreter on the machines."""
         ...
 
     @property
     def code(self) -> tuple[str, ...]:
-        """The folders on the machines that hold our packages."""
+        """Return the folders on the machines that hold our packages."""
         ...
 
     async def up(
@@ -49,21 +49,21 @@ class MachineProvider(Protocol):
         ...
 
     def controls(self, environment: RealEnvironment) -> MachineControls:
-        """For the machines that are up."""
+        """Return the controls of machines that are up."""
         ...
 
     async def down(self) -> None:
-        """Remove everything that `up` made, also half of it."""
+        """Remove everything that `up` made or began to make."""
         ...
 
 
 @runtime_checkable
 class Vanishing(Protocol):
-    """A provider whose servers may go away by themselves, all of them and for good."""
+    """A provider whose cluster may go away by itself and for good."""
 
     @property
     def gone(self) -> asyncio.Future[str]:
-        """Done once they have, with a sentence that says so. For machines that are up."""
+        """Return a future that gets one sentence once the cluster has gone. For machines that are up."""
         ...
 
 
@@ -72,5 +72,5 @@ class Rerouting(Protocol):
     """A provider whose nodes reach each other through a proxy between them."""
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """The address that a node gets in place of the real address of a server. For machines that are up."""
+        """Return the address that a node uses in place of a server's real address. For machines that are up."""
         ...

@@ -76,7 +76,7 @@ class NamespaceProvider(ProxiedMachines, OurInterpreter):
         )
 
     async def down(self) -> None:
-        """Everything that was made, also half of it; the processes have ended."""
+        """Remove everything that `up` made or began to make. All processes must have ended."""
         await self._proxy.stop()
         machines, self._machines = self._machines, None
         if machines is None:
@@ -88,12 +88,12 @@ class NamespaceProvider(ProxiedMachines, OurInterpreter):
 
 
 def tools_for(file_system: FileSystem) -> dict[str, str]:
-    """What machines with such disks need: packages by command."""
+    """Return the commands that machines with such disks need, each with its package."""
     return {**TOOLS, **MKFS_TOOLS[file_system]}
 
 
 def check_root(environment: str, tools: Mapping[str, str]) -> None:
-    """Raises EnvironmentFailed, with what is to be done, without root or one of the tools (command: package)."""
+    """Raises EnvironmentFailed, which names the cure, without root or one of the tools (command: package)."""
     if sys.platform != "linux" or os.geteuid() != 0:
         raise EnvironmentFailed(
             f"--environment {environment} needs root on Linux; run it with sudo"

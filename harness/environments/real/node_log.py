@@ -14,19 +14,19 @@ from staticfire.harness.log_line import LogLine
 TEXT_MAX = 2000  # characters of a line that is not JSON
 TAIL_BYTES = 16384
 _HEAD = ("time_ms", "level", "node", "event")
-# As `staticfire.harness.targets.apache_files.LOGBACK` has them written: time, level, thread, logger, message.
+# The form that `staticfire.harness.targets.apache_files.LOGBACK` sets: time, level, thread, logger, message.
 _JAVA = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?:Z|[+-]\d\d:\d\d)) (TRACE|DEBUG|INFO|WARN|ERROR) \[(.*?)\] (\S+) - (.*)"
 )
-_JAVA_ENDS = "Shutdown hook was invoked"  # what a broker of RocketMQ complains of then is no reason
+_JAVA_ENDS = "Shutdown hook was invoked"  # errors that a broker of RocketMQ logs after this are no reason for its end
 _THROWN = re.compile(r"(Exception in thread .*|Caused by: .*|[\w.$]+(Exception|Error)\b.*)")
 
 
 def read_log(path: Path, start_wall_ms: int) -> list[LogLine]:
-    """Every line, its time by the run's clock; `start_wall_ms` is the wall clock when that was 0.
+    """Return every line with its time by the run's clock; `start_wall_ms` is the wall clock when that was 0.
 
-    A line that is no JSON is an event "text": one of Java has its own time and level, any other one (a traceback) the
-    time of the line before it, and in a log of Java also its level.
+    A line that is not JSON becomes an event "text". A line of Java has its own time and level. Any other line, such as
+    one of a traceback, gets the time of the line before it and, in a log of Java, its level.
     """
     lines: list[LogLine] = []
     if not path.exists():
@@ -69,10 +69,10 @@ def _fields_of(raw: bytes) -> dict[str, Any] | None:
 
 
 def last_error(path: Path) -> str:
-    """What the node said last about its own failure, or else the last line that says why; empty if nothing.
+    """Return the node's last log line about its own failure, or else its last line with a reason; empty if none.
 
-    In a log of Java that is the last exception before the node began to shut down. A line of text that is indented
-    belongs to a stack, and Node.js ends with its version.
+    In a log of Java that is the last exception before the node began to shut down. Indented lines are skipped as parts
+    of a stack, and so is the version that Node.js prints last.
     """
     tail = _tail(path)
     failures = (fields for raw in reversed(tail) if (fields := _fields_of(raw)) is not None)

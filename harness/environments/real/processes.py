@@ -1,6 +1,6 @@
-"""The environment `processes`: every node a process of this host, on a loopback address of its own.
+"""The environment `processes`: every node is a process of this host, on a loopback address of its own.
 
-Partitions, delays and limits need no root either: where a plan holds any, nodes reach each other through a proxy.
+It needs no root. If a plan holds partitions, delays or limits, nodes reach each other through a proxy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from staticfire.harness.targets.interpreter import OurInterpreter
 
 NO_DISKS = "processes share the disk of this host; --environment namespaces has disks of its own"
 NO_CLOCKS = "processes share the clock of this host; --environment namespaces can fake clocks"
-# What takes a disk of the node's own; the files of a node can be changed anywhere.
+# Needs that take a disk of the node's own. Changes of a node's files need none.
 BREAKS_DISKS = ("power_cut", "power_cut_at", "fill", "fail", "slow", "wipe", "destroy")
 LOOPBACK = "127.0.0.1"
 PROBED_PORT = 10911
@@ -84,7 +84,7 @@ class ProcessProvider(OurInterpreter):
         )
 
     async def down(self) -> None:
-        """The processes have ended."""
+        """Remove the proxy and the temporary folder. All processes must have ended."""
         await self._proxy.stop()
         inventory, self._inventory = self._inventory, None
         if inventory is not None:
@@ -94,7 +94,7 @@ class ProcessProvider(OurInterpreter):
 
 
 def _free_block(count: int) -> str:
-    """The first three numbers of loopback addresses on which no process listens. Raises EnvironmentFailed."""
+    """Return the first three numbers of loopback addresses on which no process listens. Raises EnvironmentFailed."""
     if sys.platform != "linux":
         raise EnvironmentFailed(
             f"--environment processes needs Linux, where all of 127.0.0.0/8 is loopback; this is {sys.platform}"

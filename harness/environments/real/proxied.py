@@ -1,7 +1,7 @@
 """Delays where the kernel has no netem: nodes with packet filters of their own reach each other through a proxy.
 
-Then the proxy parts them, too: behind it a packet filter could not tell who speaks. Silence and bandwidth stay the
-kernel's.
+The proxy then also cuts links, because packet filters behind it could not tell the nodes apart. Black holes and
+bandwidth limits remain the kernel's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NodeProxy:
         self._network: ProxyNetwork | None = None
 
     async def start(self, listen: str, servers: Mapping[str, str]) -> None:
-        """Stand before the servers: nodes and their addresses. Raises OSError."""
+        """Start to proxy the servers, given as nodes with their addresses. Raises OSError."""
         self._proxy = Proxy(listen=listen, on_event=_tell)
         await self._proxy.start()
         every_port = {node: [f"{address}:*"] for node, address in servers.items()}
@@ -47,18 +47,18 @@ class NodeProxy:
 
     @property
     def network(self) -> NetworkControl | None:
-        """Of the proxy alone; None if it was not started."""
+        """Return the network control of the proxy alone; None if it was not started."""
         return self._network
 
     def over(self, kernel: NetworkControl | None) -> NetworkControl | None:
-        """The network control of a provider: the kernel's, or the proxy's if it is started."""
+        """Return the network control of a provider: the kernel's, or the proxy's if it is started."""
         if self._network is None or kernel is None:
             return kernel
         return ProxiedNetwork(self._network, kernel)
 
 
 class ProxiedMachines:
-    """The part of a provider of breakable machines that knows their proxy. `up` makes the machines."""
+    """The part of a provider of breakable machines that holds their proxy. `up` makes the machines."""
 
     def __init__(self) -> None:
         self._machines: BreakableMachines | None = None
@@ -113,7 +113,7 @@ class ProxiedNetwork:
         return await self._kernel.swallowed(node)
 
     async def traffic_counters(self, node: str) -> dict[str, int]:
-        """Of both: what the proxy has delayed, what the kernel has."""
+        """Return the counters of both the proxy and the kernel."""
         links = await self._links.traffic_counters(node)
         kernel = await self._kernel.traffic_counters(node)
         return {name: links.get(name, 0) + count for name, count in kernel.items()}

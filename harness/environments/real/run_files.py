@@ -10,11 +10,11 @@ from staticfire.harness.machines.errors import EnvironmentFailed
 
 FREE_MIN_BYTES = (
     64 << 20
-)  # stores and logs of a minute; nodes on a full disk only look as if they hung
+)  # enough for stores and logs of a minute; on a full disk nodes appear to hang
 
 
 def check_room() -> None:
-    """Before anything is made. Raises EnvironmentFailed where there is too little room for a run."""
+    """Check the disk before a run makes anything. Raises EnvironmentFailed if there is too little room."""
     parent = tempfile.gettempdir()
     free_bytes = shutil.disk_usage(parent).free
     if free_bytes < FREE_MIN_BYTES:
@@ -25,5 +25,5 @@ def check_room() -> None:
 
 
 def make_run_folder() -> Path:
-    """Raises OSError where nothing can be made."""
+    """Make the folder of a run. Raises OSError."""
     return Path(tempfile.mkdtemp(prefix="staticfire-"))

@@ -38,7 +38,7 @@ class SimulatedProcesses:
         return True
 
     def _give_up(self, node: str) -> SimProcess | None:
-        """The process of a node that is not to run any more, if it runs."""
+        """Mark the node as not to be restarted; return its process if one runs."""
         self._nodes[node].wanted = False
         return self._nodes[node].running
 
@@ -59,7 +59,7 @@ class SimulatedProcesses:
 
 
 class SimulatedNetwork:
-    """Two faults may drop the same pair: it is restored when both have ended. A black hole drops all of a node's."""
+    """Breaks links. Two faults may drop the same pair, which comes back when both have ended."""
 
     def __init__(self, environment: SimulationEnvironment) -> None:
         self._network = environment.world.network
@@ -210,7 +210,7 @@ class SimulatedDisks:
     async def counters(self, node: str) -> dict[str, int]:
         counters = self._nodes[node].host.disk.counters
         return {
-            # A broker that sees how full its disk is refuses sends, and may never meet ENOSPC.
+            # A broker that notices the full disk refuses sends, and may never get ENOSPC.
             "enospc": counters.no_space_errors + counters.full_looks,
             "eio": counters.write_errors + counters.sync_errors,
             "slow_ns": counters.slow_ns,
@@ -255,11 +255,11 @@ def simulated_controls(
     cluster: Callable[[ProcessControl], ClusterControl | None],
     stored_logs: StoredLogs | None,
 ) -> Controls:
-    """What faults break simulated nodes with.
+    """Return the controls of simulated nodes.
 
     Args:
         cluster: makes the control through which faults reach the administration of the system.
-        stored_logs: finds the records that rot; None: none does.
+        stored_logs: finds the stored records for bit rot; None: there is no bit rot.
     """
     processes = SimulatedProcesses(environment)
     return Controls(

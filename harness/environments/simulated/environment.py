@@ -1,6 +1,6 @@
 """All nodes in one process, on virtual time, simulated TCP and simulated disks.
 
-The nodes run the very code that runs on real machines; what they get instead is the event loop and the `Env`.
+The nodes run the same code as on real machines, on another event loop and another `Env`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SimulatedNode:
 
     @property
     def running(self) -> SimProcess | None:
-        """Its process, if that lives."""
+        """Return its process while one runs."""
         return self.process if self.process is not None and self.process.alive else None
 
     @property
@@ -61,10 +61,10 @@ class SimulationEnvironment:
     """Builds the world of a campaign and runs its nodes.
 
     Args:
-        campaign: which nodes there are, and what disks and network are like.
-        world: where the nodes are made.
-        recorder: takes what clients do of their own accord, and exits of nodes.
-        target_at: makes what is tested, given the IP address of every node.
+        campaign: decides the nodes, and the behaviour of disks and network.
+        world: the world in which the nodes are made.
+        recorder: takes ops that clients emit by themselves, and exits of nodes.
+        target_at: makes the target, given the IP address of every node.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SimulationEnvironment:
         return self.nodes[node].lost
 
     def is_dead(self, node: str) -> bool:
-        """Virtual time is cheap: every node is waited for to the end."""
+        """Return False: virtual time is cheap, so the harness always waits for a node."""
         return False
 
     def booting_ns(self) -> int:
@@ -137,7 +137,7 @@ class SimulationEnvironment:
             return
         process = node.process = node.host.start(name, self._with_tls(name, self._main(node)))
         node.incarnations.append(process)
-        port = node.port  # of this process: the node may have another one when its end is noticed
+        port = node.port  # of this process: the node may have a new one when the end is noticed
         process.exit.add_done_callback(lambda _: self._ended(node, process, port))
 
     def _main(self, node: SimulatedNode) -> Main:
@@ -207,13 +207,13 @@ class SimulationEnvironment:
         return self.nodes[node].host.disk.snapshot()
 
     def watch_disk(self, node: str, watcher: DiskWatcher) -> Callable[[], None]:
-        """Have the watcher called inside disk calls of the node; returns what ends that."""
+        """Call the watcher inside disk calls of the node; return a callback that ends that."""
         watchers = self.nodes[node].host.disk.watchers
         watchers.append(watcher)
         return lambda: watchers.remove(watcher)
 
     async def resources(self, node: str) -> Resources | None:
-        """What the process of a server holds; None if it does not run."""
+        """Return what the process of a server holds; None if it does not run."""
         process, host = self.nodes[node].running, self.nodes[node].host
         if process is None:
             return None
@@ -229,7 +229,7 @@ class SimulationEnvironment:
     def incidents(
         self, nodes: Sequence[str], begin_ns: int, end_ns: int | None
     ) -> list[dict[str, object]]:
-        """What faults did to the disks of these nodes within a time; of what a disk did again and again the first."""
+        """Return what faults did to the disks of these nodes within a time; of repeated effects only the first."""
         found: list[dict[str, Any]] = []
         for node in nodes:
             seen: set[str] = set()
@@ -248,7 +248,7 @@ class SimulationEnvironment:
         return self.world.trace.digest()
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
-        """The record of a server that is kept after the run."""
+        """Return what the run keeps of a server."""
         log = [asdict(line) for line in self.log_lines(name)]
         store = (
             self.nodes[name].host.disk.snapshot() if keeps_store and not self.is_lost(name) else {}

@@ -1,4 +1,4 @@
-"""The Docker engine and its images: where it is, why it does not answer, what an image has."""
+"""Connects to the Docker engine, and checks its images."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from staticfire.harness.machines.docker.machine import Engine
 from staticfire.harness.machines.errors import EnvironmentFailed
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
-ANSWER_S = 30.0  # for a question to an image
+ANSWER_S = 30.0  # for a command in an image
 
 
 def connect() -> Engine:
-    """Raises EnvironmentFailed."""
+    """Connect to the engine. Raises EnvironmentFailed."""
     try:
         return Engine()
     except docker.errors.DockerException as error:
@@ -27,7 +27,7 @@ def connect() -> Engine:
 
 
 def innermost(error: BaseException) -> str:
-    """What the operating system said: the SDK wraps it several times, as an argument or as the cause."""
+    """Return the error of the operating system, which the SDK wraps several times, as an argument or as the cause."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     for inner in (*error.args, error.__cause__, error.__context__):
@@ -51,7 +51,7 @@ def check_image(engine: Engine, image: str) -> None:
 
 
 def ask_image(image: str, argv: Sequence[str]) -> str:
-    """What a command says on stdout in a container of the image, of which nothing is left. Raises EnvironmentFailed."""
+    """Run a command in a temporary container of the image; return its stdout. Raises EnvironmentFailed."""
     engine = connect()
     try:
         check_image(engine, image)

@@ -1,6 +1,6 @@
-"""Docker's health check of a server: whether it answers a request of the remoting protocol, asked inside its container.
+"""Docker's health check of a server: a request of the remoting protocol, sent from inside its container.
 
-`docker ps` shows it. What a run does with a server does not depend on it.
+`docker ps` shows the result. The run itself does not use it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from staticfire.harness.machines.machine import HealthCheck
 NS = 1_000_000_000
 INTERVAL_NS, TIMEOUT_NS, START_NS = 10 * NS, 3 * NS, 5 * NS
 RETRIES = 3
-# It is run anew each time, so it imports next to nothing.
+# Each check starts an interpreter, so the program imports next to nothing.
 CHECK = """\
 import socket, sys
 host, port, request, tls = sys.argv[1:]
@@ -28,7 +28,7 @@ with socket.create_connection((host, int(port)), 2) as server:
 
 
 def health_check(python: str, serving: HealthCheck) -> dict[str, Any]:
-    """As the engine takes it, for a container that is made."""
+    """Return the health check in the form that the engine takes when it makes a container."""
     host, port = serving.address.rsplit(":", 1)
     asked = (host, port, frame(serving.question).hex(), "tls" if serving.tls else "plain")
     return {
@@ -41,7 +41,7 @@ def health_check(python: str, serving: HealthCheck) -> dict[str, Any]:
 
 
 def frame(code: int) -> bytes:
-    """A request without fields or body (RocketMQ, RemotingCommand: JSON header)."""
+    """Return a request without fields or body (RocketMQ, RemotingCommand: JSON header)."""
     fields = {"code": code, "flag": 0, "language": "PYTHON", "opaque": 1, "version": 0}
     header = json.dumps(fields).encode()
     return struct.pack(">ii", 4 + len(header), len(header)) + header

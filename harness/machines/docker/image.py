@@ -1,4 +1,4 @@
-"""Builds our images: wheels of ours and of what we need, made here, installed there without a network."""
+"""Builds our images. It makes wheels of the project and its requirements here, and installs them without a network."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ PROJECT = Path(harness.__path__[0]).resolve().parent
 FILES = ("pyproject.toml", "README.md")
 PACKAGES = ("staticfire", "system_under_test", "faults", "checkers", "spark_analysis", "harness")
 BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
-SAID_MAX = 2000  # characters of what a failed build said last
+SAID_MAX = 2000  # characters of the end of a failed build's output
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ImageKind:
-    """What an image is for.
+    """A kind of image.
 
     Attributes:
-        tag: its name, unless another is asked for.
-        extra: which of our extras it has.
+        tag: its default name.
+        extra: the extra of our package that it has.
     """
 
     name: str
@@ -49,9 +49,9 @@ SPARK = ImageKind("spark", "staticfire-spark:latest", "spark")
 
 
 def build_image(engine: Engine, kind: ImageKind, tag: str, base: str, say: Say) -> None:
-    """Build the image `tag` on `base`, whose Python must be of this one's version.
+    """Build the image `tag` on `base`, whose Python must be of this interpreter's version.
 
-    Raises EnvironmentFailed: no sources here, no wheels, or what the build says.
+    Raises EnvironmentFailed without sources or wheels, and if the build fails.
     """
     if not kind.dockerfile.exists():
         raise EnvironmentFailed(
@@ -68,7 +68,7 @@ def build_image(engine: Engine, kind: ImageKind, tag: str, base: str, say: Say) 
 
 
 def _sources(folder: Path) -> Path:
-    """A copy of what a wheel is made of: setuptools would leave its traces in the checkout, and find old ones there."""
+    """Copy the sources of a wheel: setuptools would leave files in the checkout, and find old ones there."""
     folder.mkdir()
     for name in FILES:
         shutil.copy(PROJECT / name, folder)
@@ -98,6 +98,6 @@ def _build(engine: Engine, context: Path, tag: str, base: str) -> None:
             str(line.get("stream", "")) for line in error.build_log if isinstance(line, dict)
         )
         raise EnvironmentFailed(f"{tag} was not built: {error}; {said[-SAID_MAX:]}") from error
-    except docker.errors.DockerException as error:  # also for a tag that is none
+    except docker.errors.DockerException as error:  # also for an invalid tag
         reason = getattr(error, "explanation", None) or error
         raise EnvironmentFailed(f"{tag} was not built: {reason}") from error

@@ -1,6 +1,6 @@
-"""A node as a container, in the network of a pod: a second container that only holds the network namespace.
+"""A node as a container in the network of a pod, a second container that only holds the network namespace.
 
-So the namespace, its address and its packet filter outlive the node, as those of a machine do.
+So the namespace, its address and its packet filter outlive the node's process, as on a machine.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Answer = TypeVar("Answer")
 
 
 class Engine:
-    """The Docker engine, asked in threads: its SDK blocks."""
+    """The Docker engine. Its SDK blocks, so all calls are made in threads."""
 
     def __init__(self) -> None:
-        """Raises docker.errors.DockerException where none answers."""
+        """Raises docker.errors.DockerException if no engine answers."""
         self.client = docker.from_env(timeout=60)
         self.client.ping()
         self._threads = ThreadPoolExecutor(8, "docker")
@@ -51,7 +51,7 @@ class Engine:
 
 
 class ContainerProcess:
-    """One life of a container."""
+    """One process of a node: the container from one start to its end."""
 
     def __init__(self, engine: Engine, container: docker.models.containers.Container) -> None:
         self._engine = engine
@@ -63,7 +63,7 @@ class ContainerProcess:
         self.pid = 0
 
     async def start(self, log: BinaryIO) -> None:
-        """Attach first, so that not a word is lost."""
+        """Attach to the container before its start, so that no output is lost."""
         attached = await self._engine.ask(self._attach)
         reader, self._writer = await asyncio.open_connection(sock=attached)
         self.pid = await self._engine.ask(self._start)
@@ -83,7 +83,7 @@ class ContainerProcess:
         return raw
 
     async def _read(self, reader: asyncio.StreamReader, log: BinaryIO) -> None:
-        """Take the two streams apart until the container has ended."""
+        """Separate the two output streams until the container has ended."""
         with log:
             try:
                 while True:
@@ -130,7 +130,7 @@ class ContainerProcess:
 class DockerMachine:
     """Implements `staticfire.harness.machines.machine.Machine`.
 
-    `data` is the folder of this host that the container sees, `ready` waits for the node's pod and disk.
+    `data` is the folder of this host that is mounted into the container. `ready` waits for the node's pod and disk.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class DockerMachine:
         )
 
     def _here(self, path: str) -> Path:
-        """A path of the container as one of this host."""
+        """Translate a path of the container into one of this host."""
         return self._data / Path(path).relative_to(FOLDER)
 
     async def read_files(self, folder: str) -> dict[str, bytes]:

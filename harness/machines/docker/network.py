@@ -28,14 +28,14 @@ class PodNetwork:
         self.host_address = f"{self.prefix}.1"  # of this machine, in it
 
     def address(self, number: int) -> str:
-        """Of the node with this number."""
+        """Return the address of the node with this number."""
         return f"{self.prefix}.{FIRST_HOST + number}"
 
 
 def make_network(engine: Engine, name: str, labels: dict[str, str]) -> PodNetwork:
-    """The engine gives fixed addresses only in a subnet that it was given: one of 198.18.0.0/15, as `Network` takes.
+    """Make a network with a subnet of 198.18.0.0/15: the engine gives fixed addresses only in a subnet of our choice.
 
-    Raises EnvironmentFailed if the engine takes none.
+    Raises EnvironmentFailed if the engine accepts no subnet.
     """
     reason = ""
     for subnet in free_subnets(ATTEMPTS):
@@ -58,7 +58,7 @@ def make_network(engine: Engine, name: str, labels: dict[str, str]) -> PodNetwor
 
 
 def free_subnets(count: int) -> list[str]:
-    """Some subnets in which this machine has no address. Another run may take one of them at the same time."""
+    """Return some subnets in which this machine has no address. Another run may take one of them at the same time."""
     argv = ["ip", "-json", "-4", "address"]
     variables = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}"}
     taken = subnets_taken(

@@ -1,4 +1,4 @@
-"""One SSH connection: commands that end, and processes that go on. paramiko blocks, so everything is in threads."""
+"""One SSH connection, for commands and for long-lived processes. paramiko blocks, so all calls are made in threads."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CONNECT_TIMEOUT_S = 10.0
 KEEP_ALIVE_S = 10
 TRIES = 4  # to connect, and to repeat a command whose connection broke before it was sent
 PAUSE_S = 0.5
-SESSIONS = 6  # at once on one connection; an sshd allows 10 (MaxSessions)
+SESSIONS = 6  # sessions at once on one connection; an sshd allows 10 (MaxSessions)
 READ_BYTES = 1 << 16
-SIGNALLED = -1  # paramiko's exit status of what a signal has ended
+SIGNALLED = -1  # paramiko's exit status of a process that a signal ended
 
 
 def connect(host: SshHost, options: MachineOptions) -> paramiko.SSHClient:
-    """A new connection. Raises EnvironmentFailed with what the host said."""
+    """Open a connection. Raises EnvironmentFailed with the host's error."""
     client = paramiko.SSHClient()
     client.load_system_host_keys()
     if options.known_hosts is not None:
@@ -70,7 +70,7 @@ def connect(host: SshHost, options: MachineOptions) -> paramiko.SSHClient:
 
 
 class SshExecutor:
-    """Implements `staticfire.faults.linux.executor.Executor` on one host; a connection that broke is made anew."""
+    """Implements `staticfire.faults.linux.executor.Executor` on one host. It replaces a broken connection."""
 
     def __init__(self, host: SshHost, options: MachineOptions) -> None:
         self._host = host
@@ -158,7 +158,7 @@ def _write_all(channel: paramiko.Channel, data: bytes) -> None:
         channel.sendall(data)
         channel.shutdown_write()
     except (TimeoutError, OSError, EOFError):
-        return  # the command did not want it all; its status says whether that is wrong
+        return  # the command did not read all input; its status says whether that is an error
 
 
 class SshProcess:
@@ -187,7 +187,7 @@ class SshProcess:
         self._written: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     def listen(self) -> None:
-        """Begin to read and write; on the loop."""
+        """Begin to read and write, on the event loop."""
         loop = self._loop = asyncio.get_running_loop()
         self.output = asyncio.StreamReader(limit=LINE_MAX)
         self._ended: asyncio.Future[str] = loop.create_future()

@@ -1,4 +1,4 @@
-"""A node as a process on a host that lets root in."""
+"""A node as a process on an SSH host that lets root in."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from staticfire.harness.machines.shielded_launch import launched_wholly
 from staticfire.harness.machines.ssh.connection import SshExecutor, SshProcess, connect
 
 READ_TIMEOUT_S = 120.0
-# The whole file, even after a power cut, or none.
+# Writes the file so that after a power cut it is there as a whole or not at all.
 WRITE_IF_MISSING = """\
 [ -e "$1" ] && exit
 mkdir -p "$(dirname "$1")" && cat > "$1.new" && sync "$1.new" && mv "$1.new" "$1" && sync "$(dirname "$1")"
 """
 
-# tar ends with status 1 where a file has changed or gone while it was read, which files of a running node may.
+# tar ends with status 1 if a file has changed or gone meanwhile, as files of a running node may.
 READ_FOLDER = 'tar --create --directory "$1" . || [ $? = 1 ]'
 
 

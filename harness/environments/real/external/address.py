@@ -1,6 +1,6 @@
 """The environment `address`: a cluster that runs already, with our clients behind a proxy in front of it.
 
-Links between clients and servers are the proxy's to break; servers, and what is between them, are not touched.
+The proxy breaks links between clients and servers. The harness does not touch servers or the links between them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.side_names import side_scopes
 
 HOST = "127.0.0.1"
-SERVERS = (
-    "servers at --name-server are an external cluster's: they are neither stopped nor configured"
-)
+SERVERS = "servers at --name-server belong to an external cluster, which the harness neither stops nor configures"
 BETWEEN = "the proxy is between clients and servers, and sees nothing between servers"
 DISKS = "servers at --name-server keep their disks"
 CLOCKS = "servers at --name-server keep their clocks"
@@ -55,7 +53,7 @@ LACKS: Mapping[str, str] = {
 
 
 class AddressProvider(OurInterpreter):
-    """Implements `MachineProvider`: clients are processes here, servers somewhere."""
+    """Implements `MachineProvider`: clients are processes of this machine, servers run elsewhere already."""
 
     def __init__(self, options: MachineOptions) -> None:
         self.lacks: Mapping[str, str] = LACKS
@@ -71,7 +69,7 @@ class AddressProvider(OurInterpreter):
     async def up(
         self, nodes: Sequence[str], *, servers: Sequence[str], needs: Set[str]
     ) -> dict[str, Machine]:
-        """Raises EnvironmentFailed: the cluster does not answer, or is not the one that the plan was made for."""
+        """Raises EnvironmentFailed if the cluster does not answer, or is not the one for which the plan was made."""
         self.addresses = await self._find(servers)
         check_room()
         inventory = self._inventory = Inventory.begin(state_folder())
@@ -119,7 +117,7 @@ class AddressProvider(OurInterpreter):
         return addresses
 
     def reach(self, node: str, address: str, kind: ServerKind) -> str:
-        """Implements `Rerouting`: no fault touches the harness's own clients."""
+        """Implements `Rerouting`. The harness's own clients bypass the proxy, since no fault touches them."""
         if self._proxy is None or node in (ADMIN, PROBE):
             return address
         return self._proxy.address_for(address, kind=kind, client=node)
@@ -132,7 +130,7 @@ class AddressProvider(OurInterpreter):
         return MachineControls(network=self._network)
 
     async def down(self) -> None:
-        """The clients have ended."""
+        """Remove the proxy and the run's traces in the cluster. All clients must have ended."""
         if self._watch is not None:
             await self._watch.stop()
             self._watch = None
@@ -156,7 +154,7 @@ class AddressProvider(OurInterpreter):
 
 
 def traces_of(campaign: Campaign) -> list[tuple[str, str]]:
-    """Topics and groups that are this run's own: their names begin as those of the campaign, which hold its token."""
+    """Return the run's own topics and groups: those whose names begin with the campaign's, which hold its token."""
     members = WORKLOADS[campaign.workload].members(campaign)
     pairs = (
         (campaign.topic, campaign.group),

@@ -14,8 +14,8 @@ from staticfire.system_under_test.admin.errors import AdminError
 
 CHECK_INTERVAL_S = 1.0  # between two checks of a server
 ANSWER_S = 2.0  # that it has to answer
-GONE_S = 10.0  # how long its operator has to restart it
-CHECKS_MIN = 3  # that failed: we may have stood still ourselves
+GONE_S = 10.0  # time for its operator to restart it
+CHECKS_MIN = 3  # failed checks in a row: this process may have been suspended itself
 QUESTIONS = {ServerKind.NAME_SERVER: NAME_SERVER_QUESTION, ServerKind.BROKER: BROKER_QUESTION}
 NAMES = {ServerKind.NAME_SERVER: "name server", ServerKind.BROKER: "broker"}
 
@@ -29,7 +29,7 @@ class _Watched:
 
 
 class ClusterWatch:
-    """`gone` is done, with one sentence, once no broker or no name server has answered for `GONE_S`."""
+    """Checks all servers in turn. `gone` gets one sentence once no broker or no name server answered for `GONE_S`."""
 
     def __init__(self, servers: Mapping[str, tuple[str, ServerKind]]) -> None:
         self.gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -45,7 +45,7 @@ class ClusterWatch:
             await asyncio.wait([self._watching])
 
     def states(self) -> dict[str, str]:
-        """The state of each server, as far as its answers show it."""
+        """Return the state of each server, as its answers show it."""
         return {node: "silent" if server.failed else "up" for node, server in self._watched.items()}
 
     async def _watch(self) -> None:

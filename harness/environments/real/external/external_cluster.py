@@ -1,4 +1,4 @@
-"""A cluster that is not ours: what it consists of, and the traces of a run in it removed."""
+"""Finds the nodes of an external cluster, and removes the traces of a run from it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FoundCluster:
 
     @property
     def slaves(self) -> tuple[int, ...]:
-        """How many each master has."""
+        """Return the number of slaves of each master."""
         names = [name.rpartition(":")[0] for name in self.brokers]
         return tuple(names.count(name) - 1 for name in dict.fromkeys(names))
 
@@ -68,9 +68,9 @@ async def remove_traces(
     group: str,
     say: Callable[[str], None],
 ) -> None:
-    """Delete the topic, the group, the group's own topics and the group of look-ups; what cannot be deleted is said.
+    """Delete the topic, the group, the group's own topics and the group of look-ups; report what cannot be deleted.
 
-    Slaves follow their masters, and what they still tell name servers goes with that.
+    Slaves follow their masters, and so do their registrations with name servers.
     """
     topics = (topic, f"%RETRY%{group}", f"%DLQ%{group}")
     async with asking(name_servers) as admin:
@@ -98,7 +98,7 @@ async def remove_traces(
 async def asking(
     name_servers: Sequence[str], *, timeout_s: float | None = None
 ) -> AsyncIterator[AdminClient]:
-    """An administrator that logs nothing; it waits `LOOK_TIMEOUT_S` for an answer, unless the caller says otherwise."""
+    """Return an administrator that logs nothing and, by default, waits `LOOK_TIMEOUT_S` for an answer."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         env = make_env("admin")
         env = replace(env, log=JsonLinesLog("admin", RealClock(), nowhere))

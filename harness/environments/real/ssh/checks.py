@@ -1,4 +1,4 @@
-"""Checks SSH hosts for what nodes need, with one question each: a command on a host takes long."""
+"""Checks SSH hosts for what nodes need, with one command each, since a command on a host takes long."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from staticfire.harness.environments.real.namespaces import tools_for
 from staticfire.harness.machines import cpp_library
 from staticfire.harness.machines.errors import EnvironmentFailed
 
-# What a host needs: its answer is who we are there, how it sees us, and the tools that it lacks.
+# Prints our user id there, our address as the host sees it, and the tools that the host lacks.
 CHECK_HOST = """\
 id -u; echo "$SSH_CLIENT"
 for tool in "$@"; do command -v "$tool" > /dev/null || echo "$tool"; done
 """
-# Not imported: that would take as long as the start of a node. Says which byte code this Python reads.
+# Finds the modules without importing them, which would take as long as the start of a node. Prints which byte code
+# this Python reads.
 CHECK_PYTHON = """
 import sys
 from importlib.util import find_spec
@@ -32,7 +33,7 @@ CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.ar
 
 
 async def check_host(machine: LinuxMachine, file_system: FileSystem) -> Spared:
-    """How the host sees us. Raises EnvironmentFailed for what it lacks."""
+    """Return our address as the host sees it. Raises EnvironmentFailed for what the host lacks."""
     tools = tools_for(file_system)
     said = await machine.run(["sh", "-c", CHECK_HOST, "sh", *tools])
     user, told_from, *lacking = said.splitlines()
@@ -47,7 +48,7 @@ async def check_host(machine: LinuxMachine, file_system: FileSystem) -> Spared:
 
 
 async def check_python(machine: LinuxMachine) -> str:
-    """Which byte code the Python of the nodes there reads. Raises EnvironmentFailed for what it lacks."""
+    """Return which byte code the nodes' Python there reads. Raises EnvironmentFailed for what it lacks."""
     try:
         return (await machine.run([machine.python, "-c", CHECK_PYTHON])).strip()
     except CommandFailed as error:
@@ -67,7 +68,7 @@ async def check_cpp(machine: LinuxMachine) -> None:
 
 
 async def our_address(why: str, firewalls: Sequence[Firewall]) -> str:
-    """Where all hosts can connect to this machine. Raises EnvironmentFailed: `why` they have to, and what is wrong."""
+    """Return this machine's address that all hosts can reach. Raises EnvironmentFailed, which begins with `why`."""
     seen = dict.fromkeys(wall.spared.address for wall in firewalls if wall.spared is not None)
     if len(seen) != 1:
         raise EnvironmentFailed(f"{why}; hosts see it under several addresses: {', '.join(seen)}")

@@ -106,7 +106,7 @@ class SshProvider(ProxiedMachines):
     async def _prepare(
         self, host: SshHost, machines: BreakableMachines, archive: bytes
     ) -> Firewall:
-        """Look whether the host has what nodes need, and bring our code there."""
+        """Check that the host has what nodes need, and copy our code there."""
         machine = self._machine(host, machines)
         spared = await check_host(machine, self._options.file_system)
         cache_tag = await check_python(machine)
@@ -115,7 +115,9 @@ class SshProvider(ProxiedMachines):
         await machine.executor.run(
             ["sh", "-c", UNPACK, "sh", *self.code], input=archive, timeout_s=UPLOAD_TIMEOUT_S
         )
-        if cache_tag != sys.implementation.cache_tag:  # or every node would compile on every start
+        if (
+            cache_tag != sys.implementation.cache_tag
+        ):  # without byte code every node would compile on every start
             compiling = [self.python, "-m", "compileall", "-q", *self.code]
             await machine.run(compiling, timeout_s=UPLOAD_TIMEOUT_S)
         return Firewall(machine, spared=spared)
@@ -127,7 +129,7 @@ class SshProvider(ProxiedMachines):
         machines: BreakableMachines,
         firewalls: Sequence[Firewall],
     ) -> None:
-        """Where a host has none, a proxy on this machine delays. Raises EnvironmentFailed where that will not do."""
+        """Delay by a proxy on this machine if a host lacks netem. Raises EnvironmentFailed if a proxy cannot do it."""
         hosts = [firewall.machine for firewall in firewalls]
         lacking = await all_or_first_error(ask(machine.executor) for machine in hosts)
         without = [host for host, lacks in zip(hosts, lacking, strict=True) if NETEM in lacks]
@@ -162,7 +164,7 @@ class SshProvider(ProxiedMachines):
         )
 
     async def down(self) -> None:
-        """Everything that was made, also half of it; the processes have ended."""
+        """Remove everything that `up` made or began to make. All processes must have ended."""
         await self._proxy.stop()
         machines, self._machines = self._machines, None
         if machines is not None:
@@ -175,7 +177,7 @@ class SshProvider(ProxiedMachines):
 def share_out(
     nodes: Sequence[str], servers: Sequence[str], hosts: Sequence[SshHost]
 ) -> dict[str, SshHost]:
-    """A host for each node. Raises EnvironmentFailed for fewer hosts than servers and one more."""
+    """Assign a host to each node. Raises EnvironmentFailed unless there is a host more than servers."""
     try:
         check_hosts(hosts, len(servers))
     except MachineOptionError as error:
@@ -188,7 +190,7 @@ def share_out(
 
 
 def pack(folders: Sequence[str]) -> bytes:
-    """A compressed archive of our packages, each from the first folder that has it."""
+    """Return a compressed archive of our packages, each from the first folder that has it."""
     output = io.BytesIO()
     with tarfile.open(fileobj=output, mode="w:gz", compresslevel=1) as archive:
         archive.add(Path(folders[0], "staticfire", "__init__.py"), "staticfire/__init__.py")

@@ -1,4 +1,4 @@
-"""Asks SSH hosts which faults they cannot carry out, before a plan is drawn and where a plan needs it."""
+"""Finds out which faults SSH hosts cannot carry out, before a plan is drawn or used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Answer = TypeVar("Answer")
 
 
 async def lacks_on(options: MachineOptions) -> dict[str, str]:
-    """What the hosts lack, by need, each with the reason and the cure; see `MachineProvider.lacks`.
+    """Return what the hosts lack, by need, each with the reason and the cure; see `MachineProvider.lacks`.
 
     Raises EnvironmentFailed for a host that does not let us in.
     """
@@ -42,7 +42,7 @@ async def each_of(
     options: MachineOptions,
     question: Callable[[Executor], Coroutine[Any, Any, Answer]],
 ) -> list[Answer]:
-    """What each host answers, over a connection for this. Raises EnvironmentFailed, and what `question` raises."""
+    """Call `question` with a new connection to each host. Raises EnvironmentFailed, and what `question` raises."""
     executors = [SshExecutor(host, options) for host in hosts]
     try:
         return await all_or_first_error(map(question, executors))
@@ -52,7 +52,7 @@ async def each_of(
 
 
 async def ask(executor: Executor) -> frozenset[str]:
-    """What one host lacks, of NETEM, CLOCK and THROTTLE."""
+    """Return what one host lacks of NETEM, CLOCK and THROTTLE."""
     said = await executor.run(["sh", "-c", _ASK])
     return frozenset(said.decode().split())
 
@@ -62,7 +62,7 @@ def lacks_of(
     found: Sequence[frozenset[str]],
     file_system: FileSystem = FILE_SYSTEM,
 ) -> dict[str, str]:
-    """By need, with the first host that lacks it."""
+    """Return the lacks by need, each with the first host that has it."""
     reasons = {
         NETEM: ("network.lose", NO_NETEM),
         CLOCK: ("clock", f"there is no {LIBRARY} there; install the package {PACKAGE}"),
