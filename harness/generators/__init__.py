@@ -1,1 +1,1 @@
-"""Pure sources of ops: which op a process does next. The interpreter does the effects."""
+"""Generators: pure sources of ops. Each says which op a process does next, and the interpreter carries it out."""

@@ -1,7 +1,7 @@
 """Sends of other accounts, beside the load of a campaign with access control or enforced TLS.
 
-Those without a right, and those without TLS, must be refused (`illegal_sends.py` says how that is judged). A guest may
-send until administrators withdraw its right.
+Brokers must refuse sends without a right and sends without TLS (`illegal_sends.py` says how that is judged). A guest
+may send until administrators withdraw its right.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from staticfire.harness.accounts import PLAIN, REFUSED
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.illegal_sends import ILLEGAL, SIZE_BYTES, SendToRefuse
 
-ACCOUNT: Final = (
-    "account"  # the field of a send that names the account, if it is not that of the load
-)
+ACCOUNT: Final = "account"  # the field of a send that names its account, if that is not the load's
 REFUSED_SHARE = 0.02  # of the ops of producers
 GUEST_SHARE = 0.04  # of the sends that are alone and answered
 
 
 class AccountSends:
-    """Drawn from a stream of its own; nothing where each single send counts."""
+    """Draws sends of other accounts from a stream of its own; none where each single send counts."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._random = Random(f"staticfire/{campaign.seed}/accounts")
@@ -36,7 +34,7 @@ class AccountSends:
             self._refused["no TLS"] = PLAIN
 
     def next_refused(self) -> SendToRefuse | None:
-        """The value of a send that must be refused, without its key; None if it is the turn of the load."""
+        """Return the value, without its key, of a send that brokers must refuse; None if the load sends next."""
         if not self._refused or self._random.random() >= REFUSED_SHARE:
             return None
         why = pick(self._random, tuple(self._refused))

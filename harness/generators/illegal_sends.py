@@ -1,6 +1,6 @@
 """Sends beside the load that brokers must refuse: an illegal body, property section or topic.
 
-Whatever becomes of such a send, its op ends as `fail`: a message that is delivered nevertheless is an aborted read.
+The op of such a send always ends as `fail`, so a message that is delivered nevertheless is an aborted read.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from staticfire.harness.campaign.campaign import Campaign
 ILLEGAL: Final = "illegal"  # the field of a send that says why it must be refused
 NO_NEW_TOPICS = ("autoCreateTopicEnable", "false")
 BODY_BYTES_MAX = 4 << 20  # RocketMQ: maxMessageSize, of producers and brokers
-PROPERTIES_BYTES_MAX = 32_767  # the length of the section is two bytes with a sign
+PROPERTIES_BYTES_MAX = 32_767  # the length of the section is a signed 16-bit number
 SIZE_BYTES = 100  # of the body of the others
 
 
 class SendToRefuse(TypedDict):
-    """The value of a send that must be refused, without its key."""
+    """The value, without its key, of a send that brokers must refuse."""
 
     illegal: str
     topic: str
@@ -29,14 +29,14 @@ class SendToRefuse(TypedDict):
 
 
 def refused_topics(campaign: Campaign) -> dict[str, str]:
-    """Why brokers refuse a topic -> its name; empty where they would make one that they do not know."""
+    """Return the refused topics by the reason for refusal; none where brokers make unknown topics."""
     if not campaign.illegal_share or NO_NEW_TOPICS not in campaign.broker_properties:
         return {}
     return {"name of the topic": f"{campaign.topic}$", "unknown topic": f"{campaign.topic}-nowhere"}
 
 
 class IllegalSends:
-    """Now and then something to be refused, drawn from a stream of its own."""
+    """Draws occasional illegal sends from a stream of its own."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._random = Random(f"staticfire/{campaign.seed}/illegal sends")
@@ -57,7 +57,7 @@ class IllegalSends:
         ]
 
     def next_value(self) -> SendToRefuse | None:
-        """The value of a send, without its key; None if it is the turn of the load."""
+        """Return the value of an illegal send, without its key; None if the load sends next."""
         if self._random.random() >= self._share:
             return None
         return pick(self._random, self._choices)

@@ -1,9 +1,9 @@
 """The loop of a run: it takes ops from the generator, lets clients apply them and writes the history.
 
-A process does one op at a time. If an op ends as `info`, it may still happen, so its process retires:
-the client is opened anew under a process number that was never used (Jepsen: generator/interpreter.clj). A client that
-sent one way is well, and goes on under a new number. A batch is one request, and in the history a send a message; so is
-whatever else puts a message in (docs/history.md).
+A process does one op at a time. An op that ends as `info` may still happen, so its process retires: the client is
+opened anew under an unused process number (Jepsen: generator/interpreter.clj). After a one-way send the client itself
+goes on, under a new number. A batch is one request, and the history has a send for each of its messages; the same holds
+for every other request that stores messages (docs/history.md).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from staticfire.harness.generators.account_sends import ACCOUNT
 from staticfire.harness.generators.illegal_sends import ILLEGAL
 from staticfire.harness.recording.recorder import Recorder
 
-TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that was not
-ACL_REFUSED = "AclException"  # in the remark of a broker whose accounts refuse a request
-WITHDRAWN = "the right was withdrawn"  # begins the error of a send that was refused for that
-REFUSED = "refused"  # the op that says with which code a broker refused an illegal send
+TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that no broker refused
+ACL_REFUSED = "AclException"  # part of a broker's remark when its access control refuses a request
+WITHDRAWN = "the right was withdrawn"  # begins the error of a send that a broker refused after that
+REFUSED = "refused"  # the op that records the code with which a broker refused an illegal send
 SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they are sends
 
 
 class Generator(Protocol):
     def next_op(self, process: int) -> GeneratedOp | None:
-        """The next op of a process as (f, value); None when there is nothing left to do."""
+        """Return the next op of a process as (f, value); None if there are no more."""
         ...
 
 
@@ -49,11 +49,17 @@ class Clients(Protocol):
 
 
 class Interpreter:
-    """`idle_ns`: from when to when, by the clock of the run, no process begins an op. `rights`: of the guest.
+    """Runs the load: one worker for each client node.
 
-    `late_ns`: by how much the end of the load is put off, so far. `ops`: what the processes do, instead of what the
-    generator says and after pauses; their times count from `start_ns` by the clock of the run. `begun` is every op that
-    was begun, as such data.
+    Args:
+        idle_ns: begin and end, by the clock of the run, of the time in which no process begins an op.
+        rights: the rights of the guest account.
+        late_ns: returns by how much the end of the load is delayed so far.
+        ops: the ops of the load, in place of the generator's ops and of pauses.
+        start_ns: the time from which the times of `ops` count, by the clock of the run.
+
+    Attributes:
+        begun: every op that a worker began, as data of a campaign.
     """
 
     def __init__(
@@ -85,14 +91,14 @@ class Interpreter:
         self._is_cut_short = asyncio.Event()
 
     async def run(self, nodes: Sequence[str], until_ns: int) -> None:
-        """One worker for each client node, until the clock of the run reaches `until_ns`, or later if it is put off."""
+        """Run until the clock of the run reaches `until_ns`, or later by the delay of `late_ns`."""
         self._until_ns = until_ns
         work = self._work if self._ops is None else self._work_off
         workers = (work(node, number, len(nodes)) for number, node in enumerate(nodes))
         await asyncio.gather(*workers)
 
     def cut_short(self) -> None:
-        """Ask for nothing more."""
+        """Begin no more ops."""
         self._until_ns = 0
         self._is_cut_short.set()
 
@@ -112,7 +118,7 @@ class Interpreter:
             process = await self._next_process(node, process, step, outcome)
 
     async def _work_off(self, node: str, process: int, step: int) -> None:
-        """Do the ops that are data, each at its time or when the one before it has ended."""
+        """Do the given ops, each at its time or when the previous one has ended."""
         assert self._ops is not None
         for op in sorted((op for op in self._ops if op.node == node), key=lambda op: op.at_ns):
             # Half a nanosecond less: a loop rounds up, and a repeated op is to begin at the same nanosecond.
@@ -125,7 +131,7 @@ class Interpreter:
         await self._wait_until(self._until_ns)
 
     async def _next_process(self, node: str, process: int, step: int, outcome: Outcome) -> int:
-        """The number under which the client goes on; after an uncertain end it is another one."""
+        """Return the process number under which the client goes on: a new one after an uncertain end."""
         if outcome.type != "info":
             return process
         if outcome.error != ONE_WAY:
@@ -134,7 +140,7 @@ class Interpreter:
         return process + step
 
     async def _wait_until(self, time_ns: float) -> None:
-        """Do nothing until then, or until the run is cut short."""
+        """Wait until `time_ns`, or until the run is cut short."""
         try:
             async with asyncio.timeout(max(time_ns - self._now_ns(), 0) / 1e9):
                 await self._is_cut_short.wait()
@@ -178,10 +184,10 @@ class Interpreter:
 
 
 def _without_right(outcome: Outcome) -> Outcome:
-    """The end of a send for which its account had no right from its beginning to its end, as every master knew.
+    """Return the end of a send whose account had no right throughout, as every master had confirmed.
 
-    It must not be delivered, whatever its client reported; only one that no broker has answered may still be stored,
-    when the account has its right again.
+    Such a message must not be delivered, whatever its client reported. Only without an answer it may still be stored
+    later, once the account has its right again.
     """
     if outcome.type == "ok" or "status" in outcome.value:
         error = f"{TO_BE_REFUSED}; it ended as {outcome.type}: {outcome.error}"
@@ -198,7 +204,7 @@ def _sends_of_batch(value: BatchValue) -> list[SendValue]:
 
 
 def _refusal(send: SendValue, outcome: Outcome) -> RefusedReport | None:
-    """What a broker answered to an illegal send; None if the client refused it, or does not say."""
+    """Return a broker's answer to an illegal send; None if the client refused it, or does not report the answer."""
     if "code" not in outcome.value:
         return None
     return {
@@ -211,12 +217,12 @@ def _refusal(send: SendValue, outcome: Outcome) -> RefusedReport | None:
 
 
 def _is_kept_back(send: SendValue) -> bool:
-    """Whether brokers store the message elsewhere first, before consumers may have it."""
+    """Whether brokers first store the message in another topic, where consumers do not get it."""
     return "delay_level" in send or "transaction" in send
 
 
 def _stored_elsewhere(end: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The answer says where the message is kept, and nothing about the place where consumers will find it."""
+    """Rewrite an answer that has the position of the kept-back message, not the one that consumers will read."""
     kept = {**end, "queue_offset": -1} if "broker" in end else dict(end)
     for place in ("physical_offset", "half_physical_offset"):
         if place in kept:
@@ -225,7 +231,7 @@ def _stored_elsewhere(end: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _end_of_send(send: SendValue, outcome: Outcome) -> tuple[OpType, str | None]:
-    """How a send ended. The outcome of a transaction is that of its half message, and says nothing of its end."""
+    """Return type and error of a send's end. A transaction's outcome is that of its half message, not of its end."""
     if ILLEGAL in send and outcome.type != "fail":
         # It must not be delivered, whatever its client reported.
         return "fail", f"{TO_BE_REFUSED}; it ended as {outcome.type}: {outcome.error}"

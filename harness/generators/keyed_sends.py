@@ -12,7 +12,7 @@ from staticfire.harness.campaign.ops import BatchValue, GeneratedOp
 from staticfire.harness.generators.account_sends import AccountSends
 from staticfire.harness.generators.illegal_sends import IllegalSends
 
-# The process, and its message, which gets more fields.
+# Takes the process and its message, to which it adds fields.
 Dress = Callable[[int, SendValue], None]
 
 
@@ -23,10 +23,9 @@ LARGE_BYTES = (4096, 12288)
 class KeyedSends:
     """Each process sends `p<process>-<n>` with a size drawn from a range of bytes.
 
-    The campaign says which share of the ops are batches, which are sent one way, which of the messages sent alone have
-    a large body, which of the others are sent asynchronously, and which share of sends, beside all these, must be
-    refused. With access control some sends are those of other accounts. `dress` gives each message what its
-    workload is about; `f` is what single ones are sent with.
+    The campaign sets the shares of batches, of one-way sends, of large bodies among single messages, of asynchronous
+    sends among the others and, beside all these, of sends that brokers must refuse. With access control other accounts
+    make some of the sends. `dress` adds the workload's fields to each message; `f` is the op of single messages.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class KeyedSends:
         self._sent: dict[int, int] = {}
 
     def next_op(self, process: int) -> GeneratedOp | None:
-        """The next op of this process as (f, value); None when the campaign wants no more."""
+        """Return the next op of this process as (f, value); None once the campaign has enough."""
         if self._sends_max and self._count == self._sends_max:
             return None
         illegal = self._illegal.next_value() or self._accounts.next_refused()
@@ -94,5 +93,5 @@ class KeyedSends:
 
 
 def _drawn(random: Random, least: int, most: int) -> int:
-    """A whole number, both ends included."""
+    """Draw a whole number, both ends included."""
     return least + int((most - least + 1) * random.random())

@@ -1,4 +1,4 @@
-"""Batches of messages whose keys follow each other, one op each."""
+"""Batches of messages with consecutive keys, one op a batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from staticfire.harness.campaign.ops import GeneratedOp
 
 
 class ManySends:
-    """Each process sends `p<process>-<n>` and so many behind it in one batch, all of one size in bytes."""
+    """Each process sends batches of messages with consecutive keys `p<process>-<n>`, all of one size in bytes."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         self._random = random
@@ -22,7 +22,7 @@ class ManySends:
         self._sent: dict[int, int] = {}
 
     def next_op(self, process: int) -> GeneratedOp | None:
-        """The next op of this process as (f, value); None when the campaign wants no more."""
+        """Return the next op of this process as (f, value); None once the campaign has enough."""
         if self._ops_left is not None:
             if not self._ops_left:
                 return None

@@ -13,18 +13,20 @@ from staticfire.harness.environments.environment import Environment
 POLL_S = 0.25
 PROBE_PROCESS = 99_999
 PROBE_BYTES = 64
-NOT_YET = 14  # SERVICE_NOT_AVAILABLE: a broker of ours says so until it has what its replicas have
+NOT_YET = (
+    14  # SERVICE_NOT_AVAILABLE: the answer of our broker until it has fetched its replicas' records
+)
 SILENCE = -1  # in place of a code: the broker took a send and answered nothing
-SILENT_S = 1.0  # a connection that is lost sooner has been ended by the broker's side: it may be on its way up
+SILENT_S = 1.0  # a connection lost sooner was closed by the broker's side, which may be starting
 
 
 class Prober:
-    """Sends through the producer that no fault touches, and writes them down like any other send.
+    """Sends through the producer that no fault touches, and records these sends like any other.
 
     Args:
-        refusing_s: at the end of a run, a broker that has refused sends with one code, or taken them without an answer,
-            for so long will not serve; None: it is asked until the bound is over. Time in which servers boot does not
-            count for silence.
+        refusing_s: at the end of a run, the prober gives a broker up that has refused sends with one code, or left them
+            without an answer, for this many seconds; None: it probes until the bound is over. Time in which servers
+            boot does not count as silence.
     """
 
     def __init__(self, environment: Environment, refusing_s: float | None = None) -> None:
@@ -34,7 +36,7 @@ class Prober:
         self.unserved: list[str] = []  # names of brokers that did not serve when they were probed
 
     async def probe_all(self, bound_s: float) -> None:
-        """Probe every broker whose leader is left, and record the answers as `probe`."""
+        """Probe every broker whose leader is not lost, and record the outcomes as `probe`."""
         for leader in self._environment.topology.leaders:
             if self._environment.is_lost(leader.node):
                 continue
@@ -52,7 +54,7 @@ class Prober:
     async def send_until_served(
         self, broker_name: str, prefix: str, bound_s: float, *, refusing_s: float | None = None
     ) -> Outcome:
-        """Send until the broker serves, refuses for good, its leader is dead or the bound is over; the last outcome.
+        """Send until it serves, refuses for good, its leader is dead or the bound is over. Returns the last outcome.
 
         Keys are `<prefix>-<broker>-<n>`.
         """
@@ -80,7 +82,7 @@ class Prober:
         raise AssertionError("count() never ends")
 
     def _refusal(self, outcome: Outcome, began_ns: int) -> int | None:
-        """The code that the broker refused with, SILENCE, or None for anything else."""
+        """Return the code with which the broker refused, SILENCE, or None for any other outcome."""
         code: int | None = outcome.value.get("code")
         if code is not None or outcome.type != "info" or "status" in outcome.value:
             return code
@@ -88,11 +90,11 @@ class Prober:
         return SILENCE if lasted_ns >= SILENT_S * 1e9 else None
 
     def _awake_ns(self) -> int:
-        """The run's clock without the time in which servers booted: one that boots may take what it cannot answer."""
+        """Return the run's clock without the time in which servers booted: until then they cannot answer."""
         return self._environment.now_ns() - self._environment.booting_ns()
 
     def _is_final(self, refusal: int | None, since_ns: int, refusing_s: float | None) -> bool:
-        """Whether the broker has refused with this code, or been silent, for so long that it will not serve."""
+        """Whether the broker has refused with this code, or been silent, for `refusing_s`."""
         if refusing_s is None or refusal in (None, NOT_YET):
             return False
         now_ns = self._awake_ns() if refusal == SILENCE else self._environment.now_ns()
@@ -115,7 +117,7 @@ class Prober:
         return outcome
 
     def _is_served(self, broker_name: str, outcome: Outcome) -> bool:
-        """SEND_OK; or as good as it gets where every follower is lost for good."""
+        """Whether the outcome is SEND_OK, or the best status that is possible once every follower is lost for good."""
         return outcome.type == "ok" or (
             outcome.value.get("status") == "SLAVE_NOT_AVAILABLE"
             and self._has_lost_followers(broker_name)

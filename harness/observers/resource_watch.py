@@ -14,7 +14,7 @@ SETTLE_BOUND_S = 180.0  # a silent connection is closed after 120 s
 
 
 class ResourceWatch:
-    """Writes observations into the run's recorder."""
+    """Records what each server holds."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -29,7 +29,7 @@ class ResourceWatch:
                 self._environment.recorder.observe("resources", **seen)
 
     async def end(self) -> None:
-        """End the clients, and measure each server until it holds no more than in the beginning, within a bound."""
+        """End the clients, and measure each server until it holds no more than at the beginning, within a bound."""
         environment = self._environment
         if not self._first:
             return
@@ -57,7 +57,7 @@ class ResourceWatch:
         return {**seen, "tables": await self._tables(node)}
 
     async def _tables(self, node: str) -> dict[str, int] | None:
-        """How many entries the tables of a broker have; None of a name server, or without an answer."""
+        """Return the sizes of a broker's tables; None for a name server, or without an answer."""
         environment = self._environment
         if node in environment.topology.coordinators:
             return None
