@@ -1,4 +1,4 @@
-"""The command `staticfire`: one module a command, and one place that turns errors into exit statuses.
+"""The command `staticfire`: a module for each command, and one place that turns errors into exit statuses.
 
 Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
 """
@@ -31,12 +31,16 @@ from staticfire.harness.cli.suggestions import did_you_mean, with_suggestion
 from staticfire.harness.defect_loader import DefectToPlant, run_planted
 from staticfire.harness.raised_text import raised_text
 
-UNWRITABLE = (errno.EPIPE, errno.ENOSPC)  # what a closed pipe and a full disk say to print()
-COMPLETE = "_STATICFIRE_COMPLETE"  # in the environment: a shell asks click for values
-TRACEBACK = "STATICFIRE_TRACEBACK"  # in the environment: print the traceback of an unexpected error
+UNWRITABLE = (errno.EPIPE, errno.ENOSPC)  # the errors of print() to a closed pipe or a full disk
+COMPLETE = (
+    "_STATICFIRE_COMPLETE"  # environment variable by which a shell requests values from click
+)
+TRACEBACK = (
+    "STATICFIRE_TRACEBACK"  # environment variable: print the traceback of an unexpected error
+)
 
 
-# Where each command is. It is imported when it is used: some need half a second of libraries, others nothing of them.
+# The module of each command. It is imported on first use, since some import libraries for half a second.
 COMMANDS = {
     "analyze": "staticfire.harness.cli.analyze.command:analyze",
     "synthesize": "staticfire.harness.cli.synthesize:synthesize_command",
@@ -84,14 +88,14 @@ class _Commands(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete names without summaries: reading those would import every command."""
+        """Complete names without their summaries, which would import every command."""
         names = [one for one in self.list_commands(ctx) if one.startswith(incomplete)]
         return [*map(CompletionItem, names), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A wrong name gets the nearest right ones."""
+        """Find a command; an unknown name is refused with the nearest known names."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -101,7 +105,7 @@ class _Commands(click.Group):
             raise click.UsageError(f"there is no command {args[0]!r}; {suggested}", ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Click would turn a pipe without a reader into status 1, which means "invalid" here."""
+        """Run the command. A closed pipe must not become click's status 1, which means "invalid" here."""
         try:
             return super().invoke(ctx)
         except OSError as error:
@@ -146,23 +150,25 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
-    if sys.stderr is None:  # it is closed: print() would take the standard output
+    if sys.stderr is None:  # stderr is closed: print() would write to stdout
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    signal.signal(signal.SIGTERM, _interrupt)  # as Ctrl-C: processes are ended, files are closed
+    signal.signal(
+        signal.SIGTERM, _interrupt
+    )  # like Ctrl-C: the command ends its processes and closes its files
     status = status_of(arguments)
     try:
         if sys.stdout is not None:  # it is closed
             sys.stdout.flush()
     except OSError as error:
-        if status != EXIT_HARNESS_ERROR:  # otherwise that was said already
+        if status != EXIT_HARNESS_ERROR:  # otherwise that was printed already
             print(f"staticfire: the output cannot be written: {error.strerror}", file=sys.stderr)
         status = EXIT_HARNESS_ERROR
-        sys.stdout = None  # or the interpreter would try once more
+        sys.stdout = None  # or the interpreter would try to write it once more
     sys.exit(status)
 
 
 def _check_text(arguments: Sequence[str]) -> None:
-    """Refuse NUL characters. The operating system lets none through; a caller in Python could."""
+    """Refuse NUL characters, which no operating system passes but a caller in Python can."""
     if any("\0" in argument for argument in arguments):
         raise BadInput("an argument holds a NUL character; allowed: text without it")
 
@@ -181,7 +187,7 @@ def _run_planted(name: str, arguments: Sequence[str]) -> int:
 
 
 def status_of(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; bad input is one sentence on stderr and 254."""
+    """Run the command line; return its exit status. Bad input is one sentence on stderr and status 254."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         _check_text(given)

@@ -1,4 +1,4 @@
-"""`--client COMMAND`: whether it can be started on this machine."""
+"""Checks that `--client COMMAND` can be started on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from staticfire.harness.clients.client_command import ALLOWED, split_command
 
 
 def check_command(client: str) -> tuple[str, ...]:
-    """The program and its arguments. Raises BadInput."""
+    """Return the program and its arguments. Raises BadInput."""
     try:
         words = split_command(client)
     except ValueError as error:

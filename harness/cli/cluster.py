@@ -56,7 +56,9 @@ def cluster() -> None:
     help="Who may connect: disabled (no TLS), permissive (TLS or not) or enforcing (only TLS).",
 )
 @click.option(
-    "--store", metavar="DIR", help="Keep the data there; without, they are gone at the end."
+    "--store",
+    metavar="DIR",
+    help="Folder that keeps the data; without it the data are removed at the end.",
 )
 @click.option(
     "--port",
@@ -66,7 +68,11 @@ def cluster() -> None:
     help="Port of the first name server; brokers listen from 1035 above it; 0 for free ports.",
 )
 @click.option("--faithful", is_flag=True, help="Behave as 4.9.8 does, known safety bugs included.")
-@click.option("--processes", is_flag=True, help="A process for each node, to be killed at will.")
+@click.option(
+    "--processes",
+    is_flag=True,
+    help="Run each node in a process of its own, so that it can be killed.",
+)
 @click.option(
     "--broker-property",
     "properties",
@@ -88,7 +94,7 @@ def up(slaves: str, store: str | None, properties: tuple[str, ...], **options: A
     Exit status: 0 stopped, 254 bad arguments, a port in use or a store that cannot be used, 255 every node has ended.
     """
     begun_s = _process_started_s()
-    # In the other modes a certificate is made for the first client that wants one.
+    # In the other modes the first TLS client causes a certificate to be made.
     if options["tls"] == "enforcing":
         need_extra("tls", "--tls enforcing")
     woken = threading.Event()
@@ -134,7 +140,7 @@ def _folder(text: str | None) -> Path | None:
 
 
 def _report(woken: threading.Event) -> Callable[[str], None]:
-    """Says on stderr that a node has ended by itself, and wakes what waits."""
+    """Print on stderr that a node has ended by itself, and wake the waiting task."""
 
     def report(reason: str) -> None:
         print(f"staticfire: {one_sentence(reason)}", file=sys.stderr, flush=True)
@@ -145,7 +151,7 @@ def _report(woken: threading.Event) -> Callable[[str], None]:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the wait; a second one does not interrupt the stop that follows."""
+    """Let Ctrl-C and SIGTERM end the wait; a second signal does not interrupt the stop that follows."""
     before = {number: signal.signal(number, _stop) for number in STOP_SIGNALS}
     try:
         yield
@@ -163,11 +169,11 @@ def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _not_again(_number: int, _frame: FrameType | None) -> None:
-    """Not SIG_IGN: a node that is just being started would inherit that, and not hear that it shall end."""
+    """Ignore a signal. SIG_IGN would be inherited by a starting node, which then could not be ended by a signal."""
 
 
 def _serve(found: LocalCluster, woken: threading.Event) -> None:
-    """Wait for Ctrl-C, or until no node is left. Raises HarnessError for the latter."""
+    """Wait for Ctrl-C. Raises HarnessError once every node has ended."""
     while True:
         woken.wait()
         woken.clear()
@@ -188,7 +194,7 @@ def _describe(found: LocalCluster, took_s: float, *, is_kept: bool) -> None:
 
 
 def _process_started_s() -> float:
-    """When this process began, by the wall clock: what a user waits for begins with the interpreter."""
+    """Return the start time of this process, since a user's wait includes the start of the interpreter."""
     try:
         ticks = int(
             Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]

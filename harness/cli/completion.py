@@ -1,7 +1,7 @@
-"""Values that a shell completes: names of what there is, and runs in folders.
+"""Completes values in a shell: known names, and runs in folders.
 
-Click asks for them with `_STATICFIRE_COMPLETE=bash_complete` in the environment. What cannot be found out is no value:
-an error message would land in the user's line.
+Click requests them with `_STATICFIRE_COMPLETE=bash_complete` in the environment. After an error there are no values,
+since a message would appear in the user's command line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RUNS_MAX = 200  # the newest
 
 
 def one_of(names: Names | Iterable[str]) -> Complete:
-    """Completes one name."""
+    """Complete one name."""
 
     def complete(_context: click.Context, _parameter: click.Parameter, text: str) -> Any:
         return _items(_known(names), text)
@@ -40,7 +40,7 @@ def one_of(names: Names | Iterable[str]) -> Complete:
 
 
 def some_of(names: Names | Iterable[str]) -> Complete:
-    """Completes the last name of a list with commas; names that stand before it are not offered again."""
+    """Complete the last name of a comma-separated list, without the names before it."""
 
     def complete(_context: click.Context, _parameter: click.Parameter, text: str) -> Any:
         before, comma, last = text.rpartition(",")
@@ -54,14 +54,14 @@ def some_of(names: Names | Iterable[str]) -> Complete:
 def complete_campaign(
     _context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """A named campaign, or a file."""
+    """Complete a named campaign or a file."""
     return [CompletionItem(text, type="file"), *_items(campaign_names(), text)]
 
 
 def complete_run(
     _context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """The folder of a run: those beside what is typed so far, or those of `runs`; newest first. Or any other folder."""
+    """Complete the folder of a run: in the typed folder, or in `runs`, newest first; or any other folder."""
     folder = os.path.dirname(text) or str(RUNS)
     return [CompletionItem(text, type="dir"), *_items(map(str, _runs_in(Path(folder))), text)]
 
@@ -69,7 +69,7 @@ def complete_run(
 def complete_seed(
     context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """The seeds of the runs that are kept in --runs."""
+    """Complete the seeds of the runs in --runs."""
     folder = context.params.get("runs") or RUNS
     seeds = (run.name.rpartition("-")[2] for run in _runs_in(Path(folder)))
     return _items(dict.fromkeys(seed for seed in seeds if seed.isdecimal()), text)
@@ -78,7 +78,7 @@ def complete_seed(
 def complete_node(
     context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """The nodes of the run that the command names."""
+    """Complete the nodes of the command's run."""
     campaign = _campaign_of_run(context)
     topology = None if campaign is None else campaign.topology()
     return [] if topology is None else _items([*topology.servers, *topology.clients], text)
@@ -87,7 +87,7 @@ def complete_node(
 def complete_part(
     context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """What `look` can show of a node of the run that the command names."""
+    """Complete the parts of a node that `look` can show."""
     from staticfire.harness.explain.look import parts_of
 
     campaign = _campaign_of_run(context)
@@ -95,7 +95,7 @@ def complete_part(
 
 
 def _campaign_of_run(context: click.Context) -> Campaign | None:
-    # While an option still lacks its value, click has not parsed the argument.
+    # click has not parsed the argument while an option lacks its value
     run = context.params.get("run") or next(iter(context.args), "")
     try:
         return RunFolder(Path(str(run))).read_campaign()
@@ -179,12 +179,12 @@ def _known(names: Names | Iterable[str]) -> Iterable[str]:
 
 
 def _items(names: Iterable[str], text: str) -> list[CompletionItem]:
-    """Names with control characters would break the lines of the protocol."""
+    """Return completion items, without names whose control characters would break the lines of the protocol."""
     return [CompletionItem(one) for one in names if one.startswith(text) and one.isprintable()]
 
 
 def _runs_in(folder: Path) -> list[Path]:
-    """Runs directly in a folder, the newest first: their names begin with a date."""
+    """Return the runs directly in a folder, the newest first, as their names begin with a date."""
     try:
         names = sorted(os.listdir(folder), reverse=True)
     except OSError:

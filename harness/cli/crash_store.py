@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     default="",
     metavar="NAME[,NAME...]",
     shell_complete=some_of(store_policies),
-    help="Lines of docs/faithful.md in which the store is as RocketMQ's, such as store.cut_log.",
+    help="Lines of docs/faithful.md in which the store behaves as RocketMQ's, such as store.cut_log.",
 )
 def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -> int:
-    """Crash the store on a simulated disk at any disk operation, recover it, compare it with a model.
+    """Crash the store on a simulated disk inside any disk operation, recover it, and compare it with a model.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Options of commands that work for long on several cores: `--jobs` and `--budget`."""
+"""Options of long-running commands on several cores: `--jobs` and `--budget`."""
 
 from __future__ import annotations
 

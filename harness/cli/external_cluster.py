@@ -1,4 +1,4 @@
-"""`--environment address`: what a campaign is given by the cluster that it is for."""
+"""`--environment address`: takes the options of a campaign that an external cluster decides."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PROMISES = ("flush", "replication")
 def take_cluster(
     given: dict[str, Any], provider: MachineOptions, said: Collection[str] | None = None
 ) -> None:
-    """Ask the cluster for its nodes, before a plan is drawn. Promises that the user did not give are the weakest ones.
+    """Ask the cluster for its nodes, before a plan is drawn. Without the user's word its promises are the weakest ones.
 
     Args:
-        given: options of a campaign, which are changed.
+        given: options of a campaign; changed in place.
         provider: holds the addresses of the name servers.
         said: the options that the user gave beside a campaign file; None: all of `given`.
 
@@ -40,7 +40,7 @@ def take_cluster(
     for name, option in TOPOLOGY.items():
         if said is not None and name in said:
             raise BadInput(
-                f"{option} is of clusters that a run makes; "
+                f"{option} is for clusters that a run makes; "
                 "--environment address takes the cluster as it is"
             )
     from staticfire.harness.environments.real.external.external_cluster import find_cluster
@@ -63,7 +63,7 @@ def take_cluster(
 
 
 def _is_for_such_a_cluster(given: Mapping[str, Any], said: Collection[str]) -> bool:
-    """Whether the campaign file was written for a cluster at an address: its promises are that cluster's."""
+    """Whether the campaign file was written for an external cluster, whose promises it then holds."""
     return bool(given.get("brokers")) or not {"environment", "target"} & set(said)
 
 
@@ -80,7 +80,7 @@ def _check_replication(replication: object, *, has_slaves: bool) -> None:
 
 
 def _make_it_another_run(given: dict[str, Any]) -> None:
-    """A campaign that is repeated gets a topic of its own, too; its plan may name the old one."""
+    """Give a repeated campaign a topic of its own, also in its plan, which may name the old one."""
     old, new = str(given.get("token", "")), secrets.token_hex(4)
     given["token"] = new
 

@@ -1,4 +1,4 @@
-"""Libraries that only some commands need: each belongs to an extra of the package, and the base comes without them."""
+"""Libraries that only some commands need. Each belongs to an extra of the package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from staticfire.harness.cli.status import BadInput
 
-# The module that each extra brings and that its commands cannot do without.
+# The module of each extra that its commands need.
 MODULES = {
     "docker": "docker",
     "ssh": "paramiko",
@@ -19,7 +19,7 @@ MODULES = {
 
 
 def need_extra(extra: str, what: str) -> None:
-    """Raises BadInput in one sentence if `what`, an option or a command, lacks the library of its extra."""
+    """Raises BadInput if the library that `what`, an option or a command, needs is not installed."""
     module = MODULES[extra]
     if find_spec(module) is None:
         raise BadInput(
@@ -29,6 +29,6 @@ def need_extra(extra: str, what: str) -> None:
 
 
 def need_environment(environment: object) -> None:
-    """The same for `--environment`. Raises BadInput."""
+    """Do the same for `--environment`. Raises BadInput."""
     if environment in ("docker", "ssh"):
         need_extra(str(environment), f"--environment {environment}")

@@ -1,4 +1,4 @@
-"""`staticfire faults|workloads|campaigns`: what there is, fitted to the terminal, or a line each."""
+"""`staticfire faults|workloads|campaigns`: lists, fitted to the terminal, or with a line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that say which machines a run gets, shared by the commands that run campaigns."""
+"""The options about machines, shared by the commands that run campaigns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _OPTIONS = (
         help="With --environment ssh: user@host:port; one for each server, and one or more for clients.",
     ),
     click.option("--ssh-key", metavar="FILE", help="Private key; default: agent and usual files."),
-    click.option("--ssh-known-hosts", metavar="FILE", help="Besides those of the user."),
+    click.option(
+        "--ssh-known-hosts", metavar="FILE", help="File of known hosts, besides the user's own."
+    ),
     click.option(
         "--ssh-python", default=PYTHON, show_default=True, help="Interpreter on the hosts."
     ),
@@ -56,7 +58,7 @@ _OPTIONS = (
 )
 
 
-# The arguments that they become, and what each is when it is not given.
+# The arguments of these options, with their defaults.
 MACHINE_DEFAULTS: dict[str, Any] = {
     "image": IMAGE,
     "ssh_hosts": None,
@@ -83,7 +85,7 @@ def _check_file(option: str, path: str | None) -> None:
 
 
 def machine_options(command: Command) -> Command:
-    """Gives the command an argument `provider`."""
+    """Give the command an argument `provider`."""
 
     @wraps(command)
     def with_provider(*args: Any, **given: Any) -> Any:
@@ -107,7 +109,7 @@ def read_machines(
     name_server: str | None,
     file_system: FileSystem,
 ) -> MachineOptions:
-    """The machines that these options name. Raises BadInput."""
+    """Read the machines that these options name. Raises BadInput."""
     try:
         check_image("--image", image)
         hosts = tuple(map(SshHost.parse, ssh_hosts.split(","))) if ssh_hosts else ()
@@ -131,7 +133,7 @@ def _name_servers(text: str | None) -> tuple[str, ...]:
     """Raises BadInput."""
     if text is None:
         return ()
-    # Not above: it imports the system under test, which takes half a second.
+    # Imported here: it imports the system under test, which takes half a second.
     from staticfire.faults.proxy.rocketmq.addresses import Address, AddressError
 
     try:

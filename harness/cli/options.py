@@ -71,7 +71,7 @@ def system_option(*, expose: bool = True) -> Callable[[Command], Command]:
         shell_complete=one_of(systems),
         callback=_named_by_user,
         expose_value=expose,
-        help="Message queue under test: rocketmq (default), an installed one, or an object of a module "
+        help="Message queue under test: rocketmq (default), an installed one, or module:attribute "
         "(docs/systems.md).",
     )
 
@@ -87,7 +87,7 @@ _OPTIONS = (
     click.option(
         "--workload",
         shell_complete=some_of(all_or_workloads),
-        help="Question to ask; see `staticfire workloads`.",
+        help="Load and question of the run; see `staticfire workloads`.",
     ),
     click.option(
         "--flush",
@@ -212,9 +212,9 @@ def given_options(
     broker_properties: tuple[str, ...] = (),
     **plain: Any,
 ) -> dict[str, Any]:
-    """What the user fixed; the rest is drawn from the seed. The command line wins over the campaign file.
+    """Return the options that the user fixed; the seed draws the rest. The command line wins over the campaign file.
 
-    A defect brings its recipe, unless a campaign is named.
+    A defect adds its recipe unless the user names a campaign.
 
     Raises BadInput.
     """
@@ -239,7 +239,7 @@ def given_options(
 
 
 def said_options(options: Mapping[str, Any]) -> set[str]:
-    """The options that are on the command line."""
+    """Return the options on the command line."""
     return {name for name, value in options.items() if value not in (None, ())}
 
 
@@ -260,11 +260,10 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) -> dict[str, str]:
-    """Keep to the kinds that the system declares and the environment can carry out; returns what the latter lacks.
+    """Restrict the faults to kinds that the system declares and the environment can carry out.
 
-    They are left out, and returned, where the seed draws the kinds and where `all` are asked for. Raises BadInput where
-    one is named. Policies, which only our brokers have, are left out of a campaign for another target, and returned,
-    too.
+    If the seed draws the kinds, or for `all`, other kinds are removed and returned with the reasons. If the user names
+    one, raises BadInput. Policies, which only our brokers have, are also removed and returned for another target.
     """
     has_tls = given.get("tls", TLS_MODES[0]) != TLS_MODES[0]
     missing = missing_in(given.get("environment", "simulation"), provider, has_tls=has_tls)
@@ -294,14 +293,14 @@ def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) ->
 
 
 def _leave_out_policies(given: dict[str, Any]) -> dict[str, str]:
-    """Take them out of the options of a campaign for another target; returns them, each with the reason."""
+    """Remove policies from the options of a campaign for another target; return them, each with the reason."""
     if given.get("target", "own") == "own" and given.get("environment") != "address":
         return {}
     return {f"policy {name}": OWN_POLICIES for name in given.pop("policies", ())}
 
 
 def _kinds_outside(system: str) -> dict[str, str]:
-    """The kinds that cannot strike the system, each with the reason. Raises BadInput if there is no such system."""
+    """Return the kinds that cannot strike the system, each with the reason. Raises BadInput for an unknown system."""
     try:
         possible = system_named(system).faults
     except SystemRefused as error:
@@ -318,9 +317,9 @@ def _kinds_that_need_our_brokers() -> dict[str, str]:
 def _available(
     value: Any, kinds_of: Callable[[Any], Iterable[str]], missing: Mapping[str, str]
 ) -> Any:
-    """The value; of several between which the seed decides, those that can be carried out here.
+    """Return the value or, of several between which the seed decides, those that can be carried out here.
 
-    Raises BadInput if it cannot, or none of them can.
+    Raises BadInput if the value cannot be carried out, or none of several.
     """
     if not isinstance(value, OneOf):
         _check_available(kinds_of(value), missing)
@@ -340,9 +339,9 @@ def _check_available(kinds: Iterable[str], missing: Mapping[str, str]) -> None:
 def missing_in(
     environment: Any, provider: MachineOptions, *, has_tls: bool = False
 ) -> dict[str, str]:
-    """The kinds of fault that the environment cannot carry out, each with the reason.
+    """Return the kinds of fault that the environment cannot carry out, each with the reason.
 
-    Raises BadInput where its library is not installed, HarnessError where its hosts cannot be asked.
+    Raises BadInput if its library is not installed, HarnessError if its hosts cannot be checked.
     """
     if environment == "simulation" or environment not in ENVIRONMENTS:
         return {}
@@ -363,7 +362,7 @@ def missing_in(
 
 
 def _lacks_on_hosts(provider: MachineOptions) -> dict[str, str]:
-    """Raises BadInput for a host that is named twice, EnvironmentFailed for one that does not let us in."""
+    """Raises BadInput for a host named twice, EnvironmentFailed for one that does not let us in."""
     from staticfire.harness.environments.real.ssh.survey import lacks_on
 
     try:
@@ -381,12 +380,12 @@ def _name_and_value(text: str) -> tuple[str, str]:
 
 
 def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
-    """Call it when a defect, if any, is in use.
+    """Check that the nodes can have what the campaign says. Any defect must be in use already.
 
     Raises:
-        CampaignError: properties that nodes cannot have.
-        BadInput: hosts that are too few, a library that is not installed.
-        BadInput, HarnessError: a target that is not where the user says, or that this machine cannot run.
+        CampaignError: nodes cannot have the properties.
+        BadInput: there are too few hosts, or a library is not installed.
+        BadInput, HarnessError: the target is not at the given place, or this machine cannot run it.
     """
     need_environment(campaign.environment)
     if campaign.environment == "ssh":
@@ -406,7 +405,7 @@ def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
 
 
 def _check_certificate(campaign: Campaign) -> None:
-    """Raises BadInput or HarnessError where a run with TLS on machines could have no certificate."""
+    """Raises BadInput or HarnessError if a run with TLS on machines cannot get a certificate."""
     if campaign.tls == TLS_MODES[0] or campaign.environment == "simulation":
         return
     need_extra("tls", f"--tls {campaign.tls}")
@@ -433,7 +432,7 @@ def _check_client(campaign: Campaign) -> None:
 
 
 def _base_options(campaign: str | None, defect: str | None) -> dict[str, Any]:
-    """Those of the campaign; without one, those of the defect's own recipe."""
+    """Return the options of the named campaign or else of the defect's own recipe."""
     if campaign is not None:
         return load_options(campaign)
     if not defect:
@@ -444,7 +443,7 @@ def _base_options(campaign: str | None, defect: str | None) -> dict[str, Any]:
 
 
 def _set_followers(given: dict[str, Any], leaders: int | None, followers: str | None) -> None:
-    """`--masters 2 --slaves 2,1`: one number for each master; a single one stands for all."""
+    """Read `--masters 2 --slaves 2,1`: a number for each master, or one for all."""
     if leaders is None and followers is None:
         _match_replication(given)
         return
@@ -464,7 +463,7 @@ def _set_followers(given: dict[str, Any], leaders: int | None, followers: str | 
 
 
 def _match_replication(given: dict[str, Any]) -> None:
-    """`--replication none` over a campaign file with slaves means: the same masters without slaves."""
+    """Apply `--replication none` to a campaign file with slaves: the same masters without slaves."""
     if given.get("replication") == "none" and "followers" in given:
         followers = given["followers"]
         leaders = len(followers.values[0] if isinstance(followers, OneOf) else followers)

@@ -1,4 +1,4 @@
-"""Options that say a verdict in other forms: `--junit FILE`, `--markdown`, `--json`. All say the same."""
+"""Options for other forms of a verdict: `--junit FILE`, `--markdown`, `--json`. All forms have the same content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """What the user asked for. Without Markdown and JSON the lines of the console are printed."""
+    """The requested forms. Without Markdown and JSON the command prints the lines of the console."""
 
     junit: Path | None = None
     is_markdown: bool = False
@@ -35,7 +35,7 @@ class Outputs:
         return not (self.is_markdown or self.is_json)
 
     def check(self) -> None:
-        """Refuse before the work what cannot be done after it. Raises BadInput."""
+        """Check before the work that the forms can be written after it. Raises BadInput."""
         if self.is_markdown and self.is_json:
             raise BadInput(
                 "--markdown and --json both print to the standard output; give one of them"
@@ -44,7 +44,7 @@ class Outputs:
             is_new = not self.junit.exists()
             try:
                 self.junit.open("ab").close()
-                if is_new:  # a command that is refused leaves no empty file
+                if is_new:  # a refused command must leave no empty file
                     self.junit.unlink()
             except OSError as error:
                 raise BadInput(
@@ -53,7 +53,7 @@ class Outputs:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """What the block prints goes to the standard error where the standard output is for a program."""
+        """Redirect prints of the block to standard error if standard output is for a program."""
         with nullcontext() if self.is_console else redirect_stdout(sys.stderr):
             yield
 
@@ -66,7 +66,7 @@ class Outputs:
         facts: Mapping[str, str] | None = None,
         commands: Sequence[str] = (),
     ) -> None:
-        """Write and print the verdict in the forms that were asked for. Raises HarnessError."""
+        """Write and print the verdict in the requested forms. Raises HarnessError."""
         from staticfire.harness.report.junit import verdict_cases
         from staticfire.harness.report.summary import verdict_json, verdict_markdown
 
@@ -107,7 +107,7 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def output_options(command: Command) -> Command:
-    """Adds the options `junit`, `is_markdown` and `is_json`."""
+    """Add the options `junit`, `is_markdown` and `is_json`."""
     options = (
         click.option(
             "--junit",
@@ -126,7 +126,10 @@ def output_options(command: Command) -> Command:
 
 
 def verbose_option(command: Command) -> Command:
-    """Adds the option `is_verbose`."""
+    """Add the option `is_verbose`."""
     return click.option(
-        "--verbose", "is_verbose", is_flag=True, help="Print the plan, and what each checker found."
+        "--verbose",
+        "is_verbose",
+        is_flag=True,
+        help="Print the plan, and the findings of each checker.",
     )(command)

@@ -1,8 +1,8 @@
-"""Progress of long work on stderr: one line that changes on a terminal, a line now and then in the log of a CI system.
+"""Progress of long work on stderr: one changing line on a terminal, occasional lines in the log of a CI system.
 
-Work that is over within SHOWN_AFTER_S shows nothing. A thread shows the rest, so that work which reports nothing for
-minutes is still seen to go on. Before a process forks the thread ends; it begins again with the next report. The bars
-of rich do neither: they have no lines for a log, and a fork amid their thread leaves a lock that is held.
+Work that ends within SHOWN_AFTER_S shows nothing. A thread shows the progress, so that work without reports for
+minutes still shows the time. The thread ends before the process forks, and begins again with the next report. The bars
+of rich do neither: they print no lines in a log, and a fork while their thread runs leaves a lock held.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN_AFTER_S = 2.0  # of the wall clock, as all times here
 REDRAWN_S = 0.25  # on a terminal
 LOG_EVERY_S = 30.0  # elsewhere
 BAR_WIDTH = 20  # columns
-COLUMNS = 100  # of a terminal that does not say how many it has
+COLUMNS = 100  # of a terminal that does not report its width
 STEP = 1 << 12  # ops between two reports
 CLEAR_LINE = "\r\x1b[K"
 
@@ -35,13 +35,13 @@ ReportStatus = Callable[[RunStatus], None]
 
 
 class Progress:
-    """How far a piece of work is.
+    """The progress of a piece of work.
 
     Args:
-        stream: where it is shown; None is nowhere.
+        stream: the stream that shows it; None: none.
         what: the work in a word or two, such as "judging".
-        total: of what `done` counts; None if it is not known.
-        unit: what they count, such as "seeds".
+        total: the final value of `done`; None if it is not known.
+        unit: the unit of both, such as "seeds".
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Progress:
         self._details = ""
         self._clock = clock
         self._started_s = self._shown_s = clock()
-        self._is_drawn = False  # there is a line on the terminal to be cleared
+        self._is_drawn = False  # the terminal shows a line that must be cleared
         self._lock = threading.RLock()
         self._ended: threading.Event | None = None  # ends the thread
         self._thread: threading.Thread | None = None
@@ -73,7 +73,7 @@ class Progress:
         total: float | None = None,
         details: str | None = None,
     ) -> None:
-        """Report how far the work is. Omitted values keep their last value."""
+        """Report progress. Omitted values keep their last value."""
         with self._lock:
             self._done = self._done if done is None else done
             self._what = self._what if what is None else what
@@ -112,7 +112,7 @@ class Progress:
             target=self._beat, args=(self._ended, every_s), name="progress", daemon=True
         )
         thread.start()
-        self._thread = thread  # now: a thread that Ctrl-C kept from its start cannot be joined
+        self._thread = thread  # assigned after the start: a thread whose start Ctrl-C prevented cannot be joined
 
     def pause(self) -> None:
         """End the thread and clear the line."""
@@ -156,7 +156,7 @@ class Progress:
         return printable("  ".join(parts))
 
 
-# The last one is on the screen, in the place of those before it.
+# On a terminal the last line has replaced those before it.
 _shown: list[Progress] = []
 
 
@@ -164,11 +164,11 @@ _shown: list[Progress] = []
 def working(
     what: str, *, total: float | None = None, unit: str = "", forks: bool = False
 ) -> Iterator[Progress]:
-    """Show on stderr how far the work of the block is.
+    """Show the progress of the block on stderr.
 
     Args:
-        what, total, unit: as of Progress.
-        forks: the block begins with processes of its own: nothing is shown before the first report.
+        what, total, unit: as for Progress.
+        forks: whether the block starts processes first, so that nothing is shown before the first report.
     """
     progress = Progress(sys.stderr, what, total=total, unit=unit)
     if _shown:
@@ -184,7 +184,7 @@ def working(
 
 
 def begin_shown() -> None:
-    """Show the progress of the innermost block from now on: its processes have started, so nothing forks any more."""
+    """Show the progress of the innermost block from now on. All its processes must have started."""
     for progress in _shown[-1:]:
         progress.begin()
 
@@ -219,7 +219,7 @@ def _columns() -> int:
 
 @contextmanager
 def show_progress(campaign: Campaign) -> Iterator[ReportStatus]:
-    """Yields a callback that takes the status of a run."""
+    """Yield a callback that takes the status of a run."""
     unit = "virtual s" if campaign.environment == "simulation" else "s"
     with working("set up", total=campaign.load_s, unit=unit) as progress:
 
@@ -235,7 +235,7 @@ def show_progress(campaign: Campaign) -> Iterator[ReportStatus]:
 
 
 def details(status: RunStatus) -> str:
-    """Counts, the faults that are on, and the nodes that are not as they should be."""
+    """Return counts, the faults that are on, and the nodes that are not up."""
     parts = [f"{status.acknowledged} acknowledged", f"{status.consumed} consumed"]
     if status.faults:
         kinds = Counter(status.faults)

@@ -1,4 +1,4 @@
-"""`staticfire promises`: what each anomaly means, by profile and by what was destroyed."""
+"""`staticfire promises`: shows the meaning of each anomaly, by profile and by damage."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from staticfire.harness.truncated_repr import truncated_repr
 DEFAULT_PROFILES = ("sync/sync/hardened", "sync/sync/faithful")
 
 
-@click.command(short_help="What is a violation under which profile.")
+@click.command(short_help="Show which anomalies are violations under which profile.")
 @click.option(
     "--profile",
     "profiles",
     multiple=True,
     metavar="FLUSH/REPLICATION[/MODE]",
     shell_complete=one_of(profiles),
-    help="sync, async or pool; none, async or sync; hardened or faithful; or 'all'. May be given again.",
+    help="sync, async or pool; none, async or sync; hardened or faithful; or 'all'. May be repeated.",
 )
 @click.option(
     "--anomaly",
@@ -51,8 +51,8 @@ DEFAULT_PROFILES = ("sync/sync/hardened", "sync/sync/faithful")
 def promises(profiles: tuple[str, ...], anomalies: tuple[str, ...], as_json: bool) -> int:
     """Show what an anomaly means: a violation, allowed, or informational (a documented hazard).
 
-    What is lost depends on how the cluster keeps messages and on what was destroyed: such anomalies have a line for
-    each damage. Without options: the strictest profile in both modes.
+    What may be lost depends on flush and replication, and on the damage by faults, so such anomalies have a line for
+    each damage. Without options the command shows the strictest profile in both modes.
 
     \b
     Example:
@@ -113,7 +113,7 @@ def _fields(line: Promise) -> dict[str, object]:
 
 
 def _table(profiles: Sequence[Profile], lines: Sequence[Promise]) -> Table:
-    """A row for each anomaly and what it means, a column for each profile."""
+    """Return a table with a row for each anomaly and meaning, and a column for each profile."""
     table = Table(title="What an anomaly means")
     table.add_column("anomaly", no_wrap=True)
     table.add_column("after", overflow="fold")
@@ -132,7 +132,7 @@ def _table(profiles: Sequence[Profile], lines: Sequence[Promise]) -> Table:
 def _rows(
     profiles: Sequence[Profile], lines: Sequence[Promise]
 ) -> dict[tuple[tuple[str, ...], str], str]:
-    """What one anomaly means, (a judgement for each profile, the promise) -> after which damages."""
+    """Return the damages of an anomaly by its meaning: (the judgement under each profile, the promise)."""
     rows: dict[tuple[tuple[str, ...], str], list[str]] = {}
     damages = dict.fromkeys(line.damage for line in lines)
     for damage in damages:

@@ -1,4 +1,4 @@
-"""`staticfire replay`: do a run again and compare it bit by bit."""
+"""`staticfire replay`: repeats a run and compares it bit by bit."""
 
 from __future__ import annotations
 

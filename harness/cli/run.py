@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     "--seed",
     type=int,
     shell_complete=complete_seed,
-    help="Everything not given is drawn from it. Default: a new one.",
+    help="Decides every option that is not given. Default: a new one.",
 )
 @campaign_options
 @machine_options
@@ -85,7 +85,7 @@ def run(
       staticfire run --environment address --name-server 127.0.0.1:9876 --dry-run
       staticfire run --campaign default --seed 1 --junit run.xml --markdown >> "$GITHUB_STEP_SUMMARY"
 
-    Every option that is not given is drawn from the seed. The folder of the run gets report.html, a page for a browser.
+    The seed decides every option that is not given. The folder of the run gets report.html, a page for a browser.
 
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 harness error.
     """
@@ -122,7 +122,7 @@ def run_and_report(
     *,
     is_verbose: bool,
 ) -> int:
-    """Run, keep and print. Imports the system now: `run --help` should not wait half a second for it."""
+    """Run the campaign, keep the run and print the result. Imports the system only now, which takes half a second."""
     from staticfire.harness.console.console import (
         print_announcement,
         print_campaign,
@@ -151,13 +151,13 @@ def run_and_report(
 
 
 def _write_report(folder: RunFolder) -> Path | None:
-    """Write the page. If that fails, a line says so: the verdict stands without it."""
+    """Write the page. If that fails, print the reason; the verdict does not depend on the page."""
     try:
         from staticfire.harness.html_report.report import report_of_folder
 
         with working("report"):
             return report_of_folder(folder.path)
-    except Exception as error:  # whatever it is, it must not take the place of the verdict
+    except Exception as error:  # no error may replace the verdict
         reason = one_sentence(str(error) or repr(error))
         print(f"staticfire: no report was written: {reason}", file=sys.stderr)
         return None
@@ -169,7 +169,7 @@ def _facts(folder: RunFolder, result: RunResult, page: Path | None) -> dict[str,
 
 
 def make_folder(campaign: Campaign, runs: Path) -> RunFolder:
-    """Raises BadInput, or HarnessError for a full disk."""
+    """Make the folder of a run. Raises BadInput, or HarnessError for a full disk."""
     try:
         return RunFolder.create(runs, campaign, time.strftime("%Y%m%d-%H%M%S"))
     except RunFolderError as error:
@@ -180,9 +180,11 @@ def make_folder(campaign: Campaign, runs: Path) -> RunFolder:
 
 
 def run_in(folder: RunFolder, campaign: Campaign, provider: MachineOptions) -> RunResult:
-    """Run and keep; a run that never began leaves no folder. Raises HarnessError."""
+    """Run the campaign and keep the run; a run that never began leaves no folder. Raises HarnessError."""
 
-    is_simulated = campaign.environment == "simulation"  # its columns are written when it is over
+    is_simulated = (
+        campaign.environment == "simulation"
+    )  # a simulated run writes its columns at its end
     try:
         with (
             folder.open_history() as history,
@@ -199,12 +201,12 @@ def run_in(folder: RunFolder, campaign: Campaign, provider: MachineOptions) -> R
             )
         with working("writing"):
             folder.finish(result)
-    except RunError as error:  # no load has begun: there is nothing to judge
+    except RunError as error:  # the load never began, so there is nothing to judge
         folder.discard()
         raise HarnessError(str(error)) from error
     except (RunFolderError, EnvironmentFailed, FaultError) as error:
         folder.discard_if_empty()
         raise HarnessError(str(error)) from error
-    except OSError as error:  # a full disk, a folder that is read-only: the machine, not a verdict
+    except OSError as error:  # such as a full disk or a read-only folder
         raise HarnessError(f"the machine failed: {error}") from error
     return result

@@ -1,4 +1,4 @@
-"""Exit statuses (Jepsen's) and the error that means "your input, not our fault"."""
+"""Exit statuses (Jepsen's), and the errors for bad input and for failures of the harness."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXIT_BAD_ARGUMENTS = 254
 EXIT_HARNESS_ERROR = 255
 
 
-# What is wrong with a name that the user gave; anything else is wrong with the machine.
+# The errors of a bad name from the user; any other error is one of the machine.
 OF_THE_NAME = (
     errno.ENOENT,
     errno.ENOTDIR,
@@ -27,25 +27,25 @@ OF_THE_NAME = (
     errno.ENAMETOOLONG,
     errno.EEXIST,
 )
-SENTENCE_MAX = 600  # characters; a longer value is shown without its middle
+SENTENCE_MAX = 600  # characters; the middle of a longer sentence is left out
 
 
 class BadInput(ValueError):
-    """One sentence: what is wrong, the value, what is allowed."""
+    """The user's input is wrong. One sentence: the error, the value, what is allowed."""
 
 
 class HarnessError(Exception):
-    """One sentence: why the harness could not do what it was asked."""
+    """The harness failed. One sentence with the reason."""
 
 
 def of_a_file(error: OSError, path: Path | None) -> BadInput | HarnessError:
-    """The refusal of a file whose name is wrong, or the failure of the machine, such as a full disk.
+    """Return BadInput for a bad file name, or HarnessError for a failure of the machine, such as a full disk.
 
-    `path` is what was being written, for errors that name no file.
+    `path` is the file being written, for errors that name no file.
     """
     number, name, said = error.errno, error.filename, error.strerror
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
-        said = str(error.args[0][0][-1])  # of the first of many files, as text
+        said = str(error.args[0][0][-1])  # the first of many files' errors, as text
         number = next((one for one in OF_THE_NAME if f"[Errno {one}]" in said), None)
     if name is None:
         name = path
@@ -56,7 +56,7 @@ def of_a_file(error: OSError, path: Path | None) -> BadInput | HarnessError:
 
 
 def one_sentence(text: str) -> str:
-    """The text as one line of bearable length, whatever value it repeats."""
+    """Return the text as one line of at most SENTENCE_MAX characters."""
     line = printable(" ".join(text.split()))
     if len(line) <= SENTENCE_MAX:
         return line

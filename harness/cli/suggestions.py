@@ -1,7 +1,7 @@
-"""Names that a user has mistyped: the nearest right ones.
+"""Suggests the nearest known names for a mistyped name.
 
-Refusals have a common form, "NAME is 'value'; allowed: one, two, three", whichever part of the project refuses. So one
-place adds the suggestion, and cuts a list of a hundred names.
+All parts of the project refuse a value in the same form, "NAME is 'value'; allowed: one, two, three". So this module
+can add the suggestion to any refusal, and cut a long list of names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from itertools import islice
 
 NEAR_MAX = 3
-LISTED_MAX = 16  # names; a longer list is left out where a near name is known, and cut otherwise
+LISTED_MAX = 16  # names; a longer list is omitted if there is a near name, and cut otherwise
 SCANNED_MAX = 10_000  # files of a folder
 CUTOFF = 0.6  # of difflib's ratio
 
@@ -35,7 +35,7 @@ _NO_FOLDER = re.compile(
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:
-    """At most NEAR_MAX of the known names that `name` may stand for, the nearest first."""
+    """Return at most NEAR_MAX known names that are similar to `name`, the nearest first."""
     names = list(dict.fromkeys(known))
     by_lower = {one.lower(): one for one in reversed(names)}
     found = [by_lower[one] for one in get_close_matches(name.lower(), by_lower, NEAR_MAX, CUTOFF)]
@@ -45,7 +45,7 @@ def near(name: str, known: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """ "did you mean one or two?", or nothing."""
+    """Return "did you mean one or two?", or an empty text."""
     found = near(name, known)
     return f"did you mean {' or '.join(found)}?" if found else ""
 
@@ -76,7 +76,7 @@ def with_suggestion(sentence: str) -> str:
 
 
 def _near_files(path: str) -> str:
-    """Files and folders beside the one that is not there, whose names are like it."""
+    """Return files and folders with similar names beside the missing one."""
     folder, name = os.path.split(path.rstrip("/"))
     try:
         with os.scandir(folder or ".") as entries:

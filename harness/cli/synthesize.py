@@ -1,4 +1,4 @@
-"""`staticfire synthesize`: a history of any size with planted anomalies, and what must be found in it."""
+"""`staticfire synthesize`: writes a history of any size with planted anomalies, and the expected findings."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from staticfire.spark_analysis.synthesis.synthesize import MODES, TRUTH_FILE, sy
 from staticfire.spark_analysis.synthesis.workload_profile import ShapeError, WorkloadProfile
 
 HELP = {
-    "ops": "Sends and calls of listeners.",
+    "ops": "Number of sends and listener calls.",
     "seed": "The same seed and options give the same bytes.",
-    "queues": "Of all topics and brokers.",
+    "queues": "Number of queues of all topics and brokers.",
     "skew": "The queue of rank r gets 1 / r^SKEW of the messages; 0: all alike.",
     "fan_out": "Groups that read each topic.",
-    "batch": "Messages that a listener is given at a time.",
-    "consumers": "Of each group.",
-    "first_offset": "Of every queue, as after a long life.",
+    "batch": "Messages of each listener call.",
+    "consumers": "Members of each group.",
+    "first_offset": "First offset of every queue, as after long use.",
     "outages": "Kills of a broker, with sends that fail.",
     "plant": "Anomalies of each kind.",
-    "semantics": "1: also plant what is about tags, delays, retries, transactions, groups; 0: the core set only.",
-    "rows_a_chunk": "What is made at a time: more needs more memory.",
+    "semantics": "1: also plant anomalies of tags, delays, retries, transactions, groups; 0: the core set only.",
+    "rows_a_chunk": "Ops made at a time; a larger number needs more memory.",
 }
 
 
@@ -46,7 +46,7 @@ def _shape_options(command: Any) -> Any:
 @_shape_options
 @click.option("--layout", type=click.Choice(MODES), default="per-queue", show_default=True)
 def synthesize_command(folder: Path, layout: str, **options: Any) -> int:
-    """Write a history into FOLDER, with facts.json and truth.json beside it: what `staticfire analyze` must find.
+    """Write a history into FOLDER, with facts.json, and truth.json: the findings that `staticfire analyze` must make.
 
     \b
     Example:

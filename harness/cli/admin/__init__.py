@@ -1,1 +1,1 @@
-"""`staticfire admin`: the commands of RocketMQ's mqadmin, under the names and with the options that it gives them."""
+"""`staticfire admin`: the commands of RocketMQ's mqadmin, with mqadmin's names and options."""

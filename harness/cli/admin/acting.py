@@ -13,7 +13,7 @@ from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.admin import AdminClient, AdminError, brokers
 
 MASTER_ID = 0
-SECRET = ("secretKey",)  # options whose value no log may show
+SECRET = ("secretKey",)  # options whose values must not appear in logs
 
 
 class Effect(Enum):
@@ -26,7 +26,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """How the user wants a destructive command to go on."""
+    """The user's consent to a destructive command."""
 
     is_given: bool  # --yes
     is_dry_run: bool  # --dry-run
@@ -35,13 +35,13 @@ class Consent:
 def check_consent(
     command: str, consent: Consent, *, has_address: bool, changes: Sequence[str] = ()
 ) -> None:
-    """What can be refused before anything is changed.
+    """Refuse what can be refused before anything is changed.
 
     Args:
-        changes: what is there and would be overwritten, a clause each; empty for a command that always asks.
+        changes: a clause for each existing thing that would be overwritten; empty for a command that always asks.
 
     Raises:
-        BadInput: the address is the default one, or consent is neither given nor can be asked for.
+        BadInput: the address is the default one, or there is neither consent nor a terminal to ask for it.
     """
     why = f"{'; '.join(changes)}: " if changes else ""
     if not has_address:
@@ -56,7 +56,7 @@ def check_consent(
 
 
 def ask_consent(command: str, values: Mapping[str, Any]) -> None:
-    """On the terminal. Raises BadInput unless the answer is yes."""
+    """Ask on the terminal. Raises BadInput unless the answer is yes."""
     print(f"{command} {in_words(values)}: go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise BadInput(f"{command} was not confirmed; nothing is changed")
@@ -68,13 +68,13 @@ def changes_in_words(
     wanted: Mapping[str, object],
     nouns: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """What would become of that which exists, a clause for each kind of difference; empty if there is none.
+    """Describe how an existing thing would change, in a clause for each kind of difference; empty if there is none.
 
     Args:
-        what: of which it is said, such as "topic 'Orders'".
+        what: the thing, such as "topic 'Orders'".
         there: its fields on each node that has it, by the name of the node.
-        wanted: the fields as they would be.
-        nouns: of fields whose number comes first: "16 read queues", not "readQueueNums 16".
+        wanted: the fields after the change.
+        nouns: nouns of fields whose number comes first: "16 read queues", not "readQueueNums 16".
     """
     nodes: dict[str, list[str]] = {}
     for node, fields in there.items():
@@ -98,15 +98,15 @@ def _has_terminal() -> bool:
 
 
 def in_words(values: Mapping[str, Any]) -> str:
-    """The options that have a value: `topic=Orders cluster=DefaultCluster`. Secrets are left out."""
+    """Return the options that have a value: `topic=Orders cluster=DefaultCluster`. Secrets become `***`."""
     given = {name: value for name, value in values.items() if value is not None}
     return " ".join(f"{name}={'***' if name in SECRET else given[name]}" for name in given)
 
 
 async def target_of(admin: AdminClient, values: Mapping[str, Any]) -> str:
-    """The broker, or the clusters with their numbers of brokers, that a command with these options is for.
+    """Describe the target of a command: a broker, or clusters with their numbers of brokers.
 
-    Raises AdminError if nothing answers there.
+    Raises AdminError if no node answers there.
     """
     if values.get("broker") is not None:
         return await _broker(admin, values["broker"])
@@ -128,7 +128,7 @@ async def _broker(admin: AdminClient, address: str) -> str:
     except AdminError as error:
         if error.code is None:
             raise
-        return f"the broker at {address}"  # it does not say who it is
+        return f"the broker at {address}"  # it does not report its name
     lines = (line.partition("=") for line in text.splitlines())
     config = {name.strip(): value.strip() for name, _, value in lines}
     if not {"brokerName", "brokerClusterName"} <= config.keys():

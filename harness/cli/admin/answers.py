@@ -13,16 +13,16 @@ import orjson
 from staticfire.harness.truncated_repr import printable, printable_json
 
 WIDTH_MAX = 10_000  # characters
-WRAPPED_MIN = 25  # what is shorter stays on one line
+WRAPPED_MIN = 25  # shorter values stay on one line
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under column names; in JSON, an object for each row, or the whole `document` that the rows are cut from."""
+    """Rows under column names; in JSON, an object for each row, or the `document` from which the rows were taken."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    note: str = field(default="", kw_only=True)  # below the table, for people only
+    note: str = field(default="", kw_only=True)  # printed below the table, not in JSON
     document: Any = field(default=None, kw_only=True)
 
     def to_json(self) -> Any:
@@ -37,8 +37,8 @@ class Table:
             print(truncated_repr(self.note))
 
     def _lines(self) -> list[str]:
-        """The table in the width of the terminal; as wide as it is if the output goes elsewhere."""
-        from rich import box  # here, because programs that read JSON need nothing of it
+        """Format the table to the width of the terminal; in a file or a pipe it has its full width."""
+        from rich import box  # imported here, since JSON output does not need it
         from rich.console import Console
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -93,7 +93,7 @@ def print_answer(answer: Answer, *, as_json: bool) -> None:
 
 
 def truncated_repr(value: object) -> str:
-    """A value for people, on one line and without control characters."""
+    """Return a value as one line without control characters."""
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -106,7 +106,7 @@ def truncated_repr(value: object) -> str:
 
 
 def time_text(time_ms: int) -> str | None:
-    """ISO 8601 in UTC; None for no time."""
+    """Format a time as ISO 8601 in UTC; None for no time."""
     if not 0 < time_ms < 253_402_300_800_000:
         return None
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -68,10 +68,10 @@ def admin_command(
     """Make a click command of `async def work(admin, ...) -> Answer`. Its docstring, if any, follows the summary.
 
     Args:
-        effect: what the command does to a cluster, or a function of its options that says so.
+        effect: the command's effect on a cluster, or a function of its options that returns it.
         check: raises BadInput for options that are not allowed, before a destructive command asks.
-        overwrites: finds what is there and would become something else, a clause each; if there is any, a
-            command that otherwise only adds is destructive.
+        overwrites: describes existing things that would change, a clause each. If there are any, a command that
+            otherwise only adds is destructive.
     """
     may_destroy = effect is Effect.DESTROYS or callable(effect) or overwrites is not None
 
@@ -112,7 +112,7 @@ def _prepare(
     values: Values,
     look: Look | None,
 ) -> bool:
-    """Say on standard error where the command is going to act, and have it confirmed; False for a dry run.
+    """Print on standard error where the command will act, and ask for consent; return False for a dry run.
 
     Raises BadInput, HarnessError.
     """
@@ -143,7 +143,7 @@ def _has_address(values: Values) -> bool:
 
 
 def _connector(name_servers: tuple[str, ...], timeout_s: float, values: Values) -> Connector:
-    """Removes the options that say who the administrator is. Raises BadInput."""
+    """Take the options of the administrator's identity out of `values`. Raises BadInput."""
     credentials, tls = take_credentials(values), take_tls(values)
 
     @asynccontextmanager
@@ -171,7 +171,7 @@ def _run(connect: Connector, work: Callable[[AdminClient], Awaitable[Found]]) ->
 
 
 def done(text: str, **values: Any) -> Record:
-    """The answer of a command that has nothing to show."""
+    """Return the answer of a command that prints no table."""
     return Record({"done": text, **values})
 
 
@@ -188,14 +188,14 @@ def check_target(values: Values) -> None:
 
 
 async def targets(admin: AdminClient, broker: str | None, cluster: str | None) -> list[str]:
-    """The broker, or the masters of the cluster. Raises AdminError."""
+    """Return the addresses of the broker, or of the cluster's masters. Raises AdminError."""
     return list((await named_targets(admin, broker, cluster)).values())
 
 
 async def named_targets(
     admin: AdminClient, broker: str | None, cluster: str | None
 ) -> dict[str, str]:
-    """The same by name; a broker that was given by its address has that for a name. Raises AdminError."""
+    """Return the same by name; a broker that was given by its address has that as its name. Raises AdminError."""
     return {broker: broker} if broker is not None else await admin.masters(cluster)
 
 
@@ -251,7 +251,10 @@ def _check_address(parameter: click.Parameter, value: str) -> None:
 CONSENT = (
     click.option("--yes", "is_sure", is_flag=True, help="Do not ask."),
     click.option(
-        "--dry-run", "is_dry_run", is_flag=True, help="Say which cluster it is, and change nothing."
+        "--dry-run",
+        "is_dry_run",
+        is_flag=True,
+        help="Print the target cluster, and change nothing.",
     ),
 )
 
@@ -290,7 +293,7 @@ def text_option(
     required: bool = False,
     default: str | None = None,
 ) -> Callable[[Any], Any]:
-    """An option whose value is any text but an empty one."""
+    """Make an option whose value is any non-empty text."""
     given: dict[str, Any] = (
         {} if default is None else {"default": default}
     )  # Click takes a None for a value
@@ -298,7 +301,7 @@ def text_option(
 
 
 def address_option(help: str, *, required: bool = False) -> Callable[[Any], Any]:
-    """-b with the address of a broker."""
+    """Make the option -b with the address of a broker."""
     return click.option(
         "-b",
         "--brokerAddr",
@@ -313,14 +316,14 @@ def address_option(help: str, *, required: bool = False) -> Callable[[Any], Any]
 def flag_option(
     short: str, long: str, name: str, help: str, *, default: bool
 ) -> Callable[[Any], Any]:
-    """mqadmin's way of yes and no: `-o true`."""
+    """Make an option with mqadmin's form of yes and no: `-o true`."""
     return click.option(
         short, long, name, type=click.BOOL, default=default, show_default=True, help=help
     )
 
 
 def ignored_option(short: str, long: str, *, is_flag: bool = False) -> Callable[[Any], Any]:
-    """One that scripts for mqadmin may give, and that changes nothing here."""
+    """Make an option that scripts for mqadmin may give and that has no effect here."""
     return click.option(
         short, long, is_flag=is_flag, expose_value=False, help="Not needed; mqadmin has it."
     )

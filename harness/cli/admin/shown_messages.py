@@ -1,4 +1,4 @@
-"""Messages as `staticfire admin` shows them."""
+"""Formats messages for `staticfire admin`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIST_COLUMNS = ("msgId", "offsetMsgId", "queueId", "queueOffset", "stored", "tag
 
 
 def message_record(message: Message) -> dict[str, object]:
-    """Everything about a message; a body that is no text is in base 64."""
+    """Return all fields of a message; a binary body is in base 64."""
     body = messages.message_body(message)
     shown: dict[str, object] = {
         "msgId": message.properties.get(messages.UNIQUE_KEY),
@@ -53,7 +53,7 @@ def message_row(message: Message) -> tuple[object, ...]:
 
 
 def message_table(found: list[Message], note: str = "") -> Answer:
-    """Messages in short as a table; in JSON, everything about each."""
+    """Return messages as a short table; in JSON, with all their fields."""
     rows = [message_row(message) for message in found]
     document = [message_record(message) for message in found]
     return Table(LIST_COLUMNS, rows, note=note, document=document)

@@ -1,4 +1,4 @@
-"""Points in time as mqadmin takes them."""
+"""Parses points in time in mqadmin's forms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMATS = ("%Y-%m-%d#%H:%M:%S:%f", "%Y-%m-%d#%H:%M:%S", "%Y-%m-%d")
 
 
 def parse_time_ms(text: str) -> int:
-    """Milliseconds since 1970 from such a number, `now`, `currentTimeMillis`, or `2026-01-31#23:59:00:000` here.
+    """Return milliseconds since 1970, of a number, `now`, `currentTimeMillis`, or local time `2026-01-31#23:59:00:000`.
 
     Raises BadInput.
     """
@@ -32,7 +32,7 @@ def parse_time_ms(text: str) -> int:
 
 
 def parse_span_ms(begin: str | None, end: str | None) -> tuple[int, int]:
-    """Begin and end in milliseconds, everything if they are not given. Raises BadInput."""
+    """Return begin and end in milliseconds; all time if they are not given. Raises BadInput."""
     begin_ms = 0 if begin is None else max(parse_time_ms(begin), 0)
     end_ms = LATEST_MS if end is None else parse_time_ms(end)
     if end_ms < begin_ms:

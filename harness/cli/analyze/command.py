@@ -36,7 +36,7 @@ from staticfire.spark_analysis.runs.partitioning import memory_bound_bytes, part
 MB = 1 << 20
 
 
-@click.command(short_help="Judge histories of any size, on Spark if you like.")
+@click.command(short_help="Judge histories of any size, here or on Spark.")
 @click.argument(
     "paths",
     metavar="PATH...",
@@ -62,7 +62,7 @@ MB = 1 << 20
     "--rows",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Judge each run whole and write a row a run as Parquet, and nothing else: for thousands of runs.",
+    help="For thousands of runs: judge each run as a whole, and write only a Parquet file with a row a run.",
 )
 @click.option(
     "--memory", "memory_mb", default=1024, metavar="MB", help="Of the JVM. Default: 1024."
@@ -87,13 +87,13 @@ def analyze(
 ) -> int:
     """Judge every history in columns at or below the PATHs: runs, folders of runs, or synthetic ones.
 
-    Raw histories are laid out per queue first. Several PATHs are versions: what a later one has and the one before it
-    has not is a regression, and versions.svg shows them side by side. Writes verdict.json, witnesses.jsonl,
-    latency.json and latency plots.
+    Raw histories are first sorted by queue. Several PATHs are versions: an anomaly that a later version has and the
+    previous one has not is a regression, and versions.svg shows them side by side. The command writes verdict.json,
+    witnesses.jsonl, latency.json and latency plots.
 
-    With --rows each run is judged whole, as by `staticfire check`, and becomes a row: seed, commit, verdict, anomalies,
-    faults, acknowledged messages, CPU time. Runs of one PATH are compared by commit. A folder that cannot be judged
-    has a row with the reason, and counts as unknown.
+    With --rows each run is judged as a whole, as by `staticfire check`, and becomes a row: seed, commit, verdict,
+    anomalies, faults, acknowledged messages, CPU time. Runs of one PATH are compared by commit. A folder that cannot be
+    judged has a row with the reason, and counts as unknown.
 
     \b
     Example:
@@ -139,7 +139,7 @@ def analyze(
 
 
 def _check_rows(out: Path | None, follow: bool, master: str | None) -> None:
-    """Raises BadInput for what does not go with --rows."""
+    """Raises BadInput for options that --rows excludes."""
     for option, is_given in (("--out", out is not None), ("--follow", follow)):
         if is_given:
             raise BadInput(f"{option} and --rows do not go together; leave one of them out")
@@ -177,7 +177,7 @@ def _analyze(runs: list[RunInput], out: Path, settings: Settings | None, outputs
 
 
 def _doubted(analysis: Analysis) -> Analysis:
-    """Add the reasons not to believe the files of each run. Raises HistoryError, RunFolderError, OSError."""
+    """Add to each verdict the reasons to doubt the run's files. Raises HistoryError, RunFolderError, OSError."""
     judged = tuple(
         replace(one, verdict=doubted_verdict(one.run.path, one.run.facts, one.verdict))
         for one in analysis.judged
@@ -186,7 +186,7 @@ def _doubted(analysis: Analysis) -> Analysis:
 
 
 def _say(outputs: Outputs, analysis: Analysis, wall_s: float) -> None:
-    """The verdict of each run in the other forms. Raises HarnessError."""
+    """Write the verdict of each run in the other forms. Raises HarnessError."""
     judged = [(one.run.run_id, one.verdict) for one in analysis.judged]
     outputs.write_junit(
         "analyze", lambda: [case for name, of in judged for case in verdict_cases(of, name)], wall_s

@@ -1,4 +1,4 @@
-"""The part of an analysis of many runs that an executor of Spark carries out: it judges some runs whole."""
+"""The work of a Spark executor in an analysis of many runs: it judges some runs, each as a whole."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from staticfire.harness.cli.analyze.run_rows import RunRow, row_of
 
 FUNCTION = f"{__name__}:run_pickled"
-TRIAL = pickle.dumps([])  # of no runs: whether this executor can import what judging needs
+TRIAL = pickle.dumps([])  # with no runs: checks that this executor can import all modules
 
 
 def pickled(folders: Sequence[Path]) -> bytes:
-    """A call of `run_pickled`."""
+    """Return a pickled call of `run_pickled`."""
     return pickle.dumps(list(folders))
 
 

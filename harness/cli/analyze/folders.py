@@ -1,4 +1,4 @@
-"""Finds the folders below a path: those of runs, and those that hold none, so that no run is silently missing."""
+"""Finds the folders of runs below a path, and other folders, so that no damaged run is silently missing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MARKS = frozenset({CAMPAIGN_FILE, VERDICT_FILE, "history.jsonl", FOLDER})
 
 
 def folders_below(path: Path) -> Iterator[Path]:
-    """Every folder of a run at or below `path`, and every other folder that holds no further one.
+    """Return every folder of a run at or below `path`, and every other folder without subfolders.
 
-    What `staticfire analyze` has written and hidden folders are passed over. A link counts as a folder of its own.
+    Skips hidden folders and outputs of `staticfire analyze`. A link counts as a folder of its own.
     """
     try:
         entries = sorted(os.scandir(path), key=lambda entry: entry.name)
-    except OSError:  # who judges it says why
+    except OSError:  # judging it reports why
         yield path
         return
     names = {entry.name for entry in entries}
@@ -31,12 +31,12 @@ def folders_below(path: Path) -> Iterator[Path]:
         yield path
         return
     for entry in inside:
-        if entry.is_symlink():  # which may lead back to here
+        if entry.is_symlink():  # a link may lead back to here
             yield Path(entry.path)
         else:
             yield from folders_below(Path(entry.path))
 
 
 def is_of_run(folder: Path) -> bool:
-    """Whether anything in the folder is that of a run."""
+    """Whether the folder has any file or folder of a run."""
     return any((folder / name).exists() for name in MARKS)

@@ -1,4 +1,4 @@
-"""`staticfire analyze --rows`: a row a run as Parquet, and what they come to in the forms that were asked for."""
+"""`staticfire analyze --rows`: writes a row a run as Parquet, and a summary in the requested forms."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from staticfire.spark_analysis.results.compare import Comparison
 from staticfire.spark_analysis.results.run_rows import to_parquet
 
 LINES_MAX = 25
-FAILED_MAX = 5  # sentences; the file has all
+FAILED_MAX = 5  # sentences printed; the file has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Rows of the runs that an analysis has come to, in the order of versions."""
+    """The rows of an analysis so far, in the order of versions."""
 
     planned: int
     rows: Sequence[RunRow]
@@ -90,7 +90,10 @@ def analyze_rows(
 
 @contextmanager
 def _written_at_end(file: Path) -> Iterator[Path]:
-    """A file beside it, which takes its place at the end. Raises BadInput before the work, HarnessError after it."""
+    """Yield a temporary file beside the target, which it replaces at the end.
+
+    Raises BadInput before the work, HarnessError after it.
+    """
     new = file.with_name(file.name + ".new")
     try:
         new.touch()
@@ -170,7 +173,7 @@ def _case(row: RunRow) -> Case:
 
 
 def _markdown(survey: Survey, comparison: Comparison) -> list[str]:
-    """The answer, each failure, and anomalies by version and by fault."""
+    """Return the verdict, each failure, and anomalies by version and by fault."""
     lines = [f"## analyze: {WORDS[validity_of(survey.rows)]}", "", f"{_planned(survey)[10:]}."]
     lines += [f"- {escaped(row.reason)}" for row in survey.failed]
     for of in comparison.regressions:
@@ -186,7 +189,7 @@ def _markdown(survey: Survey, comparison: Comparison) -> list[str]:
 def _table(
     corner: str, columns: Mapping[str, str], rows: Mapping[str, Mapping[str, int]]
 ) -> list[str]:
-    """Runs with each anomaly; no table where there is none."""
+    """Return a table of runs with each anomaly; empty if there is none."""
     if not rows:
         return []
     head = [f"anomaly by {corner}", *map(escaped, columns.values())]

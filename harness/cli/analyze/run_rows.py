@@ -1,4 +1,4 @@
-"""One run as a row: who made it, what `staticfire check` says of it, or why it cannot be judged."""
+"""One run as a row: its origin, its verdict as from `staticfire check`, or the reason that it cannot be judged."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from staticfire.harness.report.verdict_lines import verdict_lines
 from staticfire.harness.results.fingerprint import full_fingerprint
 from staticfire.harness.run_folder.run_folder import VERDICT_FILE, RunFolder
 
-LINES_BYTES_MAX = 256 << 20  # of a history that is judged by one process beside many others
-ROWS_MAX = 4_000_000  # touches of one in columns
+LINES_BYTES_MAX = 256 << 20  # of a history that one of many processes judges
+ROWS_MAX = 4_000_000  # rows of a history in columns
 STAMP = re.compile(r"\d{8}-\d{6}(?=-|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """One run. Of one that cannot be judged only `run`, `made`, `failed` and `reason` are known."""
+    """The row of one run. A run that cannot be judged has only `run`, `made`, `failed` and `reason`."""
 
     run: str  # its folder
     made: str  # when, as yyyymmdd-hhmmss of local time
@@ -58,12 +58,12 @@ class RunRow:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """As Parquet holds it."""
+        """Return the row as Parquet holds it."""
         return {**asdict(self), "valid": str(self.valid).lower()}
 
 
 def row_of(path: Path) -> RunRow:
-    """Judge a run as `staticfire check` does. Never raises, since one folder must not hide what is in the others."""
+    """Judge a run as `staticfire check` does. Never raises, so that one bad folder does not end the analysis."""
     started_s = time.process_time()
     try:
         row = _judged(RunFolder(path))
@@ -77,13 +77,13 @@ def row_of(path: Path) -> RunRow:
 
 
 def failed_row(path: Path, reason: str) -> RunRow:
-    """The row of a folder that cannot be judged."""
+    """Return the row of a folder that cannot be judged."""
     named = reason if str(path) in reason else f"{path}: {reason}"
     return RunRow(run=str(path), made=made_at(path), failed=True, reason=named)
 
 
 def made_at(path: Path) -> str:
-    """When a run was made: the beginning of the name of its folder, or else the time of its newest file of these."""
+    """Return when a run was made: from the name of its folder, or else the time of the newest of these files."""
     if stamp := STAMP.match(path.name):
         return stamp[0]
     for name in (VERDICT_FILE, "."):
@@ -93,7 +93,7 @@ def made_at(path: Path) -> str:
 
 
 def sha256_of(verdict: RunVerdict) -> str:
-    """Equal for verdicts that are equal to the bit."""
+    """Return a digest of the verdict, equal for verdicts that are equal to the bit."""
     return hashlib.sha256(
         orjson.dumps(verdict.to_json(), option=orjson.OPT_NON_STR_KEYS)
     ).hexdigest()
@@ -147,7 +147,7 @@ def _refuse_huge(folder: RunFolder) -> None:
         if rows > ROWS_MAX:
             raise HistoryError(
                 f"{folder.columns} has {rows} touches, and --rows judges at most {ROWS_MAX}; "
-                "`staticfire analyze` without --rows judges it in pieces"
+                "`staticfire analyze` without --rows judges it in chunks"
             )
 
 

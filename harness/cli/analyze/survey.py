@@ -1,4 +1,4 @@
-"""Judges many runs, each whole, in this process or as calls on Spark: a row a run, and none is silently missing."""
+"""Judges many runs, each as a whole, in this process or as calls on Spark. Every run gets a row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_COMMIT = "no commit"
 
 
 def folders_of(paths: Sequence[Path]) -> dict[Path, str]:
-    """Every folder to be judged, with the path that it was found below. Raises BadInput."""
+    """Return every folder to be judged, with the path below which it was found. Raises BadInput."""
     found: dict[Path, str] = {}
     for path in paths:
         if not path.is_dir():
@@ -38,7 +38,7 @@ def folders_of(paths: Sequence[Path]) -> dict[Path, str]:
 def judged(
     folders: Sequence[Path], settings: Settings | None, progress: Progress
 ) -> Iterator[RunRow]:
-    """A row for each folder, as they come. Raises SparkError."""
+    """Yield a row for each folder, as they come. Raises SparkError."""
     rows = map(row_of, folders) if settings is None else _on_spark(folders, settings)
     failed = 0
     for done, row in enumerate(rows, 1):
@@ -58,10 +58,10 @@ def _on_spark(folders: Sequence[Path], settings: Settings) -> Iterator[RunRow]:
 def judged_by(
     executors: Scatter, folders: Sequence[Path], runs_a_call: int = RUNS_A_CALL
 ) -> Iterator[RunRow]:
-    """A row for each folder, as they come.
+    """Yield a row for each folder, as they come.
 
-    A call that Spark gives up is made again, a run at a time: only the run that ends its process has failed. Raises
-    SparkError.
+    A call that Spark gives up is repeated, one run at a time, so that only the run that ends its process has failed.
+    Raises SparkError.
     """
     length = max(1, min(runs_a_call, len(folders) // executors.width))
     calls = [folders[start : start + length] for start in range(0, len(folders), length)]
@@ -78,7 +78,7 @@ def judged_by(
 
 
 def with_versions(rows: Iterable[RunRow], found: dict[Path, str]) -> list[RunRow]:
-    """Rows in the order of their versions: PATHs if there are several, else commits by the time of their first run."""
+    """Return the rows in the order of versions: PATHs if there are several, else commits by their first run's time."""
     labels = list(dict.fromkeys(found.values()))
     if len(labels) > 1:
         named = [replace(row, version=found[Path(row.run)]) for row in rows]
@@ -91,7 +91,7 @@ def with_versions(rows: Iterable[RunRow], found: dict[Path, str]) -> list[RunRow
 
 
 def comparison_of(rows: Iterable[RunRow]) -> Comparison:
-    """Of the runs that could be judged. Those without a commit come last and take no part in regressions."""
+    """Compare the judged runs. Runs without a commit come last and take no part in regressions."""
     comparison = compare(
         [
             Compared(label=row.version, valid=row.valid, anomalies=row.anomalies, faults=row.faults)
@@ -104,5 +104,5 @@ def comparison_of(rows: Iterable[RunRow]) -> Comparison:
 
 
 def validity_of(rows: Iterable[RunRow]) -> Validity:
-    """A run that cannot be judged is unknown."""
+    """Return the verdict over all rows, in which a run that cannot be judged counts as unknown."""
     return combine(row.valid for row in rows)

@@ -23,10 +23,10 @@ from staticfire.harness.truncated_repr import truncated_repr
     "--grep", metavar="TEXT", help="Only those whose name, title or source has this text."
 )
 def bugs(name: str | None, checker: str | None, grep: str | None) -> int:
-    """List the planted bugs, a line each, or print all that is known of the bug NAME.
+    """List the planted bugs, a line each, or print the description of the bug NAME.
 
-    Each is a real bug of a message queue, or one decision turned round, as a diff of a few lines, with a campaign that
-    shows it. docs/museum.md says which are found, and how to write one.
+    Each is a real bug of a message queue, or one reversed decision, as a diff of a few lines with a campaign that shows
+    it. docs/museum.md says which of them campaigns find, and how to write one.
 
     \b
     Example:
@@ -57,14 +57,14 @@ def bugs(name: str | None, checker: str | None, grep: str | None) -> int:
 
 
 def bug_named(name: str) -> Defect:
-    """Raises BadInput for an unknown name, with those that are like it."""
+    """Return the bug. Raises BadInput for an unknown name, with similar names."""
     if name not in DEFECTS:
         raise BadInput(f"NAME is {truncated_repr(name)}; allowed: {', '.join(DEFECTS)}")
     return DEFECTS[name]
 
 
 def description(bug: Defect) -> list[str]:
-    """Return what is known of a bug, as lines."""
+    """Return the description of a bug, as lines."""
     recipe = [f"campaign {bug.base}"] if bug.base else []
     recipe += [f"{option} = {value!r}" for option, value in bug.campaign.items()]
     if bug.store_crashes:

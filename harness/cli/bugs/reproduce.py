@@ -39,7 +39,7 @@ SEEDS_AT_ONCE = 100  # that wait for a process
 
 @dataclass(slots=True, kw_only=True)
 class Search:
-    """What a search for one bug came to, as `--json` prints it."""
+    """The result of a search for one bug, as `--json` prints it."""
 
     name: str
     how: str  # "recipe", "blind" or "store crashes"
@@ -73,7 +73,7 @@ class Search:
     show_default="one a processor",
     help="Processes.",
 )
-@click.option("--json", "is_json", is_flag=True, help="Print what the search came to, and stop.")
+@click.option("--json", "is_json", is_flag=True, help="Print the result of the search, and stop.")
 @runs_option
 def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, runs: Path) -> int:
     """Plant the bug NAME, run its recipe until a seed shows it, keep that run and explain it.
@@ -83,8 +83,8 @@ def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, r
       staticfire reproduce ack-before-fsync
       staticfire reproduce ack-before-fsync --blind --budget 600 --json
 
-    The recipe is the campaign that stands in the bug's file. --blind measures whether the bug is found without it: the
-    workloads take turns, and everything else is drawn.
+    The recipe is the campaign in the bug's file. --blind measures whether the bug is found without it: the workloads
+    take turns, and the seed draws everything else.
 
     Exit status: 0 found, 2 not found in time, 254 bad arguments, 255 harness error.
     """
@@ -122,7 +122,7 @@ def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, r
 def _search(
     bug: Defect, search: Search, jobs: int, budget_s: float
 ) -> tuple[int, dict[str, Any]] | None:
-    """The first seed that is invalid, and the options of its campaign. Raises HarnessError, KeyboardInterrupt."""
+    """Find the first invalid seed, and the options of its campaign. Raises HarnessError, KeyboardInterrupt."""
     started = time.monotonic()
     first_failure = ""
     with (
@@ -178,7 +178,7 @@ def _keep_and_explain(seed: int, given: dict[str, object], runs: Path) -> None:
 
 
 def _by_store_crashes(bug: Defect, jobs: int, is_json: bool) -> int:
-    """Campaigns hide the bug from clients: crashes of the store alone show it."""
+    """Search by crashes of the store alone, for a bug that the broker hides from clients."""
     from staticfire.harness.store_crash.cycles import run_parallel, store_policy
 
     started, cpu = time.monotonic(), time.process_time()

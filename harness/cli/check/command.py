@@ -40,7 +40,7 @@ from staticfire.harness.systems.registry import system_of
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @system_option(expose=False)
 @click.option(
-    "--client-only", is_flag=True, help="Use only what clients saw, no observations of nodes."
+    "--client-only", is_flag=True, help="Use only what clients recorded, no observations of nodes."
 )
 @click.option(
     "--jobs",
@@ -71,9 +71,8 @@ def check(
     """Judge the history kept in folder RUN again; the verdict depends on its files alone.
 
     Every file is compared with the checksum that the run wrote. A torn history is judged up to the tear, and so is the
-    history of a run that did not finish; neither is ever valid. The history may be there as JSON lines (history.jsonl)
-    or as columns (history.parquet/); the verdict is the same. Columns may be larger than memory: they are judged queue
-    by queue.
+    history of a run that did not finish; neither is ever valid. The verdict is the same from JSON lines (history.jsonl)
+    and from columns (history.parquet/). Columns may be larger than memory, since they are judged queue by queue.
 
     RUN may be a history of Jepsen's workload for Kafka, too (.edn): docs/jepsen.md.
 
@@ -119,9 +118,9 @@ def judge(
     mode: str | None = None,
     progress: Progress = lambda _done, _all: None,
 ) -> RunVerdict:
-    """The verdict over a recorded run, by the promises of `mode` or of the run's own.
+    """Judge a recorded run by the promises of `mode`, or else of its own mode.
 
-    Raises RunFolderError, HistoryError, or OSError for a file that is not there.
+    Raises RunFolderError, HistoryError, or OSError for a missing file.
     """
     campaign = folder.read_campaign()
     finished = folder.is_finished
@@ -157,12 +156,12 @@ def judge(
 
 
 def facts_so_far(campaign: Campaign, ops: Sequence[Op]) -> RunFacts:
-    """The facts of a run that broke off before it could write them down."""
+    """Return the facts of a run that broke off before it recorded them."""
     return system_of(campaign).facts(campaign, records_of(campaign.plan, ops), ops)
 
 
 def _facts(folder: RunFolder) -> RunFacts:
-    """What the run wrote down about itself. Raises RunFolderError."""
+    """Return the facts that the run recorded. Raises RunFolderError."""
     try:
         return RunFacts.from_json(folder.read_verdict()["facts"])
     except (KeyError, TypeError, AttributeError) as error:

@@ -22,7 +22,7 @@ FACTS = ("flush", "replication", "groups")
 
 
 def edn_options(command: Command) -> Command:
-    """The options that say what a history of Jepsen does not."""
+    """Add the options for facts that a history of Jepsen lacks."""
     options = (
         click.option(
             "--flush",
@@ -38,7 +38,7 @@ def edn_options(command: Command) -> Command:
             "--groups",
             multiple=True,
             type=click.Choice((GROUP, ASSIGNED)),
-            help="Of an .edn history: a group that must see everything, as one of RocketMQ must.",
+            help="Of an .edn history: a group that must get every message, as a group of RocketMQ must.",
         ),
     )
     for option in reversed(options):
@@ -53,10 +53,10 @@ def is_edn(run: Path) -> bool:
 def refuse_facts(
     run: Path, flush: str | None, replication: str | None, groups: Sequence[str]
 ) -> None:
-    """Raise BadInput for options that a run folder answers itself."""
+    """Raise BadInput for options whose facts a run folder has."""
     for name, given in zip(FACTS, (flush, replication, groups), strict=True):
         if given:
-            raise BadInput(f"--{name} is for .edn histories; {run} says it itself")
+            raise BadInput(f"--{name} is for .edn histories; {run} has its own facts")
 
 
 def judge_edn(

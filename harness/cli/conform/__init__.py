@@ -1,1 +1,1 @@
-"""`staticfire conform`: its options, and what it does with them."""
+"""`staticfire conform`: runs the conformance suite."""

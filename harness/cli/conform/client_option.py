@@ -1,4 +1,4 @@
-"""`--client` of `staticfire conform`: which library is under test, and whether it can be started."""
+"""`--client` of `staticfire conform`: the library under test, and a check that it can be started."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staticfire.harness.machines.errors import EnvironmentFailed
 
 
 def client_under_test(text: str | None) -> ProcessClients | None:
-    """The processes of a client; None if the user asked for none. Raises BadInput."""
+    """Return the processes of the client under test; None without --client. Raises BadInput."""
     if text is None:
         return None
     if text in MODULES:

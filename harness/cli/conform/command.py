@@ -28,7 +28,7 @@ from staticfire.harness.defect_loader import use_defect
 @click.option(
     "--environment",
     shell_complete=one_of(CONFORMANCE_PLACES),
-    help="Start our cluster there, as `staticfire run` does. Default: simulation, or address.",
+    help="Where our cluster is started, as by `staticfire run`. Default: simulation, or address.",
 )
 @click.option(
     "--mode",
@@ -42,7 +42,7 @@ from staticfire.harness.defect_loader import use_defect
     default="own",
     show_default=True,
     shell_complete=one_of(APACHE_OR_OWN),
-    help="What is started there: own, or apache: Apache RocketMQ in --home.",
+    help="The system to start: own, or apache (Apache RocketMQ in --home).",
 )
 @click.option(
     "--defect",
@@ -54,7 +54,7 @@ from staticfire.harness.defect_loader import use_defect
     "--client",
     metavar="own|cpp|COMMAND",
     shell_complete=one_of(CLIENTS),
-    help="Judge a client: COMMAND becomes one when producer or consumer is added to it.",
+    help="Judge a client: COMMAND followed by producer or consumer starts one.",
 )
 @click.option(
     "--profile",
@@ -67,27 +67,29 @@ from staticfire.harness.defect_loader import use_defect
     metavar="PATTERN[,PATTERN...]",
     shell_complete=some_of(clauses),
     multiple=True,
-    help="Only these: RMQ-TXN-*, area:SND, level:must, needs:fault. May be repeated.",
+    help="Only these clauses: RMQ-TXN-*, area:SND, level:must, needs:fault. May be repeated.",
 )
 @click.option("--list", "only_list", is_flag=True, help="List the cases and run nothing.")
 @click.option("--contract", "only_contract", is_flag=True, help="Print the contract as Markdown.")
-@click.option("--slow", is_flag=True, help="Also what takes minutes on a real clock.")
-@click.option("--no-admin", is_flag=True, help="Make and change nothing but messages.")
+@click.option("--slow", is_flag=True, help="Also run cases that take minutes on a real clock.")
+@click.option(
+    "--no-admin", is_flag=True, help="Only send and receive messages; use no administration."
+)
 @click.option(
     "--beside",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="An --out of another target: its column stands in our HTML matrix, too. May be repeated.",
+    help="An --out folder of another target, to add as a column to the HTML matrix. May be repeated.",
 )
 @click.option("--expect", type=click.Path(path_type=Path), help="TOML file of expected failures.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write JUnit, JSON, HTML, Markdown and a badge there.",
+    help="Folder for JUnit, JSON, HTML, Markdown and a badge.",
 )
 @machine_options
 def conform(defect: str, **options: Any) -> int:
-    """Try the numbered clauses of the contract on a target and say which it keeps.
+    """Try the numbered clauses of the contract on a target, and print which of them it keeps.
 
     \b
     Example:

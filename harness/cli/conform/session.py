@@ -1,4 +1,4 @@
-"""Carries out `staticfire conform` once a defect is planted: these imports are of the patched system."""
+"""Carries out `staticfire conform`, once a defect is planted, so that these imports are of the patched system."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformOptions:
-    """What was asked, as it was typed."""
+    """The options as the user typed them."""
 
     environment: str | None
     mode: str
@@ -155,7 +155,7 @@ def _expectations(path: Path | None) -> dict[str, Expectation]:
 
 
 def _check_out(out: Path) -> None:
-    """Before the work is done, not after it. Raises BadInput."""
+    """Check, before the work, that --out can be written. Raises BadInput."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -189,7 +189,9 @@ def _site(options: ConformOptions) -> Site:
         raise BadInput("--name-server is only for --environment address")
     if options.no_admin:
         raise BadInput("--no-admin is only for --environment address")
-    mode = "faithful" if options.target == "apache" else options.mode  # what it is held to
+    mode = (
+        "faithful" if options.target == "apache" else options.mode
+    )  # the mode by which it is judged
     campaign = {"mode": mode, "defect": options.defect, "target": options.target}
     if environment == "loopback":
         return _loopback_site(options)
@@ -311,7 +313,7 @@ def _print_list(console: Console, clauses: tuple[Clause, ...]) -> None:
 
 
 def _others(options: ConformOptions) -> list[tuple[SuiteResult, About]]:
-    """What other targets were found to keep. Raises BadInput."""
+    """Read the results of other targets. Raises BadInput."""
     if options.beside and options.out is None:
         raise BadInput("--beside needs --out DIR, where the matrix is written")
     try:
@@ -331,7 +333,7 @@ def _write(
 
 
 def _command() -> str:
-    """What was typed, without the selection: the report adds a clause to it."""
+    """Return the typed command without its selection, to which the report adds a clause."""
     kept: list[str] = []
     skip = False
     for argument in sys.argv[1:]:

@@ -1,1 +1,1 @@
-"""Commands that say why a recorded run failed, and show what it was like inside."""
+"""Commands that explain why a recorded run failed, and show the state of its nodes."""

@@ -1,4 +1,4 @@
-"""`staticfire explain`: why a recorded run failed."""
+"""`staticfire explain`: explains why a recorded run failed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BUDGET_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is to be added to what was recorded, by repeating the run in the simulation."""
+    """The parts of the explanation that need further simulated runs."""
 
     no_return: bool = False
     counterfactuals: bool = False
@@ -49,10 +49,12 @@ class Asked:
         return self.no_return or self.counterfactuals
 
 
-@click.command(short_help="Say why a recorded run failed.")
+@click.command(short_help="Explain why a recorded run failed.")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option(
-    "--key", metavar="KEY", help="Of the message whose life is shown. Default: the first."
+    "--key",
+    metavar="KEY",
+    help="Key of the message whose life is shown. Default: that of the first violation.",
 )
 @click.option("--json", "is_json", is_flag=True, help="Print the whole explanation as JSON.")
 @click.option(
@@ -64,7 +66,7 @@ class Asked:
 @click.option(
     "--counterfactuals",
     is_flag=True,
-    help="Run it again without each fault, and with each fault earlier and later.",
+    help="Repeat the run without each fault, and with each fault earlier and later.",
 )
 @click.option(
     "--draw-faults",
@@ -94,8 +96,8 @@ def explain(
     """Explain an invalid run in folder RUN: its cause, the life of the message that shows it, and the promise
     that broke.
 
-    Everything was recorded: ops of clients, what the nodes had on disk when they acknowledged, what they recovered,
-    and the faults that struck them meanwhile. Anomalies that follow from a loss are counted under it.
+    The explanation uses what the run recorded: ops of clients, the disks of nodes at each acknowledgement, recoveries,
+    and faults. Anomalies that follow from a loss are counted under it.
 
     --point-of-no-return rewinds a simulated run to many moments and continues it with other random numbers: the
     failure became inevitable where the share that ends with the same anomaly jumps to 1. With --key that message
@@ -180,7 +182,7 @@ def explain_run(
 
 
 def repeatable(folder: RunFolder) -> Campaign:
-    """The campaign of a simulated run, its defect planted in this process. Raises BadInput."""
+    """Return the campaign of a simulated run, with its defect planted in this process. Raises BadInput."""
     try:
         campaign = folder.read_campaign()
         if campaign.environment != "simulation":
@@ -195,7 +197,7 @@ def repeatable(folder: RunFolder) -> Campaign:
 
 
 def not_repeated(folder: RunFolder) -> BadInput:
-    """The refusal of a run that another version recorded."""
+    """Return the error for a run that another version recorded."""
     return BadInput(
         f"{folder.path} is not repeated by this version: since it was recorded, its campaign.toml or the code has "
         f"changed{folder.recorded_by()}; this is {version_line()}; "

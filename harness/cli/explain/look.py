@@ -1,4 +1,4 @@
-"""`staticfire look`: a node of a simulated run as it was at a virtual time."""
+"""`staticfire look`: shows a node of a simulated run at a virtual time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from staticfire.harness.truncated_repr import printable, printable_json, truncat
 TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 
 
-@click.command(short_help="Show a node of a simulated run as it was.")
+@click.command(short_help="Show a node of a simulated run at a virtual time.")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option("--at", required=True, metavar="TIME", help="Virtual seconds, such as 16.5s.")
 @click.option(
@@ -34,15 +34,15 @@ TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
     "--what",
     metavar="PART",
     shell_complete=complete_part,
-    help="A part of it; RocketMQ: store, queues, offsets, routes, files. Default: everything but the files.",
+    help="Part of the node; RocketMQ: store, queues, offsets, routes, files. Default: everything but the files.",
 )
 @click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
 @system_option(expose=False)
 def look(run: Path, at: str, node: str, what: str | None, is_json: bool) -> int:
-    """Repeat the simulated run in folder RUN up to a virtual time, and show what a node has then.
+    """Repeat the simulated run in folder RUN up to a virtual time, and show the state of a node then.
 
-    Of a broker: where its log begins and ends, how far it is flushed, what is in the queues, and the offsets of groups.
-    Of a name server: its routes. Of every node: the files on its disk, and whether a power cut would spare them.
+    For a broker: begin, end and flushed end of its log, its queues, and the offsets of groups. For a name server: its
+    routes. For every node: the files on its disk, and whether they would survive a power cut.
 
     \b
     Example:
@@ -81,7 +81,7 @@ def look(run: Path, at: str, node: str, what: str | None, is_json: bool) -> int:
 
 
 def time_ns(text: str) -> int:
-    """Virtual seconds as nanoseconds. Raises BadInput."""
+    """Parse virtual seconds; return nanoseconds. Raises BadInput."""
     match = TIME.fullmatch(text.strip())
     if match is None:
         raise BadInput(f"--at is {truncated_repr(text)}; allowed: virtual seconds, such as 16.5s")

@@ -1,1 +1,1 @@
-"""`staticfire export`: traces of a run for the tools that engineers have."""
+"""`staticfire export`: traces of a run for other tools."""

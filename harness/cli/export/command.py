@@ -64,8 +64,8 @@ def export(
 ) -> int:
     """Write the recorded run in folder RUN as traces that other tools open.
 
-    --key keeps one message (given twice, either of them), --from and --to what begins in a window of seconds of the
-    run. docs/exports.md says what each file holds and how to open it.
+    --key selects one message, or several if repeated. --from and --to select what begins in a window of the run, in
+    seconds. docs/exports.md describes each file and how to open it.
 
     \b
     Example:

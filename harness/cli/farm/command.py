@@ -1,4 +1,4 @@
-"""`staticfire farm`: a hunt without end."""
+"""`staticfire farm`: an endless hunt."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EMPTY_ROUNDS_MAX = 3  # in a row
 PAGE, LEDGER, LOCK = "index.html", "ledger.jsonl", "lock"
 
 
-@click.command(short_help="Hunt without end, within a budget a day.")
+@click.command(short_help="Hunt endlessly, within a daily budget.")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--workload",
@@ -64,7 +64,7 @@ PAGE, LEDGER, LOCK = "index.html", "ledger.jsonl", "lock"
     default=24.0,
     show_default=True,
     metavar="HOURS",
-    help="CPU time a day (UTC) after which it waits for the next one.",
+    help="CPU time a day (UTC), after which it waits for the next day.",
 )
 @click.option("--until-spent", is_flag=True, help="Stop when the budget of the day is spent.")
 @click.option(
@@ -105,7 +105,7 @@ def farm(
     shrink_s: float,
     placement: Placement,
 ) -> int:
-    """Run new seeds of all workloads for ever, in rounds, and keep a page of what came of them.
+    """Run new seeds of all workloads endlessly, in rounds, and keep a page of the results.
 
     \b
     Example:
@@ -113,9 +113,9 @@ def farm(
       staticfire farm /srv/farm --workload queue=3 --workload retry --workload transactional=2
       staticfire farm farm --cpu-hours 1 --until-spent
 
-    Each round runs the newest commit of the checkout that this command runs from. Each day, and at each new commit, the
-    farm must find its canaries first. A new cause of failure is shrunk, and its campaign kept in FOLDER/regressions.
-    FOLDER/index.html is the page. Ctrl-C stops the farm; the same command goes on.
+    Each round runs the newest commit of the checkout from which this command runs. Each day, and at each new commit,
+    the farm must find its canaries first. It shrinks each new cause of failure, and keeps the campaign in
+    FOLDER/regressions. FOLDER/index.html is the page. Ctrl-C stops the farm; the same command continues it.
 
     Exit status: 0 stopped, 1 stopped and some seed was invalid, 254 bad arguments, 255 harness error, or the farm is
     broken: a canary was not found.
@@ -139,7 +139,7 @@ def farm(
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time in seconds since 1970, and how to wait."""
+    """The clock of a farm, in seconds since 1970, which can also wait."""
 
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
@@ -153,7 +153,7 @@ def run_farm(
     until_spent: bool,
     clock: Clock = Clock(),
 ) -> int:
-    """Rounds until Ctrl-C; returns the exit status. Raises HarnessError when a canary is not found."""
+    """Run rounds until Ctrl-C; return the exit status. Raises HarnessError if a canary is not found."""
     ledger = Ledger(folder / LEDGER)
     try:
         while True:
@@ -173,7 +173,7 @@ def run_farm(
             _write_page(folder, ledger, settings, clock.now(), missed)
             _check(step, one, ledger)
     except KeyboardInterrupt:
-        print("stopped   the same command goes on", flush=True)
+        print("stopped   the same command continues", flush=True)
     return EXIT_INVALID if any(one.causes for one in ledger.rounds) else EXIT_VALID
 
 
@@ -195,7 +195,7 @@ def _line(one: Round) -> str:
         said = counts or "no seed"
     else:
         said = "found" if one.kind == "canary" else "kept in regressions"
-        said = said if one.is_found else "not found" if one.kind == "canary" else "not made small"
+        said = said if one.is_found else "not found" if one.kind == "canary" else "not shrunk"
     note = f"; {one.error}" if one.error else ""
     where = f"{one.name}, seeds {one.first}-{one.last}"
     return f"{one.kind:<9} {where}: {said}; {one.cpu_s:.0f} CPU s{note}"
@@ -213,14 +213,14 @@ def _write_page(
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One farm at a time in a folder. Raises BadInput, HarnessError."""
+    """Lock the folder for this farm. Raises BadInput, HarnessError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / LOCK).open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise BadInput(f"{folder} is that of a farm that runs; choose another") from error
+                raise BadInput(f"{folder} belongs to a running farm; choose another") from error
             yield
     except OSError as error:
         raise of_a_file(error, folder) from error
@@ -264,7 +264,7 @@ def _cpu_hours(given: float) -> float:
 
 
 def _placed(placement: Placement) -> list[str]:
-    """The same options for `staticfire hunt`."""
+    """Return the same options for `staticfire hunt`."""
     options = ["--seed-limit", f"{placement.limit_s or SEED_LIMIT_S:g}"]
     if placement.jobs is not None:
         options += ["--jobs", str(placement.jobs)]

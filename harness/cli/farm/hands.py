@@ -1,4 +1,4 @@
-"""Carries out the rounds of a farm: each a command in a process of its own, with the code of one commit."""
+"""Runs the commands of a farm, each in a process of its own with the code of one commit."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class Ended:
 
     status: int
     cpu_s: float
-    error: str  # the last line that it wrote to stderr
+    error: str  # the last line of its stderr
 
 
 class Hands(Protocol):
-    """What a farm needs of the world."""
+    """The interface through which a farm finds commits and runs commands."""
 
     def newest_commit(self) -> str:
-        """The commit whose code the next commands run; empty outside a checkout. Raises HarnessError."""
+        """Return the commit whose code the next commands run; empty outside a checkout. Raises HarnessError."""
 
     def staticfire(self, *arguments: object) -> Ended:
         """Run a command to its end. Raises KeyboardInterrupt, after the command has ended."""
 
 
 class Processes:
-    """Processes of this machine. The code is a clone in `folder` of the checkout that this process runs from.
+    """Runs commands on this machine, from a clone in `folder` of this process's checkout.
 
-    Files that are not committed take no part: a row names a commit.
+    Uncommitted files take no part, since a row names a commit.
     """
 
     def __init__(self, folder: Path, checkout: Path = ROOT) -> None:
@@ -93,11 +93,11 @@ class Processes:
 
 
 def _children_s() -> float:
-    """CPU time of the processes that have ended."""
+    """Return the CPU time of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def slug(text: str) -> str:
-    """The text as the name of a file."""
+    """Return the text in a form that can be the name of a file."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:80] or "unnamed"

@@ -1,4 +1,4 @@
-"""The ledger of a farm: a JSON line for each round that has ended. Whatever is known of a farm follows from it."""
+"""The ledger of a farm: a JSON line for each ended round. The state of a farm follows from its ledger alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Kind = Literal["hunt", "canary", "shrink"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One round as it ended. `name`: a workload, a planted bug, or the cause that was shrunk."""
+    """One ended round. `name`: a workload, a planted bug, or the cause that was shrunk."""
 
     kind: str
     name: str
@@ -29,12 +29,14 @@ class Round:
     last: int
     started_s: int  # since 1970
     cpu_s: float
-    error: str = ""  # why it came to nothing, in one sentence
+    error: str = ""  # why it has no result, in one sentence
     is_found: bool = False  # a canary: the planted bug; a shrink: a regression was written
     answers: dict[str, int] = field(default_factory=dict)  # valid, invalid, unknown, failed: seeds
-    behaviours: dict[str, int] = field(default_factory=dict)  # new ones: mark and how often, base 2
+    behaviours: dict[str, int] = field(
+        default_factory=dict
+    )  # new behaviours: mark and count, base 2
     causes: dict[str, int] = field(default_factory=dict)  # of invalid seeds: the first seed
-    cause_seeds: dict[str, int] = field(default_factory=dict)  # how many seeds each cause had
+    cause_seeds: dict[str, int] = field(default_factory=dict)  # seeds by cause
 
     @property
     def seeds(self) -> int:
@@ -46,12 +48,12 @@ class Round:
 
 
 def day_of(at_s: float) -> str:
-    """The day in UTC, such as 2026-11-26."""
+    """Return the day in UTC, such as 2026-11-26."""
     return time.strftime("%Y-%m-%d", time.gmtime(at_s))
 
 
 class Ledger:
-    """The rounds so far, oldest first. Raises BadInput for a file that is none."""
+    """The rounds so far, oldest first. Raises BadInput for a file that is no ledger."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -70,7 +72,7 @@ class Ledger:
         return [one for one in self.rounds if one.kind == kind]
 
     def cpu_s(self, day: str) -> float:
-        """What the rounds of a day took."""
+        """Return the CPU seconds of a day's rounds."""
         return sum(one.cpu_s for one in self.rounds if one.day == day)
 
 
@@ -98,7 +100,7 @@ def _round(line: bytes, where: str) -> Round:
 
 
 def known_behaviours(rounds: Sequence[Round]) -> dict[str, int]:
-    """The highest count, base 2, that a mark has had."""
+    """Return the highest count, base 2, of each mark."""
     known: dict[str, int] = {}
     for one in rounds:
         for name, bits in one.behaviours.items():

@@ -1,4 +1,4 @@
-"""The page of a farm: one file that loads nothing, made of its ledger."""
+"""Makes the page of a farm from its ledger: one HTML file that loads nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Failures:
 
 @dataclass(slots=True)
 class OfCommit:
-    """What one commit came to."""
+    """The results of one commit."""
 
     commit: str
     cpu_hours: float = 0.0
@@ -44,7 +44,7 @@ class OfCommit:
 
 
 def page(ledger: Ledger, settings: Settings, now_s: float, missed: Sequence[str]) -> str:
-    """The page as HTML. `missed`: canaries that were not found, for which the farm is broken."""
+    """Return the page as HTML. `missed`: the canaries that the farm did not find, so that it counts as broken."""
     rounds = ledger.rounds
     today = ledger.cpu_s(time.strftime("%Y-%m-%d", time.gmtime(now_s)))
     return (
@@ -69,7 +69,7 @@ def page(ledger: Ledger, settings: Settings, now_s: float, missed: Sequence[str]
 
 
 def failures(rounds: Sequence[Round]) -> list[Failures]:
-    """By cause, the most frequent first."""
+    """Return the failures by cause, the most frequent first."""
     found: dict[str, Failures] = {}
     for one in rounds:
         for cause, seed in one.causes.items():
@@ -81,7 +81,7 @@ def failures(rounds: Sequence[Round]) -> list[Failures]:
 
 
 def by_commit(rounds: Sequence[Round]) -> list[OfCommit]:
-    """The newest first."""
+    """Return the results by commit, the newest first."""
     found: dict[str, OfCommit] = {}
     for one in rounds:
         of = found.setdefault(one.commit, OfCommit(one.commit or "installed"))
@@ -93,7 +93,7 @@ def by_commit(rounds: Sequence[Round]) -> list[OfCommit]:
 
 
 def behaviours_over_time(rounds: Sequence[Round]) -> list[float]:
-    """How many behaviours had been seen after each round."""
+    """Return the number of behaviours seen after each round."""
     seen: set[tuple[str, int]] = set()
     counts = []
     for one in rounds:
@@ -103,7 +103,7 @@ def behaviours_over_time(rounds: Sequence[Round]) -> list[float]:
 
 
 def _chart(rounds: Sequence[Round]) -> Markup:
-    """Behaviours over the CPU hours, at equal steps."""
+    """Draw the behaviours seen over the CPU hours."""
     counts, spent = behaviours_over_time(rounds), 0.0
     total = sum(one.cpu_s for one in rounds)
     if not total:

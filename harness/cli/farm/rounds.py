@@ -1,4 +1,4 @@
-"""The rounds of a farm: seeds, canaries, and failures made small."""
+"""The rounds of a farm: seeds, canaries, and shrinks of failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Rounds:
     shrink_s: float  # wall time that a shrink may take
 
     def carry_out(self, job: Job, ledger: Ledger, commit: str, now_s: float) -> Round:
-        """Raises HarnessError, and KeyboardInterrupt, which leaves the round to be done again."""
+        """Carry out a round. Raises HarnessError, and KeyboardInterrupt, after which the round must be repeated."""
         try:
             if job.kind == "hunt":
                 return self._hunt(job, ledger, commit, now_s)
@@ -59,7 +59,7 @@ class Rounds:
         return _round_of(job, _rows(out), ended, ledger, commit, now_s)
 
     def _canary(self, job: Job, commit: str, now_s: float) -> Round:
-        """Found is what a row says: the status of a command that cannot even start may be that of an invalid run."""
+        """Look for a canary. Only a row proves it found: a command that fails to start may have the same status."""
         out = self._rows_of(job, commit)
         for path in _kept(out):  # of an interrupted round
             path.unlink(missing_ok=True)
@@ -71,7 +71,7 @@ class Rounds:
         return _ended(job, ended, commit, now_s, is_found=is_found)
 
     def _rows_of(self, job: Job, commit: str) -> Path:
-        """The file of a round's rows."""
+        """Return the file of a round's rows."""
         rows = self.folder / ROWS
         rows.mkdir(parents=True, exist_ok=True)
         return rows / f"{commit or 'installed'}-{job.name}-{job.first}.jsonl"
@@ -97,12 +97,12 @@ class Rounds:
 
 
 def _kept(out: Path) -> tuple[Path, Path]:
-    """Where the rows of a hunt may be: of a whole one, and of an interrupted one."""
+    """Return the files that may hold the rows of a hunt: of a finished one, and of an interrupted one."""
     return out, out.with_name(out.name + ".part")
 
 
 def _rows(out: Path) -> list[SeedResult]:
-    """Those of a hunt that has ended, whole or not."""
+    """Return the rows of a hunt that has ended, finished or not."""
     for path in _kept(out):
         if path.exists():
             try:

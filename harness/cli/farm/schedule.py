@@ -1,4 +1,4 @@
-"""The schedule of a farm: what it does next, a function of its settings, its ledger, the newest commit and the time."""
+"""The schedule of a farm: its next step as a function of settings, ledger, newest commit and time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a farm runs."""
+    """The settings of a farm."""
 
     weights: Mapping[str, float]  # workload -> its share of the CPU time
     canaries: Sequence[str]  # planted bugs
@@ -23,7 +23,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A round to be carried out."""
+    """A round to carry out."""
 
     kind: Kind
     name: str
@@ -34,13 +34,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The budget of the day is spent."""
+    """A step of waiting, since the budget of the day is spent."""
 
     seconds: float
 
 
 def next_step(settings: Settings, ledger: Ledger, commit: str, now_s: float) -> Job | Wait:
-    """Canaries come first: every day and at every new commit. Then failures are shrunk, then seeds are run."""
+    """Return the next step: canaries first, every day and at every new commit; then shrinks of failures; then seeds."""
     day = day_of(now_s)
     if ledger.cpu_s(day) >= settings.cpu_hours * HOUR_S:
         return Wait(DAY_S - now_s % DAY_S)
@@ -64,7 +64,7 @@ def _due_canary(settings: Settings, ledger: Ledger, commit: str, day: str) -> st
 
 
 def _new_failure(ledger: Ledger) -> Job | None:
-    """A cause that no shrink has tried, with the first seed that showed it."""
+    """Find a cause that no shrink has tried, with the first seed that showed it."""
     tried = {one.name for one in ledger.of("shrink")}
     for one in ledger.of("hunt"):
         for cause, seed in one.causes.items():
@@ -74,7 +74,7 @@ def _new_failure(ledger: Ledger) -> Job | None:
 
 
 def _furthest_behind(settings: Settings, ledger: Ledger) -> str:
-    """The workload with the least CPU time for its weight."""
+    """Return the workload with the least CPU time for its weight."""
     spent = dict.fromkeys(settings.weights, 0.0)
     for one in ledger.of("hunt"):
         if one.name in spent:

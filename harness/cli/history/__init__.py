@@ -1,4 +1,4 @@
-"""`staticfire history`: look at histories, and turn one form into another."""
+"""`staticfire history`: shows histories, and converts one form into another."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from staticfire.harness.cli.history.looking import head, stats
 from staticfire.harness.cli.history.naming import named
 
 
-@click.group(short_help="Convert, look at, filter and merge histories.")
+@click.group(short_help="Convert, show, filter and merge histories.")
 def history() -> None:
-    """Convert, look at, filter, name and merge histories of any size.
+    """Convert, show, filter, name and merge histories of any size.
 
     A history is the folder of a run, a file of JSON lines (.jsonl), a folder of columns (history.parquet), or a file of
-    Jepsen's EDN (.edn). The name of what is written says its form: .jsonl, .edn, else a folder of columns.
+    Jepsen's EDN (.edn). The name of an output decides its form: .jsonl, .edn, else a folder of columns.
 
     \b
     Example:

@@ -40,10 +40,10 @@ TARGET = click.argument("target", type=click.Path(path_type=Path))
 @TARGET
 @click.option("--run-id", help="Name of the run in columns.  [default: from SOURCE]")
 def convert(source: Path, target: Path, run_id: str | None) -> None:
-    """Write the history SOURCE as TARGET, in the form that the name of TARGET says.
+    """Write the history SOURCE as TARGET, in the form that TARGET's name decides.
 
-    .jsonl is JSON lines, .edn is Jepsen's queue workload, any other name a folder of columns. What the other form does
-    not know is counted on stderr.
+    .jsonl is JSON lines, .edn is Jepsen's queue workload, any other name a folder of columns. stderr gets a count of
+    what the other form cannot express.
 
     \b
     Example:
@@ -60,7 +60,7 @@ def convert(source: Path, target: Path, run_id: str | None) -> None:
 def write_history(
     source: Source, target: Path, run_id: str, ops: Callable[[], Iterable[Op]], what: str
 ) -> None:
-    """Write ops to a file or folder, in the form that its name says. Raises HistoryError, OSError."""
+    """Write ops to a file or folder, in the form that its name decides. Raises HistoryError, OSError."""
     with collector_paused(), sink_at(target, run_id, ops) as sink, working(what) as progress:
         for op in counted(ops(), progress) if what != "converting" else watched(source, what):
             sink.add(op)
@@ -71,7 +71,7 @@ def write_history(
 
 
 def _name_of(source: Path) -> str:
-    """What a run is called: its folder."""
+    """Return the name of a run: that of its folder."""
     path = Path(os.path.realpath(source))  # a loop of links has a name, too
     own = path.is_dir() and path.name != FOLDER
     return path.name if own else path.parent.name or path.stem
@@ -97,7 +97,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, given: float | N
     return round(given * 1e9)
 
 
-@click.command("filter", short_help="Write the ops that one asks for.")
+@click.command("filter", short_help="Write only the ops that fit the options.")
 @SOURCE
 @TARGET
 @click.option("--from", "since_ns", type=float, callback=_seconds, help="Seconds: not before.")
@@ -114,9 +114,9 @@ def _seconds(_context: click.Context, _option: click.Parameter, given: float | N
 )
 @click.option("--group", "groups", multiple=True, help="Only of this consumer group.")
 def filter_history(source: Path, target: Path, **options: Any) -> None:
-    """Write those ops of the history SOURCE that fit all options as TARGET; an option given twice wants either.
+    """Write the ops of the history SOURCE that fit all options as TARGET; of a repeated option either value fits.
 
-    An invocation comes along with its completion. Indices are given anew.
+    An invocation and its completion stay together. The ops get new indices.
 
     \b
     Example:
@@ -151,7 +151,7 @@ def filter_history(source: Path, target: Path, **options: Any) -> None:
 def merge(sources: tuple[Path, ...], out: Path) -> None:
     """Put the histories RUN... into one folder, as columns: OUT/run_id=<name>/history.parquet.
 
-    The name of a run is that of its folder. Facts, faults and observations come along. Spark and other readers of
+    The name of a run is that of its folder. OUT also gets facts, faults and observations. Spark and other readers of
     partitioned folders see a column run_id.
 
     \b

@@ -1,4 +1,4 @@
-"""`staticfire history head` and `stats`: look at a history."""
+"""`staticfire history head` and `stats`: show the content of a history."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HISTORY = click.argument(
 @click.command(short_help="Show the first ops.")
 @HISTORY
 @click.option(
-    "-n", "count", type=click.IntRange(min=0), default=20, show_default=True, help="How many ops."
+    "-n", "count", type=click.IntRange(min=0), default=20, show_default=True, help="Number of ops."
 )
 @click.option("--json", "as_json", is_flag=True, help="Whole ops as lines of JSON.")
 def head(source: Path, count: int, as_json: bool) -> None:
@@ -70,12 +70,12 @@ def _shown(op: Op) -> str:
     return printable(line)
 
 
-@click.command(short_help="Count what is in a history.")
+@click.command(short_help="Show the counts of a history.")
 @HISTORY
 def stats(source: Path) -> None:
-    """Count what is in HISTORY: ops by kind and end, rates, queues, groups, time span, size.
+    """Show the counts of HISTORY: ops by kind and end, rates, queues, groups, time span, size.
 
-    Columns are counted without making ops of them; those of a run are used if they are whole.
+    Columns are counted without turning them into ops. For a run, its columns are used if they are complete.
 
     \b
     Example:
@@ -139,7 +139,7 @@ def _queues_table(counts: Statistics) -> Table:
 
 
 def _name(text: str) -> Text:
-    """A name of a history: no markup, no control characters."""
+    """Return a name of a history without markup and control characters."""
     return Text(printable(text))
 
 

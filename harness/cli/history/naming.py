@@ -1,4 +1,4 @@
-"""`staticfire history named`: the rows of a history as one Parquet file with names."""
+"""`staticfire history named`: writes the rows of a history as one Parquet file with names."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from staticfire.harness.histories.sources import columns_at
 def named(source: Path, target: Path) -> None:
     """Write sends, deliveries and commits of the history SOURCE as one Parquet file TARGET.
 
-    Columns of a history hold numbers of dictionaries, which keeps them small. TARGET has a row for each of theirs, with
-    kinds, outcomes, keys, topics, brokers and groups as text, and null where something is not known.
+    The columns of a history hold numbers that refer to dictionaries, which keeps them small. TARGET has the same rows,
+    with kinds, outcomes, keys, topics, brokers and groups as text, and null for what is not known.
 
     \b
     Example:

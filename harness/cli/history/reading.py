@@ -17,7 +17,7 @@ EXIT_STATUS = "Exit status: 0 done, 254 bad arguments or a damaged history, 255 
 
 @contextmanager
 def errors_as_refusals(target: Path | None = None) -> Iterator[None]:
-    """What is wrong with input is BadInput, what cannot be written HarnessError; `target` is what the block writes."""
+    """Turn errors of the input into BadInput, and of the output, `target`, into HarnessError."""
     try:
         yield
     except HistoryError as error:
@@ -38,7 +38,7 @@ def open_source(path: Path) -> Source:
 
 
 def watched(source: Source, what: str) -> Iterator[Op]:
-    """Yield the ops of a source and show on stderr what share of it is read."""
+    """Yield the ops of a source, and show on stderr the share that was read."""
     with working(what, total=100, unit="%") as progress:
         for number, op in enumerate(source.ops()):
             if not number % STEP:
@@ -48,7 +48,7 @@ def watched(source: Source, what: str) -> Iterator[Op]:
 
 
 def say(notes: list[str]) -> None:
-    """Sentences on stderr."""
+    """Print sentences on stderr."""
     for note in notes:
         print(f"staticfire: {note}", file=sys.stderr)
 

@@ -1,8 +1,8 @@
-"""Campaigns bred from those that reached something new: their plans and options, changed a little.
+"""Breeds campaigns from those that reached something new, by small changes of their plans and options.
 
-A guided hunt runs in generations of GENERATION seeds. In the first all campaigns are drawn from their seeds. Later
-every other one is bred from a campaign of a former generation whose run showed a behaviour that no run before it had.
-What is bred depends on seeds and results alone, not on the number of processes.
+A guided hunt runs in generations of GENERATION seeds. In the first one all campaigns are drawn from their seeds. Later
+every other campaign is bred from one of a former generation whose run was the first to show some behaviour. The bred
+campaigns depend on seeds and results alone, not on the number of processes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from staticfire.harness.campaign.campaign import Campaign, CampaignError
 from staticfire.harness.draws.limits import check_campaign
 
 GENERATION = 16
-ATTEMPTS = 12  # to change a campaign so that a run accepts it
-MOVE_S = 5.0  # by which a fault moves at most
+ATTEMPTS = 12  # attempts to change a campaign so that a run accepts it
+MOVE_S = 5.0  # the greatest move of a fault
 PARENTS_MAX = 64  # the newest are kept
 # Options that a bred campaign may take from one that was drawn from its own seed.
 OPTIONS = (
@@ -42,11 +42,11 @@ OPTIONS = (
     "consumer_kind",
     "broker_properties",
 )
-Behaviour = tuple[str, int]  # a mark of coverage, and about how often it was reached
+Behaviour = tuple[str, int]  # a mark of coverage, and the order of magnitude of its count
 
 
 def behaviours_of(coverage: Mapping[str, int]) -> frozenset[Behaviour]:
-    """What a run showed: each mark that it reached with the order of magnitude (base 2) of how often."""
+    """Return the behaviours of a run: each mark that it reached, with the order of magnitude (base 2) of its count."""
     return frozenset((name, count.bit_length()) for name, count in coverage.items() if count)
 
 
@@ -58,7 +58,7 @@ class Population:
     known: set[Behaviour]
 
     def take(self, campaign: Campaign, coverage: Mapping[str, int]) -> bool:
-        """Note a run; whether it showed anything new, so that its campaign is bred from."""
+        """Take a run; return whether it showed anything new, so that its campaign becomes a parent."""
         fresh = behaviours_of(coverage) - self.known
         self.known |= fresh
         if fresh:
@@ -67,14 +67,14 @@ class Population:
 
 
 def is_bred(index: int, population: Population) -> bool:
-    """Whether the seed at this place of the hunt is bred and not drawn."""
+    """Whether the seed at this index of the hunt is bred and not drawn."""
     return index >= GENERATION and index % 2 == 1 and bool(population.parents)
 
 
 def bred(drawn: Campaign, parents: Sequence[Campaign]) -> Campaign:
-    """A changed copy of one of the parents with the seed of `drawn`, which gives it an option or a fault.
+    """Return a changed copy of one of the parents with the seed of `drawn`, which may give it an option or a fault.
 
-    It is `drawn` itself where no change makes a campaign that a run accepts.
+    Returns `drawn` itself if no change makes a campaign that a run accepts.
     """
     random = Random(f"staticfire/{drawn.seed}/bred")
     parent = replace(pick(random, tuple(parents)), seed=drawn.seed)
@@ -94,7 +94,7 @@ def bred(drawn: Campaign, parents: Sequence[Campaign]) -> Campaign:
 
 
 def options_of(campaign: Campaign) -> dict[str, Any]:
-    """Everything that decides the campaign but its seed, as it is given."""
+    """Return all given options of the campaign but its seed."""
     return {
         field.name: getattr(campaign, field.name)
         for field in fields(campaign)
@@ -103,7 +103,7 @@ def options_of(campaign: Campaign) -> dict[str, Any]:
 
 
 def _changed_plan(random: Random, parent: Campaign, drawn: Campaign) -> list[PlannedFault]:
-    """One to three changes: a fault moved, left out, repeated at another time, or taken from the drawn plan."""
+    """Make one to three changes: a fault moved, removed, repeated at another time, or taken from the drawn plan."""
     plan = list(parent.plan)
     for _ in range(1 + int(3 * random.random())):
         change = random.random()

@@ -57,7 +57,7 @@ from staticfire.harness.version import versions
 
 
 class _Hunt(click.Group):
-    """A command of its own, beside the commands that it has."""
+    """A group that is a command itself, too."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*click.Command.collect_usage_pieces(self, ctx), "[merge ROWS...]"]
@@ -86,7 +86,7 @@ class _Hunt(click.Group):
     "--budget",
     type=float,
     metavar="SECONDS",
-    help="Time that it may take. Seeds under way then are given up.",
+    help="Time for the hunt, after which it gives up the seeds under way.",
 )
 @click.option(
     "--guided",
@@ -101,10 +101,8 @@ class _Hunt(click.Group):
     show_default=True,
     help="Folder for bred campaigns whose runs are not valid.",
 )
-@click.option(
-    "--resume", is_flag=True, help="Go on with the rows that --out has so far, if it has any."
-)
-@click.option("--client-only", is_flag=True, help="Judge by what clients saw alone.")
+@click.option("--resume", is_flag=True, help="Continue the rows that --out has so far, if any.")
+@click.option("--client-only", is_flag=True, help="Judge only by what clients recorded.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -136,7 +134,7 @@ def hunt(
     provider: MachineOptions,
     **options: Any,
 ) -> int:
-    """Run one campaign with every seed of a range and say what came of them.
+    """Run one campaign with every seed of a range, and sum up the results.
 
     \b
     Example:
@@ -150,16 +148,16 @@ def hunt(
       staticfire hunt --seeds 0-99 --junit hunt.xml --markdown >> "$GITHUB_STEP_SUMMARY"
       staticfire hunt --environment address --name-server 127.0.0.1:9876 --seeds 0-4 --dry-run
 
-    A failure is printed whole for the first seed that shows it. Later seeds with the same cause get a line each, and
-    the summary has a line for each cause, with its smallest seed.
+    The first seed with a failure is printed in full. Later seeds with the same cause get a line each, and the summary
+    has a line for each cause, with its smallest seed.
 
-    With --defect and without --campaign, the defect's own recipe is used. --workload may name several, or all: one
-    after the other. While it goes on, the lines of --out are in a file beside it that ends with .part; --resume
-    leaves out the seeds that are there. With --guided a bred seed is repeated by its campaign file, all others as ever.
+    With --defect and without --campaign, the defect's own recipe is used. --workload may name several workloads or all,
+    which run one after the other. During the hunt the lines of --out are in a file beside it that ends with .part;
+    --resume skips the seeds in it. With --guided a bred seed is repeated by its campaign file, any other by its number.
 
-    A seed whose process ends, or that takes longer than --seed-limit, has failed, and the others go on. At the end,
+    A seed fails if its process ends, or if it takes longer than --seed-limit; the other seeds go on. At the end,
     `planned` says how many seeds are done, have failed and were not run. --master runs the seeds on Spark, with this
-    checkout and its planted bug; a seed whose executor is lost is run again. `hunt merge` puts rows together.
+    checkout and its planted bug; a seed whose executor is lost is run again. `hunt merge` combines rows.
 
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
@@ -210,7 +208,7 @@ def _hunt(
     provider: MachineOptions,
     options: dict[str, Any],
 ) -> int:
-    """Carry out the hunt and print it; `results` gets those of all seeds. Returns the exit status."""
+    """Carry out the hunt and print it; add all results to `results`. Returns the exit status."""
     order = seed_range(seeds)
     placement.check()
     if budget is not None:
@@ -270,7 +268,7 @@ def _hunt(
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """How the seeds are run. `bred_folder` is that of a guided hunt."""
+    """How the seeds are run. `bred_folder` is the folder of bred campaigns of a guided hunt."""
 
     judging: Judging
     commit: str
@@ -278,7 +276,7 @@ class _How:
 
 
 def _mark(given: dict[str, Any], client_only: bool, guided: bool) -> str:
-    """What tells apart the rows of hunts with other options."""
+    """Return the mark that distinguishes rows of hunts with different options."""
     text = repr((sorted(given.items()), client_only, guided))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -292,10 +290,10 @@ def _former(out: Path | None, marks: list[str], commit: str) -> list[SeedResult]
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What ends a hunt before its last seed."""
+    """The conditions that end a hunt before its last seed."""
 
     until_found: bool
-    anomaly: str | None  # what counts as found; None: every violation
+    anomaly: str | None  # the anomaly that counts as found; None: any
     ends_s: float  # of `time.monotonic`
 
     @property
@@ -318,7 +316,7 @@ def _limits(until_found: bool, anomaly: str | None, budget_s: float | None) -> _
 
 
 def _workloads(options: dict[str, Any]) -> list[str | None]:
-    """The names that --workload gives; None is that of the campaign. Raises BadInput."""
+    """Return the names in --workload; None stands for the campaign's own workload. Raises BadInput."""
     text = options["workload"]
     if text == "all":
         system = given_options(**options).get("system", DEFAULT_SYSTEM)
@@ -330,7 +328,7 @@ def _workloads(options: dict[str, Any]) -> list[str | None]:
 
 
 def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[str, Any]:
-    """What the user has given, found to make campaigns of all these seeds. Raises BadInput."""
+    """Return the user's options, checked to make a campaign of each of these seeds. Raises BadInput."""
     try:
         given = given_options(**options)
         take_cluster(given, judging.provider, said_options(options))
@@ -343,7 +341,7 @@ def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[st
 
 
 def _announce(campaigns: list[Campaign], provider: MachineOptions, is_dry_run: bool) -> None:
-    """Say what happens in a cluster that is not ours; in a dry run print every campaign."""
+    """Print what the hunt will do in an external cluster; in a dry run print every campaign."""
     from staticfire.harness.console.console import print_campaign
     from staticfire.harness.console.external_lines import external_hunt_lines
 
@@ -365,7 +363,7 @@ def _run_all(
     how: _How,
     workers: Workers,
 ) -> None:
-    """Appends to `found` and `rows` as they come. Raises KeyboardInterrupt, HarnessError."""
+    """Run all seeds, and append results to `found` and `rows` as they come. Raises KeyboardInterrupt, HarnessError."""
     started = time.monotonic()
     first_seeds: dict[str, int] = {}  # by fingerprint
     former = {result.seed: result for result in found}
@@ -393,7 +391,7 @@ def _run_all(
 
 
 def _lines(result: SeedResult, first_seeds: dict[str, int]) -> list[str]:
-    """What a seed that is not valid shows: the whole of it if no seed before had the same cause."""
+    """Return the lines of a seed that is not valid: all of them for a cause that no former seed had."""
     cause = result.fingerprint
     name = f"seed {result.seed}, bred as {result.bred}" if result.bred else f"seed {result.seed}"
     if cause and first_seeds.setdefault(cause, result.seed) != result.seed:

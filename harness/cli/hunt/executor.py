@@ -1,4 +1,4 @@
-"""The part of a hunt that an executor of Spark carries out: one seed in a watched process of its own."""
+"""The work of a Spark executor in a hunt: it runs one seed in a watched process of its own."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from staticfire.harness.cli.hunt.workers import Task, carry_out, watched_worker
 from staticfire.harness.worker_processes import WatchedWorker
 
 FUNCTION = f"{__name__}:run_pickled"
-READY = b""  # the call that asks whether this executor can import what a seed needs
+READY = b""  # the call that checks that this executor can import what a seed needs
 
 
 def pickled(task: Task, limit_s: float | None) -> bytes:
-    """A call of `run_pickled`."""
+    """Return a pickled call of `run_pickled`."""
     return pickle.dumps((task, limit_s))
 
 
 def run_pickled(call: bytes) -> bytes:
-    """Run the seed and return its pickled result. What ends or hangs its process is a result, too."""
+    """Run the seed and return its pickled result, also if its process ends or hangs."""
     if call == READY:
         _import_all()
         return READY
@@ -34,5 +34,5 @@ def _import_all() -> None:
 
 @cache
 def _worker(limit_s: float | None) -> WatchedWorker:
-    """That of this Python worker, which Spark uses again."""
+    """Return the process of this Python worker, which Spark reuses."""
     return watched_worker(limit_s)

@@ -22,7 +22,7 @@ from staticfire.harness.cli.hunt.workers import Task, Workers
 def run_seeds(
     order: Sequence[int], given: dict[str, Any], workers: Workers, judging: Judging
 ) -> Iterator[SeedResult]:
-    """The results as they come."""
+    """Yield the results as they come."""
     return workers.results([Task(seed, given, judging) for seed in order])
 
 
@@ -34,12 +34,12 @@ def run_guided(
     bred_folder: Path,
     former: Mapping[int, SeedResult],
 ) -> Iterator[SeedResult]:
-    """The same, but some campaigns are bred: generation after generation, each in the order in which its runs end.
+    """Yield the results of a hunt with bred campaigns, generation after generation, in the order in which runs end.
 
     Args:
         order: all seeds of the hunt.
         bred_folder: gets the campaign of each bred run that is not valid.
-        former: results that an interrupted hunt had; these seeds are not run again.
+        former: results of an interrupted hunt, whose seeds are not run again.
 
     Raises OSError.
     """
@@ -69,7 +69,7 @@ def run_guided(
 
 
 def _child(result: SeedResult, campaign: Campaign, folder: Path) -> SeedResult:
-    """The result of a bred campaign, which is kept in a file unless its run was valid. Raises OSError."""
+    """Return the result of a bred campaign, which is kept in a file unless its run was valid. Raises OSError."""
     file = folder / f"bred-{campaign.seed}.toml"
     if result.valid is not True:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`staticfire hunt merge`: rows of several hunts, machines, days and commits in one file."""
+"""`staticfire hunt merge`: combines rows of several hunts, machines, days and commits in one file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from staticfire.harness.truncated_repr import printable
 Key = tuple[str, str, str, int]  # commit, options, workload, seed
 
 
-@click.command(short_help="Put the rows of several hunts together.")
+@click.command(short_help="Combine the rows of several hunts.")
 @click.argument(
     "rows",
     metavar="ROWS...",
@@ -32,15 +32,15 @@ Key = tuple[str, str, str, int]  # commit, options, workload, seed
     help="File of all rows: JSON lines, or Parquet where the name ends with .parquet.",
 )
 def merge(rows: tuple[Path, ...], out: Path) -> int:
-    """Put the rows of several hunts into one file, and sum them up by commit.
+    """Write the rows of several hunts into one file, and sum them up by commit.
 
     \b
     Example:
       staticfire hunt merge monday.jsonl tuesday.parquet --out week.parquet
 
-    ROWS are files that --out of `staticfire hunt` has made, or the .part of an interrupted one. A seed is kept once
-    for each commit and choice of options; of several rows the one that was carried out. Two runs of one simulated seed
-    at one commit that differ in their digests are an error, once everything is written.
+    ROWS are files from --out of `staticfire hunt`, or the .part of an interrupted hunt. A seed is kept once for each
+    commit and choice of options; a row of a seed that was carried out comes before one that failed. If two runs of a
+    simulated seed at one commit have different digests, the command writes everything and ends with an error.
 
     Exit status: 0 merged, 254 bad arguments, 255 harness error.
     """
@@ -68,7 +68,7 @@ def _read(path: Path) -> list[SeedResult]:
 def merged(
     files: Iterable[tuple[Path, Sequence[SeedResult]]],
 ) -> tuple[list[SeedResult], list[str]]:
-    """A row for each seed, commit and choice of options; and a sentence for each seed with two digests."""
+    """Return a row for each seed, commit and choice of options, and a sentence for each seed with two digests."""
     kept: dict[Key, tuple[Path, SeedResult]] = {}
     differing = []
     for path, results in files:
@@ -86,7 +86,7 @@ def merged(
 
 
 def _differ(one: SeedResult, other: SeedResult) -> bool:
-    """Whether they contradict each other: a simulated seed of one clean commit has one digest."""
+    """Whether two results contradict each other: a simulated seed of one clean commit has one digest."""
     is_certain = one.commit and not one.commit.endswith("-dirty") and not other.failed
     return bool(is_certain) and one.environment == "simulation" and one.digest != other.digest
 

@@ -1,4 +1,4 @@
-"""A hunt as JUnit XML, Markdown and JSON: a case a seed, and a line a cause."""
+"""Writes a hunt as JUnit XML, Markdown and JSON: a case a seed, and a line a cause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def say_hunt(
     status: int,
     wall_s: float,
 ) -> None:
-    """Write and print the hunt in the forms that were asked for. Raises HarnessError."""
+    """Write and print the hunt in the requested forms. Raises HarnessError."""
     outputs.write_junit("hunt", lambda: [_case(result) for result in results], wall_s)
     causes = {
         (result.workload, cause): found

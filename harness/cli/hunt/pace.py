@@ -8,7 +8,7 @@ from staticfire.harness.cli.hunt.breeding import Behaviour, behaviours_of
 
 
 def rate_text(count: int, seconds: float) -> str:
-    """Seeds a second, a minute or an hour: the one in which the number is at least 1, if there is one."""
+    """Return seeds a second, a minute or an hour: the first unit in which the number is at least 1."""
     a_second = count / max(seconds, 1e-9)
     for unit, factor in (("second", 1.0), ("minute", 60.0), ("hour", 3600.0)):
         rate = a_second * factor
@@ -19,7 +19,7 @@ def rate_text(count: int, seconds: float) -> str:
 
 
 def growth(coverages: Iterable[Mapping[str, int]]) -> list[tuple[int, int]]:
-    """After how many seeds how many behaviours had been seen: at 1, 2, 5, 10, 20, 50, ... and at the end."""
+    """Return the behaviours seen after 1, 2, 5, 10, 20, 50, ... and all seeds."""
     known: set[Behaviour] = set()
     points: list[tuple[int, int]] = []
     number = 0

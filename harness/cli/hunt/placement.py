@@ -23,7 +23,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where seeds run; what was not given is None."""
+    """Where seeds run. Options that were not given are None."""
 
     jobs: int | None = None
     master: str | None = None
@@ -53,7 +53,7 @@ class Placement:
             )
 
     def check_real(self) -> None:
-        """The same for seeds on real machines. Raises BadInput."""
+        """Check the options for seeds on real machines. Raises BadInput."""
         for option, value in (("--master", self.master), ("--seed-limit", self.limit_s)):
             if value is not None:
                 raise BadInput(
@@ -61,7 +61,7 @@ class Placement:
                 )
 
     def workers(self, *, is_real: bool) -> AbstractContextManager[Workers]:
-        """What runs the seeds; real machines do one after the other. Raises HarnessError when Spark cannot."""
+        """Return the workers for the seeds; real machines run a seed at a time. Raises HarnessError if Spark fails."""
         if self.master is None:
             jobs = 1 if is_real else self.jobs or os.cpu_count() or 1
             return workers_here(jobs, self.limit_s)
@@ -106,13 +106,13 @@ _OPTIONS = (
         "limit_s",
         type=float,
         metavar="SECONDS",
-        help="Wall time that a simulated seed may take; one that takes more has failed. Default: any.",
+        help="Wall time for a simulated seed, which fails if it takes longer. Default: no limit.",
     ),
 )
 
 
 def placement_options(command: Command) -> Command:
-    """Gives the command an argument `placement`."""
+    """Give the command an argument `placement`."""
 
     @wraps(command)
     def with_placement(*args: Any, **given: Any) -> Any:

@@ -23,18 +23,18 @@ def is_parquet(path: Path) -> bool:
 
 
 def line_of(result: SeedResult) -> bytes:
-    """The row as a JSON line."""
+    """Return the row as a JSON line."""
     return orjson.dumps(result.row) + b"\n"
 
 
 def encoded(results: Sequence[SeedResult], path: Path) -> bytes:
-    """The rows as the file of this name holds them, by commit, workload and seed."""
+    """Encode the rows in the form of this file's name, by commit, workload and seed."""
     ordered = sorted(results, key=lambda one: (one.commit, one.workload, one.seed))
     return _parquet(ordered) if is_parquet(path) else b"".join(map(line_of, ordered))
 
 
 def read_rows(path: Path) -> list[SeedResult]:
-    """The rows of a file; a torn last line is left out. Raises BadInput, OSError."""
+    """Read the rows of a file, without a torn last line. Raises BadInput, OSError."""
     data = path.read_bytes()
     if data.startswith(b"PAR1"):
         return _of_parquet(data, path)

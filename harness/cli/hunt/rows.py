@@ -1,4 +1,4 @@
-"""The results of a hunt, and a file with a row for each: whatever ends a hunt, what it found is kept."""
+"""The results of a hunt, and a file with a row for each, which keeps them however the hunt ends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from staticfire.harness.cli.status import BadInput, HarnessError
 
 
 class Rows:
-    """Lines go to `<out>.part` as they come; a hunt that is finished leaves them in `out`, by workload and seed.
+    """Writes lines to `<out>.part` as results come; a finished hunt leaves them in `out`, by workload and seed.
 
-    A pipe or a device gets them as they come. BadInput if nothing can be written there, before the work is done.
-    Without `out` results are kept in memory alone. `former` are results of a hunt that was interrupted.
+    A pipe or a device gets the lines as they come. Raises BadInput, before the work, if `out` cannot be written.
+    Without `out` the results are kept in memory alone. `former` are results of an interrupted hunt.
     """
 
     def __init__(self, out: Path | None, *, former: Sequence[SeedResult] = ()) -> None:
@@ -37,7 +37,7 @@ class Rows:
 
     @property
     def where(self) -> str:
-        """Where the results of a hunt that is not finished are, as the end of a sentence."""
+        """Return, as the end of a sentence, which file has the results of an unfinished hunt."""
         return "" if self._part is None else f"; their rows are in {self._part}"
 
     def add(self, result: SeedResult) -> None:
@@ -50,7 +50,7 @@ class Rows:
                 raise self._cannot_write(error) from error
 
     def finish(self) -> None:
-        """Put the rows in order. Until that is done, all of them are in the file beside it. Raises HarnessError."""
+        """Write the rows in order. Until that is done, the .part file has all of them. Raises HarnessError."""
         if self._part is None:
             return
         target = self._part.with_suffix("")
@@ -75,9 +75,9 @@ class Rows:
 
 
 def former_results(out: Path, options: Collection[str], commit: str) -> list[SeedResult]:
-    """What an interrupted hunt with these options has left for `out`, if anything; a line that is torn is done again.
+    """Return the results that an interrupted hunt left for `out`, without a torn line.
 
-    Raises BadInput if the options or the commit were others, or the file is none of a hunt.
+    Raises BadInput if the options or the commit differ, or the file is none of a hunt.
     """
     target = out.resolve()
     part = target.with_name(target.name + ".part")

@@ -1,4 +1,4 @@
-"""Seeds as users write them."""
+"""Parses a range of seeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALLOWED = "allowed: FIRST-LAST, such as 0-99, or the number of a single seed"
 
 
 def seed_range(text: str) -> range:
-    """`0-99`: both ends included; `5`: that seed alone. Raises BadInput."""
+    """Parse `0-99`, both ends included, or `5`, that seed alone. Raises BadInput."""
     found = re.fullmatch(r"([0-9]{1,20})(?:-([0-9]{1,20}))?", text.strip())
     if found is None:
         raise BadInput(f"--seeds is {text!r:.80}; {ALLOWED}")

@@ -18,7 +18,7 @@ from staticfire.harness.runs.any_runner import runner_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedResult:
-    """The part of one seed's run that a hunt keeps."""
+    """The result of one seed that a hunt keeps."""
 
     seed: int
     workload: str
@@ -31,12 +31,12 @@ class SeedResult:
     summary: tuple[str, ...]  # of a run that is not valid
     coverage: dict[str, int] = field(default_factory=dict)  # see RunVerdict.coverage
     caveats: tuple[str, ...] = ()  # see RunVerdict.caveats
-    interrupted: bool = False  # the user wants no more of it
+    interrupted: bool = False  # the user interrupted it
     failed: bool = False  # the harness could not carry the run out
     fingerprint: str = ""  # of an invalid run: its cause, as in results/fingerprint.py
     anomalies: tuple[str, ...] = ()  # with violations, in order of their names
     bred: str = ""  # the file of a campaign that was not drawn from its seed (breeding.py)
-    options: str = ""  # what tells apart hunts with other options
+    options: str = ""  # the mark of the hunt's options
     commit: str = ""  # of the code that ran it; empty outside a checkout
     environment: str = "simulation"
     wall_s: float = 0.0
@@ -47,14 +47,14 @@ class SeedResult:
 
 
 class Judging(NamedTuple):
-    """How the seeds of a hunt are run and judged."""
+    """The options for running and judging the seeds of a hunt."""
 
     client_only: bool
     provider: MachineOptions
 
 
 def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
-    """Run one seed. Never raises, since an error of one seed must not hide what the others found."""
+    """Run one seed. Never raises, so that one bad seed does not end the hunt."""
     try:
         return judge_seed(seed, given, judging)
     except Exception as error:
@@ -62,7 +62,7 @@ def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
 
 
 def failed_seed(seed: int, given: dict[str, Any], reason: str) -> SeedResult:
-    """The result of a seed that could not be carried out."""
+    """Return the result of a seed that could not be carried out."""
     return SeedResult(
         seed=seed,
         workload=str(given.get("workload", "queue")),
@@ -78,7 +78,7 @@ def failed_seed(seed: int, given: dict[str, Any], reason: str) -> SeedResult:
 
 
 def campaign_of(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
-    """Raises CampaignError, BadInput."""
+    """Return the campaign of a seed. Raises CampaignError, BadInput."""
     given = dict(given)
     choose_faults(seed, given, judging.provider)
     return draw_campaign(seed, given)

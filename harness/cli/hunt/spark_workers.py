@@ -17,10 +17,10 @@ from staticfire.spark_analysis.engine.session import Settings
 
 @contextmanager
 def workers_on_spark(settings: Settings, limit_s: float | None = None) -> Iterator[Workers]:
-    """Executors, which get this checkout with the planted bug that it has.
+    """Yield executors, which get this checkout with its planted bug.
 
     Args:
-        limit_s: wall time that a seed may take; None is any.
+        limit_s: wall time for a seed; None: no limit.
 
     Raises HarnessError, also in the block when Spark ends.
     """

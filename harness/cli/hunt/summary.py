@@ -16,7 +16,7 @@ from staticfire.harness.truncated_repr import printable
 
 
 def as_given(options: dict[str, Any]) -> str:
-    """The options that describe the campaign, as one writes them."""
+    """Return the options of the campaign as on a command line."""
     words = []
     for name, given in options.items():
         if name == "broker_properties":
@@ -28,7 +28,7 @@ def as_given(options: dict[str, Any]) -> str:
 
 
 def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> None:
-    """Of one workload; at least one result."""
+    """Print the summary of one workload with at least one result."""
     kinds = Counter(kind for result in results for kind in result.bitten)
     _print(f"seeds     {len(results)}: {answers_text(results)}")
     _print(
@@ -51,14 +51,14 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
 
 
 def command_of(result: SeedResult, options: dict[str, Any]) -> str:
-    """The command that repeats a run of a hunt with these options."""
+    """Return the command that repeats a run of a hunt with these options."""
     if result.bred:
         return f"staticfire run --campaign {shlex.quote(result.bred)}"
     return f"staticfire run --seed {result.seed}{as_given(options)}"
 
 
 def causes_of(results: Sequence[SeedResult]) -> dict[str, list[SeedResult]]:
-    """Invalid runs by cause, drawn ones first, in order of seeds; the most frequent cause first."""
+    """Return the invalid runs by cause, the most frequent cause first; drawn ones first, in order of seeds."""
     causes: dict[str, list[SeedResult]] = {}
     for result in sorted(results, key=lambda result: (bool(result.bred), result.seed)):
         if result.valid is False:
@@ -67,13 +67,13 @@ def causes_of(results: Sequence[SeedResult]) -> dict[str, list[SeedResult]]:
 
 
 def _reaching(results: Sequence[SeedResult], options: dict[str, Any]) -> str:
-    """Under which name the marks of coverage say what is to be reached."""
+    """Return the name under which marks of coverage list the campaigns that should reach them."""
     workload = results[0].workload
     return str(options.get("campaign") or ("default" if workload == "queue" else workload))
 
 
 def _print_coverage(results: Sequence[SeedResult], campaign: str) -> None:
-    """The marks that were reached; and a warning for those that this campaign should have reached."""
+    """Print the reached marks, and a warning for those that this campaign should have reached."""
     counts = _marks(results)
     reached = [f"{name} {sum(c)} in {sum(map(bool, c))}" for name, c in counts.items() if any(c)]
     _print(f"reached   {len(reached)} of {len(counts)} marks (how often, in how many seeds)")
@@ -87,7 +87,7 @@ def _print_coverage(results: Sequence[SeedResult], campaign: str) -> None:
 
 
 def _since_new(results: Sequence[SeedResult]) -> int:
-    """How many seeds have come since one reached a mark that none had reached before."""
+    """Return how many seeds ended since the last one that reached a new mark."""
     known: set[str] = set()
     newest = 0
     for number, result in enumerate(results, 1):
@@ -99,7 +99,7 @@ def _since_new(results: Sequence[SeedResult]) -> int:
 
 
 def print_total(results: Sequence[SeedResult]) -> None:
-    """Of several workloads; at least one result."""
+    """Print the summary of several workloads with at least one result."""
     workloads = len({result.workload for result in results})
     _print(
         f"all       {len(results)} seeds of {workloads} workloads: {answers_text(results)}; "
@@ -111,7 +111,7 @@ def print_total(results: Sequence[SeedResult]) -> None:
 
 
 def print_planned(planned: int, results: Sequence[SeedResult]) -> None:
-    """What became of every seed that was to be run: done, failed or not run."""
+    """Print how many of the planned seeds are done, failed and not run."""
     failed = sum(result.failed for result in results)
     done, not_run = len(results) - failed, planned - len(results)
     _print(f"planned   {planned}: {done} done, {failed} failed, {not_run} not run")
@@ -123,7 +123,7 @@ def answers_text(results: Sequence[SeedResult]) -> str:
 
 
 def _marks(results: Sequence[SeedResult]) -> dict[str, list[int]]:
-    """Mark of coverage -> how often each run reached it."""
+    """Return how often each run reached each mark of coverage."""
     names = dict.fromkeys(name for result in results for name in result.coverage)
     return {name: [result.coverage.get(name, 0) for result in results] for name in names}
 

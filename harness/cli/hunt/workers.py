@@ -1,4 +1,4 @@
-"""Workers that carry out the seeds of a hunt: this process, or several of it. Executors: `spark_workers.py`."""
+"""Workers that run the seeds of a hunt in this process or in several. `spark_workers.py` has those on Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from staticfire.harness.worker_processes import WatchedWorker, WorkerLost
 
 
 class Task(NamedTuple):
-    """A seed to be run."""
+    """A seed to run."""
 
     seed: int
     given: dict[str, Any]  # options of its campaign
@@ -23,18 +23,18 @@ class Task(NamedTuple):
 
 
 class Workers(Protocol):
-    """Carry out seeds."""
+    """The interface of workers, which carry out seeds."""
 
     def results(self, tasks: Sequence[Task]) -> Iterator[SeedResult]:
-        """One for each task, as they come; of a seed that cannot be carried out, one that says so."""
+        """Yield a result for each task, as they come; also for a seed that cannot be carried out."""
 
 
 @contextmanager
 def workers_here(jobs: int, limit_s: float | None = None) -> Iterator[Workers]:
-    """Processes of this machine; without a limit, one job is done in this process.
+    """Return workers on this machine. A single job without a limit runs in this process.
 
     Args:
-        limit_s: wall time that a seed may take; None is any.
+        limit_s: wall time for a seed; None: no limit.
     """
     if jobs == 1 and limit_s is None:
         yield _InThisProcess()
@@ -54,7 +54,7 @@ def carry_out(worker: WatchedWorker, task: Task) -> SeedResult:
 
 
 def watched_worker(limit_s: float | None) -> WatchedWorker:
-    """A process for `carry_out`."""
+    """Return a process for `carry_out`."""
     return WatchedWorker(_run, limit_s)
 
 
@@ -82,7 +82,7 @@ class _Processes:
 
 
 def _ended(busy: dict[WatchedWorker, Task]) -> list[WatchedWorker]:
-    """Wait for workers that have ended, or whose time is over."""
+    """Wait for workers that end, or whose time is over; return them."""
     of = {handle: worker for worker in busy for handle in worker.waits_for}
     limits = [left_s for worker in busy if (left_s := worker.left_s) is not None]
     ready = {of[handle] for handle in wait(list(of), min(limits, default=None))}  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""`staticfire proxy`: stands between clients and a RocketMQ until Ctrl-C."""
+"""`staticfire proxy`: a proxy between clients and a RocketMQ, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|[0-9A-Fa-f:.]*:[0-9A-Fa
 
 
 class View(Protocol):
-    """Where the command says what happens."""
+    """The output of the command."""
 
     def started(self, proxy: Proxy, frontends: tuple[str, ...]) -> None: ...
 
@@ -41,7 +41,7 @@ class View(Protocol):
 
 
 class LineView:
-    """For scripts: one JSON object a line."""
+    """Prints one JSON object a line, for scripts."""
 
     def started(self, proxy: Proxy, frontends: tuple[str, ...]) -> None:
         clients = {name: proxy.name_servers_for(name) for name in frontends}
@@ -67,7 +67,7 @@ class LineView:
 
 
 class TableView:
-    """For a terminal: a live table of the links, with what happens above it."""
+    """Shows a live table of the links on a terminal, with events above it."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -100,7 +100,7 @@ class TableView:
         self._live.stop()
 
 
-@click.command(short_help="Stand between clients and any RocketMQ, and break links.")
+@click.command(short_help="Proxy clients of any RocketMQ, and break links.")
 @click.option(
     "--name-server",
     "name_servers",
@@ -127,12 +127,12 @@ class TableView:
     "frontends",
     metavar="NAME",
     multiple=True,
-    help="Name servers for one client alone, which is known by this name; may be repeated.",
+    help="Open name server addresses for one client alone, under this name; may be repeated.",
 )
 @click.option(
-    "--pass-tls", is_flag=True, help="Let TLS pass to name servers, routes not rewritten."
+    "--pass-tls", is_flag=True, help="Pass TLS through to name servers, without rewriting routes."
 )
-@click.option("--seed", default=0, show_default=True, help="Of the jitter.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the jitter.")
 def proxy(
     name_servers: tuple[str, ...],
     listen: str,
@@ -142,10 +142,10 @@ def proxy(
     pass_tls: bool,
     seed: int,
 ) -> None:
-    """Stand between clients and any RocketMQ, rewrite its routes, and break links between them, without root.
+    """Proxy the connections between clients and any RocketMQ, rewrite its routes, and break links, without root.
 
-    Clients are given the proxy's name servers and know nothing of it. Links are broken by lines of JSON on standard
-    input; on a terminal a live table shows them, otherwise each line gets a line in answer:
+    Clients use the proxy's name server addresses and need no change. Lines of JSON on standard input break links. On a
+    terminal a live table shows the links; otherwise each line gets a line in answer:
 
     \b
       {"f": "delay", "link": "*>broker-a-0", "delay_ms": 100, "jitter_ms": 20}
@@ -213,7 +213,7 @@ async def _serve(found: Proxy, frontends: tuple[str, ...], view: View) -> None:
 
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[asyncio.Future[None]]:
-    """A future that Ctrl-C and SIGTERM resolve."""
+    """Yield a future that Ctrl-C and SIGTERM resolve."""
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[None] = loop.create_future()
 
@@ -221,7 +221,7 @@ def _stopped_by_signals() -> Iterator[asyncio.Future[None]]:
         if not stopped.done():
             stopped.set_result(None)
 
-    # In the background of a terminal, what is typed there is not for us, and must not stop us.
+    # In the background of a terminal, typed input is for another process, and SIGTTIN must not stop this one.
     before = signal.signal(signal.SIGTTIN, signal.SIG_IGN)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
@@ -234,7 +234,7 @@ def _stopped_by_signals() -> Iterator[asyncio.Future[None]]:
 
 
 class Requests:
-    """What comes from standard input. Its end is no reason to stop: there may never have been one."""
+    """Reads requests from standard input. The command goes on after the end of its input, which may be empty."""
 
     def __init__(self, found: Proxy, view: View, stopped: asyncio.Future[None]) -> None:
         self._proxy = found

@@ -1,4 +1,4 @@
-"""Lines of JSON that tell a proxy what to break: one request a line, one answer a line."""
+"""Carries out requests to a proxy: one JSON object a line, and one answer a line."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from staticfire.harness.clients.lines import LineError, check_fields, decode_lin
 __all__ = ["answer"]
 
 ENDS: Mapping[str, Kind] = {"link": TEXT, "client": TEXT, "server": TEXT, "direction": TEXT}
-# What each kind of fault needs, and what else it may have.
+# The fields that each kind of fault needs, and its optional fields.
 NEEDED: Mapping[str, Mapping[str, Kind]] = {
     LinkFaultKind.DELAY: {"delay_ms": NUMBER},
     LinkFaultKind.LIMIT: {"bytes_per_s": WHOLE},
 }
 OPTIONAL: Mapping[str, Mapping[str, Kind]] = {LinkFaultKind.DELAY: {"jitter_ms": NUMBER}}
-ANYWAY = ("f", "id")  # fields of every request; an id comes back in the answer
+ANYWAY = ("f", "id")  # fields of every request; the answer repeats an id
 LINK_ENDS = ">"
 
 Fields = dict[str, Any]
 
 
 def answer(proxy: Proxy, line: bytes) -> Fields:
-    """Carry out the request of a line; bad input is one sentence in the answer."""
+    """Carry out the request of a line; return the answer. Bad input is one sentence in the answer."""
     number: Fields = {}
     try:
         request = decode_line(line)
@@ -97,7 +97,7 @@ def _servers(proxy: Proxy, request: Fields) -> Fields:
 
 
 def _name_servers(proxy: Proxy, request: Fields) -> Fields:
-    """A frontend: where this client, and no other, is to find name servers."""
+    """Make a frontend: name server addresses for this client alone."""
     _check(request, {}, {"client": TEXT})
     return {"name_servers": proxy.name_servers_for(request.get("client", ""))}
 

@@ -1,4 +1,4 @@
-"""The links of a proxy as a table for people."""
+"""Formats the links of a proxy as a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNITS = ("", "k", "M", "G", "T")
 
 
 def links_table(proxy: Proxy) -> Table:
-    """Every link there was so far, and below it the faults that strike now."""
+    """Return a table of every link so far, with the present faults below it."""
     table = Table(box=None, pad_edge=False, caption=_caption(proxy.faults), caption_justify="left")
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
@@ -47,7 +47,7 @@ def _row(link: LinkStatus) -> tuple[str, ...]:
 
 
 def _size(size: int) -> str:
-    """Bytes in at most four digits and a unit."""
+    """Format a number of bytes with at most four digits and a unit."""
     value, unit = float(size), 0
     while value >= 9999.5:
         value, unit = value / 1000, unit + 1

@@ -1,1 +1,1 @@
-"""`staticfire report`: the page of a recorded run."""
+"""`staticfire report`: makes the HTML page of a recorded run."""

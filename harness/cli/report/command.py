@@ -1,4 +1,4 @@
-"""`staticfire report`: a recorded run as one page for a browser, and in other forms."""
+"""`staticfire report`: writes a recorded run as one page for a browser, and in other forms."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def report(
 ) -> int:
     """Write the report of the run in folder RUN: one file that needs no network.
 
-    It has the verdict, the promises that broke, the life of the messages that show it, what happened over time, the
-    faults, and the commands that go on. RUN may be a synthetic history, too: it is judged first.
+    The page has the verdict, the broken promises, the lives of the messages that show it, charts over time, the faults,
+    and commands for next steps. RUN may also be a synthetic history, which the command judges first.
 
     \b
     Example:

@@ -1,1 +1,1 @@
-"""`staticfire serve`: the web view of a folder of runs."""
+"""`staticfire serve`: serves the web view of a folder of runs."""

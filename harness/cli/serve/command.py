@@ -34,14 +34,14 @@ TOKEN_MIN = 16  # characters
     "--token",
     envvar="STATICFIRE_TOKEN",
     metavar="TEXT",
-    help=f"What a client must know, {TOKEN_MIN} characters or more; needed unless --host is a loopback address. "
+    help=f"Secret that clients must send, {TOKEN_MIN} characters or more; needed unless --host is a loopback address. "
     "Better given as STATICFIRE_TOKEN: other users of the machine see command lines.",
 )
 def serve(runs: Path, host: str, port: int, token: str | None) -> int:
     """Show the runs in folder RUNS (default: runs) in a browser, until Ctrl-C.
 
-    Runs in a table, two of them compared, a run while it goes on, hunts, planted bugs, reports of conformance, and
-    files to save. Nothing outside of RUNS is read, and nothing is written. docs/serve.md describes the pages.
+    The pages are a table of runs, a comparison of two runs, runs under way, hunts, planted bugs, conformance reports,
+    and downloads. The command reads nothing outside RUNS and writes nothing. docs/serve.md describes the pages.
 
     \b
     Example:

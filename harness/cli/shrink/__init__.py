@@ -1,1 +1,1 @@
-"""The command that makes a failing run small."""
+"""`staticfire shrink` and `staticfire resimulate`: make a failing run small."""

@@ -1,4 +1,4 @@
-"""`staticfire shrink`: make a failing run small."""
+"""`staticfire shrink`: makes a failing run small."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BUDGET_S = 60.0
     default=BUDGET_S,
     show_default=True,
     metavar="SECONDS",
-    help="Time that it may take.",
+    help="Time for the search.",
 )
 @click.option(
     "--jobs",
@@ -60,12 +60,13 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
       staticfire shrink runs/20261120-101500-queue-1
       staticfire shrink runs/20261120-101500-queue-1 --budget 300 --out small
 
-    It leaves out faults, single ops, clients, nodes, queues and options, and keeps what still shows the same anomaly
-    under one of a few seeds. The folder gets shrunk.toml, a campaign file with every op and every fault;
-    test_shrunk.py, a test for pytest; and shrunk.txt. They are written at every step, so that whatever ends it keeps
-    the best so far. At the end story.txt explains the shrunk run.
+    It removes faults, single ops, clients, nodes, queues and options, as long as one of a few seeds still shows the
+    same anomaly. The folder gets shrunk.toml, a campaign file with every op and every fault; test_shrunk.py, a test for
+    pytest; and shrunk.txt. Each step writes them, so that an interrupted search keeps the best so far. At the end
+    story.txt explains the shrunk run.
 
-    A run of real machines does not repeat: of one the commands are printed that try it again, in the simulation too.
+    A run on real machines does not repeat, so for such a run the command prints commands that try it again, also in the
+    simulation.
 
     Exit status: 0 shrunk, or commands printed, 254 bad arguments, 255 harness error.
     """
@@ -88,7 +89,7 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
 def _print_recipe(
     folder: RunFolder, campaign: Campaign, verdict: dict[str, Any], out: Path
 ) -> None:
-    """What to do with a run of real machines. Raises BadInput, HarnessError."""
+    """Print the commands for a run on real machines. Raises BadInput, HarnessError."""
     from staticfire.checkers.verdicts.compose import RunVerdict
     from staticfire.harness.shrink.outputs import write_whole
     from staticfire.harness.shrink.recipe import RECIPE_FILE, recipe_of
@@ -113,7 +114,7 @@ def _print_recipe(
 
 
 def _repeated(folder: RunFolder, campaign: Campaign, expected: str) -> tuple[Trial, Fingerprint]:
-    """The run again, and its fingerprint. Raises BadInput for a run that this version does not repeat."""
+    """Repeat the run; return it and its fingerprint. Raises BadInput for a run that this version does not repeat."""
     from staticfire.harness.shrink.trials import run_trial
 
     with working("repeating"):

@@ -1,4 +1,4 @@
-"""Reads the folder of a run that failed, to look for what makes it fail."""
+"""Reads the folder of a run that failed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
 
 
 def failed_run(folder: RunFolder) -> tuple[Campaign, dict[str, Any]]:
-    """The campaign and the verdict file of a run that is invalid. Raises BadInput."""
+    """Return the campaign and the verdict file of an invalid run. Raises BadInput."""
     try:
         campaign = folder.read_campaign()
         document = folder.read_verdict()

@@ -1,4 +1,4 @@
-"""`staticfire resimulate`: look in the simulation for the failure of a run of real machines."""
+"""`staticfire resimulate`: looks in the simulation for the failure of a run on real machines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BUDGET_S = 480.0
 
 @dataclass(slots=True)
 class Tried:
-    """What was tried so far."""
+    """The tries so far."""
 
     started_s: float = field(default_factory=time.monotonic)
     runs: int = 0
@@ -84,16 +84,16 @@ class Tried:
 @runs_option
 @system_option(expose=False)
 def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
-    """Look for the failure of the run in folder RUN, which real machines made, near its plan in the simulation.
+    """Look in the simulation, near the run's plan, for the failure of the real run in folder RUN.
 
     \b
     Example:
       staticfire resimulate runs/20261120-101500-queue-1
       staticfire resimulate runs/20261120-101500-queue-1 --budget 120 --runs found
 
-    Each try has the options of the run and its faults at the times at which they struck, or near them, under another
-    seed. The first that shows the same anomaly is kept as a run, which `shrink` makes small. Otherwise it says what it
-    has tried.
+    Each try has the options of the run and its faults at, or near, the times at which they struck, under another seed.
+    The command keeps the first try with the same anomaly as a run, which `shrink` makes small. Without one it prints
+    what it has tried.
 
     Exit status: 0 found, 2 not found in time, 254 bad arguments, 255 harness error.
     """
@@ -134,7 +134,7 @@ def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
 def _wanted(
     folder: RunFolder, campaign: Campaign, verdict: dict[str, object]
 ) -> tuple[Campaign, Fingerprint]:
-    """The campaign to vary, and what a try has to show: the fault that it follows may be another. Raises BadInput."""
+    """Return the campaign to vary and the wanted fingerprint, whose fault may differ in a try. Raises BadInput."""
     from staticfire.checkers.verdicts.compose import RunVerdict
     from staticfire.harness.results.fingerprint import fingerprint_of
     from staticfire.harness.shrink.near import simulated
@@ -158,7 +158,7 @@ def _wanted(
 def _search(
     base: Campaign, wanted: Fingerprint, jobs: int, budget_s: float, tried: Tried
 ) -> tuple[Variant, Trial] | None:
-    """The first try that shows it; None if none does in time. Raises HarnessError."""
+    """Return the first try with the wanted fingerprint; None if none has it in time. Raises HarnessError."""
     from staticfire.harness.shrink.near import near
 
     with WorkerPool(jobs) as pool:

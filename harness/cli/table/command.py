@@ -1,4 +1,4 @@
-"""`staticfire table`: campaigns x environments on a target, a row for each run; what has a row is not run again."""
+"""`staticfire table`: campaigns x environments on a target, with a row for each run. It skips runs that have a row."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TARGETS = ("own", "apache")
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
-    help="File of the rows, a JSON line a run. What it has is not run again.",
+    help="File of the rows, a JSON line a run. Runs in it are skipped.",
 )
 @click.option(
     "--target",
@@ -64,7 +64,7 @@ TARGETS = ("own", "apache")
     show_default=True,
     shell_complete=some_of(ENVIRONMENTS),
     metavar="NAME[,NAME...]",
-    help="Where nodes run. A campaign's own target and environment do not count.",
+    help="Where nodes run. Replaces the campaigns' own environments, as --target replaces their targets.",
 )
 @click.option(
     "--campaigns",
@@ -92,7 +92,7 @@ def table(
     runs: Path,
     only_prints: bool,
 ) -> int:
-    """Run campaigns in several environments on one target, and print a Markdown table of what came of them.
+    """Run campaigns in several environments on one target, and print a Markdown table of the results.
 
     \b
     Example:
@@ -100,8 +100,8 @@ def table(
       staticfire table --target apache --home DIR --environments namespaces --out apache.jsonl
       staticfire table --out apache.jsonl --print
 
-    The same command goes on where it was ended, by Ctrl-C or otherwise: runs that have a row in --out are left out. A
-    campaign that an environment cannot carry out has a row with the reason. Progress goes to standard error.
+    Repeated after an interruption, the same command continues: it skips runs with a row in --out. A campaign that an
+    environment cannot carry out has a row with the reason. Progress goes to standard error.
 
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """
@@ -134,7 +134,7 @@ def _names(campaigns: str | None) -> list[str]:
 
 
 def _environments(target: str, text: str) -> list[str]:
-    """Raises BadInput, also for a target that there is not."""
+    """Raises BadInput, also for an unknown target."""
     if target not in TARGETS:
         raise BadInput(f"--target is {target!r:.80}; allowed: {', '.join(TARGETS)}")
     names = [*dict.fromkeys(text.split(","))]
@@ -150,9 +150,9 @@ def _environments(target: str, text: str) -> list[str]:
 
 
 def _prepare(cells: Sequence[Cell], provider: MachineOptions) -> list[tuple[Cell, Campaign | Row]]:
-    """The campaign of each cell, or the row that says why there is none. Raises BadInput, HarnessError."""
+    """Return the campaign of each cell, or a row with the reason that there is none. Raises BadInput, HarnessError."""
     for environment in dict.fromkeys(cell.environment for cell in cells):
-        missing_in(environment, provider)  # what no campaign could be run on is no row
+        missing_in(environment, provider)  # an error that concerns all campaigns makes no row
     return [(cell, _campaign_of(cell, provider)) for cell in cells]
 
 
@@ -189,7 +189,7 @@ def _campaign_of(cell: Cell, provider: MachineOptions) -> Campaign | Row:
 
 
 def _is_for_simulation(given: dict[str, object]) -> bool:
-    """Whether the campaign names a fault that no real machine has."""
+    """Whether the campaign names a fault that no real machine can carry out."""
     from staticfire.harness.environments.real.broken_machines import SIMULATED_ONLY
     from staticfire.harness.environments.real.catalogue import missing_faults
 
@@ -198,7 +198,7 @@ def _is_for_simulation(given: dict[str, object]) -> bool:
 
 
 def _each(option: Any) -> Iterable[Any]:
-    """The elements of an option that is a list; of several lists between which the seed decides, of all."""
+    """Return the elements of an option that is a list, or of all lists between which the seed decides."""
     return chain(*option.values) if isinstance(option, OneOf) else option or ()
 
 
@@ -211,7 +211,7 @@ def _run_all(
     runs: Path,
     provider: MachineOptions,
 ) -> int:
-    """How many came to no verdict. Raises HarnessError, also when the user wants no more of it."""
+    """Run all cells; return how many have no verdict. Raises HarnessError, also if the user interrupts."""
     failed = 0
     for number, (cell, campaign) in enumerate(prepared, 1):
         name = (
@@ -242,11 +242,11 @@ def _run_all(
 
 
 def _run(cell: Cell, campaign: Campaign, runs: Path, provider: MachineOptions) -> Row | None:
-    """None if the user ended its load. Raises BadInput, HarnessError, KeyboardInterrupt."""
+    """Run a cell; return None if the user ended its load. Raises BadInput, HarnessError, KeyboardInterrupt."""
     from staticfire.harness.rocketmq.assembly.target_choice import version_of
     from staticfire.harness.version import versions
 
-    found = versions()  # of what runs: a checkout may change meanwhile
+    found = versions()  # of the code that runs, since the checkout may change meanwhile
     folder = make_folder(campaign, runs)
     started = time.monotonic()
     result = run_in(folder, campaign, provider)
@@ -272,7 +272,7 @@ def _say(text: str) -> None:
 
 
 def _report(rows: Sequence[Row]) -> int:
-    """Print the table; the exit status that its rows come to."""
+    """Print the table; return the exit status of its rows."""
     print("\n".join(markdown_lines(rows)), flush=True)
     verdicts = {row.verdict for row in rows}
     if "invalid" in verdicts:

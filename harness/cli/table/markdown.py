@@ -1,4 +1,4 @@
-"""The rows of a table as Markdown: a line for each campaign, a column for each environment."""
+"""Formats the rows of a table as Markdown: a line for each campaign, a column for each environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.harness.truncated_repr import printable
 
 
 def markdown_lines(rows: Sequence[Row]) -> Iterator[str]:
-    """A table for each target, and below it the versions and the reasons of what is not there."""
+    """Return a table for each target, followed by versions and the reasons for missing runs."""
     for target in dict.fromkeys(row.target for row in rows):
         if target != rows[0].target:
             yield ""
@@ -18,7 +18,7 @@ def markdown_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def outcome(row: Row) -> str:
-    """The verdict in a few words; of an invalid run with its anomalies, the most serious one first."""
+    """Return the verdict in a few words; for an invalid run with its anomalies, the most serious one first."""
     if row.verdict == "invalid":
         names = sorted(row.anomalies, key=lambda name: (rank(name), -row.anomalies[name], name))
         return "INVALID: " + ", ".join(f"{row.anomalies[name]:,} {name}" for name in names)
@@ -45,7 +45,7 @@ def _table(target: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _text(rows: Iterable[Row], environment: str) -> str:
-    """What a campaign came to in an environment: an entry for each seed."""
+    """Return the results of a campaign in an environment, with an entry for each seed."""
     mine = sorted((row for row in rows if row.environment == environment), key=lambda row: row.seed)
     entries = {}
     for row in mine:

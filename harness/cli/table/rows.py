@@ -23,7 +23,7 @@ FILE_BYTES_MAX = 64 << 20
 
 
 class Cell(NamedTuple):
-    """What is run: one seed of a campaign in an environment, on a target."""
+    """One run of a table: a seed of a campaign in an environment, on a target."""
 
     target: str
     campaign: str  # name or file
@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What came of a cell."""
+    """The result of a cell."""
 
     target: str
     campaign: str
@@ -62,9 +62,9 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 class Table:
-    """The rows of a file, which may not be there yet. The last row of a cell counts.
+    """The rows of a file, which may be missing. The last row of a cell counts.
 
-    A last line without its end, as a kill leaves it, is dropped.
+    A last line without its end, as after a kill, is dropped.
 
     Raises BadInput for a file that is no table or cannot be read.
     """

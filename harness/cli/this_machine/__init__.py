@@ -1,1 +1,1 @@
-"""Commands about this machine: what it can do, what runs have left on it, images of nodes."""
+"""Commands about this machine: its abilities, remains of killed runs, images of nodes."""

@@ -1,4 +1,4 @@
-"""`staticfire clean`: remove from this machine what runs have left that could not do it themselves."""
+"""`staticfire clean`: removes what killed runs have left on this machine."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ from staticfire.harness.state import VARIABLE, state_folder
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--ssh-key", metavar="FILE", help="For what --environment ssh has left on hosts.")
-@click.option("--ssh-known-hosts", metavar="FILE", help="Besides those of the user.")
+@click.option("--ssh-key", metavar="FILE", help="Private key for hosts of --environment ssh.")
+@click.option(
+    "--ssh-known-hosts", metavar="FILE", help="File of known hosts, besides the user's own."
+)
 def clean(
     state: str | None,
     dry_run: bool,
@@ -45,8 +47,8 @@ def clean(
     """Remove the processes, mounts, loop devices, network namespaces, nftables tables and folders of killed runs,
     and their containers.
 
-    Every run writes down what it is about to make, so exactly that is removed and nothing else; so do `cluster up`,
-    planted defects and C++ clients with their temporary folders. What is still going on is left alone.
+    Every run records what it is about to make, and the command removes exactly that. `cluster up`, planted defects and
+    C++ clients record their temporary folders in the same way. The command does not touch runs that still go on.
 
     \b
     Example:
@@ -79,10 +81,10 @@ def _folder(text: str | None) -> Path:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other `clean` is at work there: each removal looks first whether there is anything to remove."""
+    """Wait until no other `clean` works there, since each removal first checks what there is to remove."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:  # none, which is nothing to clean, or one that `journals` complains of
+    except OSError:  # there is none, so nothing to clean, or one that `journals` refuses
         yield
         return
     try:
@@ -101,7 +103,7 @@ def _journals(folder: Path, text: str | None) -> list[Path]:
 
 
 def _report(path: Path, hosts: MachineOptions, *, dry_run: bool) -> dict[str, Any] | None:
-    """The report on one run: what it had left, and whether it was removed; None if it has just ended by itself."""
+    """Return the report on one run: what it left, and whether that was removed; None if it has just ended by itself."""
     try:
         journal = read_journal(path)
     except FileNotFoundError:
@@ -123,7 +125,7 @@ def _clean(journal: Journal, hosts: MachineOptions) -> list[Removal]:
 
 
 def _executor_of(host: str, hosts: MachineOptions) -> Executor:
-    """Of this machine (""), or of a host as the provider wrote it down. Raises FaultError for what is none."""
+    """Return the executor of this machine ("") or of a host that a provider recorded. Raises FaultError otherwise."""
     if not host:
         return LocalExecutor()
     from staticfire.harness.machines.ssh.connection import SshExecutor

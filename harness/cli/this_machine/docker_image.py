@@ -1,4 +1,4 @@
-"""`staticfire docker-image`: the image of a node for the environment `docker`, and that of Spark."""
+"""`staticfire docker-image`: builds the image of nodes for the environment `docker`, or that of Spark."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from staticfire.harness.machines.errors import EnvironmentFailed
     help="Name of the image. Default: staticfire-node:latest or staticfire-spark:latest.",
 )
 @click.option(
-    "--spark", is_flag=True, help="The image for `staticfire analyze`, and for a Spark cluster."
+    "--spark",
+    is_flag=True,
+    help="Build the image for `staticfire analyze` and for a Spark cluster.",
 )
 def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
-    """Build the image of a node from this checkout, with wheels that are made here.
+    """Build the image of a node from this checkout, with wheels made on this machine.
 
     \b
     Example:

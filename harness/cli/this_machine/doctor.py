@@ -1,4 +1,4 @@
-"""`staticfire doctor`: which faults this machine can carry out in which environment, and what the rest need."""
+"""`staticfire doctor`: tries which faults this machine can carry out in which environment, and what others need."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from staticfire.harness.state import state_folder
 WIDTH_MAX = 1000  # of the table, which is never cut to the terminal
 
 
-@click.command(short_help="Say which faults work on this machine.")
+@click.command(short_help="Show which faults work on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(as_json: bool) -> int:
-    """Try what this machine can do: which fault works in which environment, and what to install for the rest.
+    """Try which faults work on this machine in which environment, and show what to install for the others.
 
-    Run it as root to see all of it. It makes small disks and namespaces, and removes them again.
+    Run it as root to try everything. It makes small disks and namespaces, and removes them again.
 
     \b
     Example:
@@ -94,7 +94,7 @@ def _mark(reason: str | None) -> str:
 
 
 def _reasons(diagnoses: dict[str, Diagnosis]) -> list[str]:
-    """A line for each environment and reason; faults are named unless it is all of them."""
+    """Return a line for each environment and reason; it names the faults unless it concerns all of them."""
     lines = []
     for name, found in diagnoses.items():
         by_reason: dict[str, list[str]] = {}

@@ -169,7 +169,7 @@ def test_a_cluster_with_slaves_replicates() -> None:
     [("leaders", "masters"), ("followers", "slaves"), ("coordinators", "name-servers")],
 )
 def test_the_shape_is_the_clusters(option: str, flag: str) -> None:
-    with pytest.raises(BadInput, match=f"--{flag} is of clusters that a run"):
+    with pytest.raises(BadInput, match=f"--{flag} is for clusters that a run"):
         taken_beside({**ADDRESS, option: 1})
 
 

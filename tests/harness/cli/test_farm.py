@@ -286,7 +286,7 @@ def test_a_folder_has_one_farm(staticfire: Callable[..., Said], tmp_path: Path) 
     with command._alone(tmp_path):
         said = staticfire("farm", tmp_path)
     assert said.status == 254
-    assert "is that of a farm that runs; choose another" in said.err
+    assert "belongs to a running farm; choose another" in said.err
 
 
 @pytest.mark.slow

@@ -28,8 +28,8 @@ from staticfire.harness.cli.admin.commands import (
 def admin() -> None:
     """Administer a RocketMQ cluster, ours or Apache's, with the commands of mqadmin.
 
-    The name servers are given with -n or in NAMESRV_ADDR. Every command prints a table, or JSON with --json. One that
-    changes something names its cluster first; one that deletes or overwrites something asks, or wants --yes.
+    -n or NAMESRV_ADDR gives the name servers. Every command prints a table, or JSON with --json. A command that changes
+    the cluster names it first; a command that deletes or overwrites something asks, or needs --yes.
 
     \b
     Example:

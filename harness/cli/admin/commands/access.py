@@ -21,7 +21,7 @@ ACCESS_KEY = text_option("-a", "--accessKey", "account", "Key of the account.", 
 
 
 async def _brokers(admin: AdminClient, broker: str | None, cluster: str | None) -> list[str]:
-    """The broker, or all brokers of the cluster: slaves have accounts of their own. Raises BadInput or AdminError."""
+    """Return the broker, or all brokers of the cluster: slaves have their own accounts. Raises BadInput, AdminError."""
     one_target(broker, cluster)
     if broker is not None:
         return [broker]
@@ -40,7 +40,12 @@ async def _brokers(admin: AdminClient, broker: str | None, cluster: str | None) 
     CLUSTER,
     ACCESS_KEY,
     text_option("-s", "--secretKey", "secretKey", "Secret of the account.", required=True),
-    text_option("-w", "--whiteRemoteAddress", "whiteRemoteAddress", "Needs no key from there."),
+    text_option(
+        "-w",
+        "--whiteRemoteAddress",
+        "whiteRemoteAddress",
+        "Address from which the account needs no key.",
+    ),
     text_option("-i", "--defaultTopicPerm", "defaultTopicPerm", "DENY, PUB, SUB or PUB|SUB."),
     text_option("-u", "--defaultGroupPerm", "defaultGroupPerm", "DENY or SUB."),
     text_option("-t", "--topicPerms", "topicPerms", "Such as A=DENY,B=PUB|SUB."),
@@ -57,9 +62,9 @@ async def update_acl_config(
     is_admin: bool | None,
     **fields: str | None,
 ) -> Answer:
-    """Of a known account, what is not given stays as it is.
+    """Options that are not given keep their value if the account exists.
 
-    Brokers do not say which accounts they have. So this asks also where the account is a new one.
+    Brokers do not list their accounts, so the command asks for consent even if the account is new.
     """
     change = {name: value for name, value in fields.items() if value is not None}
     change["accessKey"] = account

@@ -26,7 +26,7 @@ from staticfire.harness.cli.admin.commands.name_servers import check_property
 from staticfire.system_under_test.admin import AdminClient, brokers
 from staticfire.system_under_test.admin.errors import AdminError
 
-# Of the statistics: the columns of clusterList
+# Statistics that are columns of clusterList
 IN_TPS, OUT_TPS = "putTps", "getTransferedTps"  # each "t10 t60 t600", messages a second
 COLUMNS = (
     "cluster",
@@ -193,11 +193,11 @@ def _cleaning(name: str, summary: str, job: Job) -> click.Command:
         check=_check_cleaning,
     )
     async def clean(admin: AdminClient, broker: str | None, cluster: str | None) -> Answer:
-        """On one broker with -b, on the masters of a cluster with -c, otherwise on all masters."""
+        """Clean one broker with -b, the masters of a cluster with -c, otherwise all masters."""
         addresses = await targets(admin, broker, cluster)
         for address in addresses:
             await job(admin, address)
-        return done("brokers were told", brokers=addresses)
+        return done("requests are sent", brokers=addresses)
 
     return clean
 
@@ -210,7 +210,7 @@ def _cleaning(name: str, summary: str, job: Job) -> click.Command:
     effect=Effect.DESTROYS,
 )
 async def lift_catch_up(admin: AdminClient, broker: str) -> Answer:
-    """What only the slaves have that did not answer is lost. RocketMQ has no such command."""
+    """Messages that only the unanswering slaves have are lost. RocketMQ has no such command."""
     await brokers.lift_catch_up(admin, broker)
     return done("catch-up is lifted", broker=broker)
 

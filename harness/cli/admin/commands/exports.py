@@ -1,4 +1,4 @@
-"""`staticfire admin`: what a cluster is and does, as files in the form that mqadmin writes."""
+"""`staticfire admin`: exports configurations, metadata and metrics of a cluster as files in mqadmin's form."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ONE_CLUSTER = text_option("-c", "--clusterName", "cluster", "Cluster.", required
 FILE_PATH = text_option("-f", "--filePath", "folder", "Folder of the file.", default=FOLDER)
 MASTER_ID = 0
 
-# What exportConfigs writes of the options of a master.
+# The options of a master that exportConfigs writes.
 OPTIONS = (
     "autoCreateSubscriptionGroup",
     "autoCreateTopicEnable",
@@ -154,7 +154,7 @@ async def export_metadata(
 
 
 async def _topics(admin: AdminClient, masters: Any, *, special: bool) -> dict[str, Any]:
-    """Topics of all masters, with the sums of their queues."""
+    """Return the topics of all masters, with the sums of their queues."""
     found: dict[str, TopicConfig] = {}
     for address in masters:
         table = await user_topics(admin, address, with_special=special)
@@ -171,7 +171,7 @@ async def _topics(admin: AdminClient, masters: Any, *, special: bool) -> dict[st
 
 
 async def _groups(admin: AdminClient, masters: Any) -> dict[str, Any]:
-    """Groups of all masters, with the sums of their retry queues."""
+    """Return the groups of all masters, with the sums of their retry queues."""
     found: dict[str, SubscriptionGroupConfig] = {}
     for address in masters:
         for name, group in (await user_groups(admin, address)).groups.items():
@@ -205,7 +205,7 @@ async def export_metrics(admin: AdminClient, cluster: str, folder: str) -> Answe
 
 
 async def _metrics(admin: AdminClient, address: str) -> dict[str, Any]:
-    """RocketMQ: ExportMetricsCommand. What a broker does not tell counts as 0, or is left out."""
+    """Return the metrics (RocketMQ: ExportMetricsCommand). A value that a broker does not report is 0 or omitted."""
     info, options = await brokers.runtime_info(admin, address), await _options(admin, address)
     of_groups = (await user_groups(admin, address)).groups
     halves = await _put_numbers(admin, address, HALF_TOPIC)
@@ -251,7 +251,7 @@ def _first_rate(text: str) -> float:
 
 
 def _of_yesterday(info: dict[str, str], name: str) -> int:
-    """Messages between two midnights."""
+    """Return the number of messages between two midnights."""
     try:
         return int(info[f"{name}TodayMorning"]) - int(info[f"{name}YesterdayMorning"])
     except (KeyError, ValueError):
@@ -268,12 +268,12 @@ async def _put_numbers(admin: AdminClient, address: str, topic: str) -> BrokerSt
 
 
 def _day_sum(stats: BrokerStats) -> int:
-    """The longest of the windows that has counted."""
+    """Return the sum of the longest window that has data."""
     return stats.stats_day.sum or stats.stats_hour.sum or stats.stats_minute.sum
 
 
 async def _clients(admin: AdminClient, names: list[str]) -> list[str]:
-    """Languages and versions of the members that are connected: `JAVA%V4_9_8`."""
+    """Return languages and versions of the connected members: `JAVA%V4_9_8`."""
     found: set[str] = set()
     for name in names:
         try:

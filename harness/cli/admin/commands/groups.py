@@ -81,7 +81,7 @@ async def _overwritten(admin: AdminClient, values: Values) -> list[str]:
         default=1,
     ),
     flag_option(
-        "-a", "--notifyConsumerIdsChanged", "notify", "Tell members of new members.", default=True
+        "-a", "--notifyConsumerIdsChanged", "notify", "Notify members of new members.", default=True
     ),
     effect=Effect.CHANGES,
     check=check_target,
@@ -90,7 +90,7 @@ async def _overwritten(admin: AdminClient, values: Values) -> list[str]:
 async def update_sub_group(
     admin: AdminClient, broker: str | None, cluster: str | None, **settings: Any
 ) -> Answer:
-    """On one broker with -b, on all masters of a cluster with -c. A group that exists gets all of these settings."""
+    """Act on one broker with -b, on all masters of a cluster with -c. An existing group gets all of these settings."""
     config = _wanted(settings)
     addresses = await targets(admin, broker, cluster)
     for address in addresses:
@@ -112,7 +112,7 @@ async def update_sub_group(
 async def delete_sub_group(
     admin: AdminClient, broker: str | None, cluster: str | None, group: str, remove_offset: bool
 ) -> Answer:
-    """With -c also its retry topic and its dead letters."""
+    """With -c, delete its retry topic and its dead letters, too."""
     addresses = await targets(admin, broker, cluster)
     for address in addresses:
         await groups.delete_group(admin, address, group, remove_offset=remove_offset)
@@ -153,7 +153,9 @@ async def get_consumer_config(admin: AdminClient, group: str) -> Answer:
     "-g billing",
     text_option("-g", "--groupName", "group", "Group; without, all of them."),
     text_option("-t", "--topicName", "topic", "Only this topic."),
-    flag_option("-s", "--showClientIP", "show_clients", "Who has each queue.", default=False),
+    flag_option(
+        "-s", "--showClientIP", "show_clients", "Show the owner of each queue.", default=False
+    ),
 )
 async def consumer_progress(
     admin: AdminClient, group: str | None, topic: str | None, show_clients: bool
@@ -184,7 +186,7 @@ async def consumer_progress(
 
 
 async def _owners(admin: AdminClient, group: str) -> dict[object, str]:
-    """Client id by queue, as far as members answer."""
+    """Return the owning client id by queue, as far as members answer."""
     owners: dict[object, str] = {}
     for member in (await groups.consumer_connections(admin, group)).connection_set:
         try:

@@ -36,7 +36,7 @@ async def consumer_connection(admin: AdminClient, group: str, broker: str | None
 
 
 def _connections(members: list[ClientConnection], document: object, note: str = "") -> Answer:
-    """Members as a table; in JSON, the whole answer of the broker."""
+    """Return the members as a table; in JSON, the whole answer of the broker."""
     rows = [(each.client_id, each.client_addr, each.language, each.version) for each in members]
     return Table(CONNECTION_COLUMNS, rows, note=note, document=document)
 
@@ -77,7 +77,7 @@ async def producer(admin: AdminClient, broker: str) -> Answer:
 
 @admin_command(
     "consumerStatus",
-    "Show what the members of a consumer group say of themselves.",
+    "Show what the members of a consumer group report of their state.",
     "-g billing",
     text_option("-g", "--consumerGroup", "group", "Group.", required=True),
     text_option("-i", "--clientId", "client_id", "Only this member, with its queues."),

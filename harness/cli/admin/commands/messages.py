@@ -1,4 +1,4 @@
-"""`staticfire admin`: finding messages, and who consumed them."""
+"""`staticfire admin`: finds messages and the groups that consumed them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def _with_track(admin: AdminClient, message: Message) -> Answer:
 async def _consume(
     admin: AdminClient, message_id: str, group: str | None, client_id: str | None
 ) -> Answer | None:
-    """What -g and -d ask for together: one consumer consumes the message now."""
+    """Let one consumer consume the message now, which -g and -d request together."""
     if (group is None) != (client_id is None):
         raise BadInput("only one of -g and -d is given; allowed: both, or neither")
     if group is None or client_id is None:
@@ -54,7 +54,7 @@ DIRECT_CLIENT = text_option(
 
 @admin_command(
     "queryMsgById",
-    "Show the message with an offset message id, and who consumed it.",
+    "Show the message with an offset message id, and the groups that consumed it.",
     "-i 7F00000100002A9F0000000000000000",
     text_option("-i", "--msgId", "message_id", "Offset message id.", required=True),
     DIRECT_GROUP,
@@ -85,7 +85,9 @@ def _check_offset_id(message_id: str) -> None:
     text_option("-k", "--msgKey", "key", "Key.", required=True),
     BEGIN,
     END,
-    int_option("-m", "--maxNum", "count", "At most so many.", low=1, high=64, default=64),
+    int_option(
+        "-m", "--maxNum", "count", "Greatest number of messages.", low=1, high=64, default=64
+    ),
 )
 async def query_msg_by_key(
     admin: AdminClient, topic: str, key: str, begin: str | None, end: str | None, count: int
@@ -99,7 +101,7 @@ async def query_msg_by_key(
 
 @admin_command(
     "queryMsgByUniqueKey",
-    "Show the message with the id that its producer gave it, and who consumed it.",
+    "Show the message with the unique id from its producer, and the groups that consumed it.",
     "-t Orders -i 7F00000100002A9F0000000000000000",
     TOPIC,
     text_option("-i", "--msgId", "message_id", "Unique message id.", required=True),

@@ -1,4 +1,4 @@
-"""`staticfire admin`: what a look at all consumer groups shows (RocketMQ: MonitorService, ConsumerRunningInfo)."""
+"""`staticfire admin`: monitors all consumer groups (RocketMQ: MonitorService, ConsumerRunningInfo)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from staticfire.system_under_test.admin.groups import RETRY_PREFIX
 from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo
 from staticfire.system_under_test.protocol.bodies_queues import ConsumeStats
 
-RUNS_FOR_MS = 120_000  # members that began later may not have heard of each other
+RUNS_FOR_MS = 120_000  # members that started later may not yet know of each other
 BLOCKED_MS = 60_000
 COLUMNS = (
     "consumerGroup",
@@ -30,11 +30,11 @@ Members = dict[str, ConsumerRunningInfo]  # by client id
 
 @admin_command(
     "startMonitoring",
-    "Show what the groups with members have not consumed, and what hinders them.",
+    "Show the lag of all groups with members, and what stalls them.",
     "",
 )
 async def start_monitoring(admin: AdminClient) -> Answer:
-    """One round of mqadmin's, which begins another each minute."""
+    """Do one round; mqadmin does one each minute."""
     rows: list[Row] = []
     notices: list[str] = []
     for topic in await topics.topic_list(admin):
@@ -57,7 +57,7 @@ async def start_monitoring(admin: AdminClient) -> Answer:
 
 
 async def _undone(admin: AdminClient, group: str) -> list[Row]:
-    """A row for each topic of a group that has members. Raises AdminError."""
+    """Return a row for each topic of a group that has members. Raises AdminError."""
     stats = await groups.progress(admin, group)
     await groups.consumer_connections(admin, group)
     return [
@@ -67,7 +67,7 @@ async def _undone(admin: AdminClient, group: str) -> list[Row]:
 
 
 async def _undone_in(admin: AdminClient, topic: str, stats: ConsumeStats) -> tuple[int, int, int]:
-    """Messages, those of the queue that has most, and ms between the last consumed and the last stored one."""
+    """Return the lag, the largest lag of a queue, and the ms between the last consumed and the last stored message."""
     ends = (await topics.topic_stats(admin, topic)).offset_table
     of_topic = {queue: at for queue, at in stats.offset_table.items() if queue.topic == topic}
     lags = [max(0, position.lag) for position in of_topic.values()]
@@ -80,7 +80,7 @@ async def _undone_in(admin: AdminClient, topic: str, stats: ConsumeStats) -> tup
 
 
 async def _members(admin: AdminClient, group: str) -> Members:
-    """Those that say something of themselves."""
+    """Return the members that report their state."""
     found: Members = {}
     for member in (await groups.consumer_connections(admin, group)).connection_set:
         try:
@@ -91,7 +91,7 @@ async def _members(admin: AdminClient, group: str) -> Members:
 
 
 def notices_of(group: str, members: Members, now_ms: int) -> list[str]:
-    """Members that subscribe to something else than the others, and queues that stand still."""
+    """Yield notices: members whose subscriptions differ from the others', and stalled queues."""
     if not members:
         return []
     notices = []

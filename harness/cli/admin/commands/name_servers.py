@@ -51,7 +51,7 @@ async def update_namesrv_config(admin: AdminClient, key: str, value: str) -> Ans
 
 
 def check_property(key: str, value: str) -> None:
-    """One `key=value` line of Java properties. Raises BadInput."""
+    """Check one `key=value` line of Java properties. Raises BadInput."""
     if not key.isprintable() or any(character in key for character in "=: #!\\"):
         raise BadInput(f"key is {key!r}; allowed: the name of a property")
     if not value.isprintable() or "\\" in value:
@@ -114,7 +114,7 @@ async def delete_kv_config(admin: AdminClient, namespace: str, key: str) -> Answ
     effect=Effect.DESTROYS,
 )
 async def wipe_write_perm(admin: AdminClient, broker_name: str) -> Answer:
-    """Until the broker registers anew, producers leave it alone."""
+    """Producers do not send to the broker until it registers again."""
     return _counts(await key_values.wipe_write_permission(admin, broker_name))
 
 
@@ -126,7 +126,7 @@ async def wipe_write_perm(admin: AdminClient, broker_name: str) -> Answer:
     effect=Effect.DESTROYS,
 )
 async def add_write_perm(admin: AdminClient, broker_name: str) -> Answer:
-    """All its topics can be read and written then, also those that had less, until the broker registers anew."""
+    """Makes all its topics readable and writable, also those with fewer rights, until the broker registers again."""
     return _counts(await key_values.add_write_permission(admin, broker_name))
 
 

@@ -1,4 +1,4 @@
-"""`staticfire admin`: moving the offsets of groups."""
+"""`staticfire admin`: moves the offsets of groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from staticfire.system_under_test.admin import AdminClient, offsets
 
 @admin_command(
     "resetOffsetByTime",
-    "Let a group go on at a point in time.",
+    "Reset the offsets of a group to a point in time.",
     "-g billing -t Orders -s 2026-01-31#23:59:00:000",
     text_option("-g", "--group", "group", "Group.", required=True),
     TOPIC,
@@ -33,13 +33,13 @@ from staticfire.system_under_test.admin import AdminClient, offsets
 async def reset_offset_by_time(
     admin: AdminClient, group: str, topic: str, time: str, force: bool
 ) -> Answer:
-    """The broker asks members that are online to go back; it sets the offsets of a group that is offline."""
+    """The broker asks online members to reset their offsets, and sets the offsets of an offline group itself."""
     return await _reset(admin, topic, group, parse_time_ms(time), is_force=force)
 
 
 @admin_command(
     "skipAccumulatedMessage",
-    "Let a group go on at the end of its queues.",
+    "Set the offsets of a group to the ends of its queues.",
     "-g billing -t Orders",
     text_option("-g", "--group", "group", "Group.", required=True),
     TOPIC,
@@ -64,10 +64,10 @@ async def _reset(
 
 @admin_command(
     "cloneGroupOffset",
-    "Give a group the offsets of another one.",
+    "Copy the offsets of a group to another group.",
     "-s billing -d billing-2 -t Orders",
     text_option("-s", "--srcGroup", "source", "Whose offsets.", required=True),
-    text_option("-d", "--destGroup", "target", "Who gets them.", required=True),
+    text_option("-d", "--destGroup", "target", "Group that gets them.", required=True),
     TOPIC,
     flag_option("-o", "--offline", "offline", "The source has no members.", default=False),
     effect=Effect.DESTROYS,

@@ -1,4 +1,4 @@
-"""`staticfire admin`: consume queues, entry by entry."""
+"""`staticfire admin`: shows entries of consume queues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from staticfire.system_under_test.protocol.headers_admin import QueryConsumeQueu
     int_option("-i", "--index", "index", "Offset of the first entry.", required=True),
     int_option("-c", "--count", "count", "Number of entries.", low=1, high=1000, default=10),
     address_option("Address of the broker; without, the first that has the topic."),
-    text_option("-g", "--consumer", "group", "Say what this group's filter would deliver."),
+    text_option("-g", "--consumer", "group", "Show what this group's filter would deliver."),
 )
 async def query_cq(
     admin: AdminClient,

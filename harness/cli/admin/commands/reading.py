@@ -1,4 +1,4 @@
-"""`staticfire admin`: reading queues."""
+"""`staticfire admin`: reads queues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ QUEUE_ID = int_option("-i", "--queueId", "queue_id", "Queue id.", required=True,
 BEGIN = text_option("-b", "--beginTimestamp", "begin", "Stored then or later.")
 END = text_option("-e", "--endTimestamp", "end", "Stored before.")
 TAGS = text_option("-s", "--subExpression", "tags", "Tags, such as 'A || B'.", default="*")
-LIMIT = int_option("-m", "--maxMessages", "limit", "At most so many; 0 for all.", default=1000)
+LIMIT = int_option(
+    "-m", "--maxMessages", "limit", "Greatest number of messages; 0 for all.", default=1000
+)
 
 
 @admin_command(
@@ -66,12 +68,12 @@ async def print_msg_by_queue(
 
 @admin_command(
     "consumeMessage",
-    "Read messages of a topic, from an offset or a time on.",
+    "Read messages of a topic from an offset or a time onwards.",
     "-t Orders -b broker-a -i 0 -o 5 -c 10",
     TOPIC,
     text_option("-b", "--brokerName", "broker_name", "Name of the broker."),
     int_option("-i", "--queueId", "queue_id", "Queue id.", high=(1 << 31) - 1),
-    int_option("-o", "--offset", "offset", "Queue offset of the first."),
+    int_option("-o", "--offset", "offset", "Queue offset of the first message."),
     text_option(
         "-g",
         "--consumerGroup",
@@ -82,7 +84,13 @@ async def print_msg_by_queue(
     text_option("-s", "--beginTimestamp", "begin", "Stored then or later."),
     text_option("-e", "--endTimestamp", "end", "Stored before."),
     int_option(
-        "-c", "--messageNumber", "limit", "At most so many.", low=1, high=100_000, default=128
+        "-c",
+        "--messageNumber",
+        "limit",
+        "Greatest number of messages.",
+        low=1,
+        high=100_000,
+        default=128,
     ),
 )
 async def consume_message(

@@ -1,4 +1,4 @@
-"""`staticfire admin`: sending messages."""
+"""`staticfire admin`: sends messages."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def _send_with(
     effect=Effect.CHANGES,
 )
 async def check_msg_send_rt(admin: AdminClient, topic: str, amount: int, size: int) -> Answer:
-    """One after another, each waits for its acknowledgement."""
+    """Send one message after another; each send waits for its acknowledgement."""
     rows: list[tuple[int, str, int, str, float]] = []
     async with _producer(admin) as producer:
         for number in range(amount):
@@ -154,7 +154,7 @@ async def check_msg_send_rt(admin: AdminClient, topic: str, amount: int, size: i
 
 @admin_command(
     "sendMsgStatus",
-    "Send messages to a broker and show what came of each.",
+    "Send messages to a broker and show the outcome of each.",
     "-b broker-a -s 128 -c 50",
     BROKER_NAME,
     int_option("-s", "--messageSize", "size", "Bytes of each.", low=1, high=4 << 20, default=128),
@@ -162,7 +162,7 @@ async def check_msg_send_rt(admin: AdminClient, topic: str, amount: int, size: i
     effect=Effect.CHANGES,
 )
 async def send_msg_status(admin: AdminClient, broker_name: str, size: int, count: int) -> Answer:
-    """To the topic of the broker's name (`brokerTopicEnable`), after one message that finds the way."""
+    """Send to the topic of the broker's name (`brokerTopicEnable`), after one message that finds the route."""
     rows: list[tuple[object, ...]] = []
     async with _producer(admin) as producer:
         await _send_with(admin, producer, _greeting(broker_name, 16), None)
@@ -188,7 +188,7 @@ async def send_msg_status(admin: AdminClient, broker_name: str, size: int, count
 
 
 def _greeting(topic: str, size: int) -> Message:
-    """RocketMQ's: so often that it is as long as asked, or a little longer."""
+    """Return RocketMQ's greeting, repeated until it is at least as long as asked."""
     return Message(topic=topic, body=GREETING * -(-size // len(GREETING)))
 
 
@@ -205,9 +205,9 @@ def _greeting(topic: str, size: int) -> Message:
     effect=Effect.CHANGES,
 )
 async def cluster_rt(admin: AdminClient, cluster: str | None, amount: int, size: int) -> Answer:
-    """To the topic of each broker's name; RT is the mean in milliseconds without the first send.
+    """Send to the topic of each broker's name; RT is the mean in milliseconds without the first send.
 
-    One round of mqadmin's, which goes on until it is ended.
+    Does one round; mqadmin repeats them until it is ended.
     """
     rows: list[tuple[str, str, float, int, int]] = []
     async with _producer(admin) as producer:

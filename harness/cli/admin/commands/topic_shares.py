@@ -1,4 +1,4 @@
-"""`staticfire admin`: how the queues of topics are shared out, and how much they carry."""
+"""`staticfire admin`: shows how members share the queues of a topic, and the rates of topics."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def update_order_conf(
     if method == "delete":
         await topics.delete_order(admin, topic)
         return done("order configuration is deleted", topic=topic)
-    assert value is not None, "it was checked"
+    assert value is not None, "_check_order has refused put without a value"
     await topics.put_order(admin, topic, value)
     return done("order configuration is set", topic=topic, orderConf=value)
 
@@ -72,7 +72,7 @@ async def update_order_conf(
     text_option("-i", "--ipList", "members", "Members, with commas.", required=True),
 )
 async def allocate_mq(admin: AdminClient, topic: str, members: str) -> Answer:
-    """By the default strategy: the queues in order, in runs as equal as can be."""
+    """Uses the default strategy: runs of consecutive queues, as equal as possible."""
     names = [name.strip() for name in members.split(",") if name.strip()]
     if not names:
         raise BadInput(f"members is {members!r}; allowed: names with commas")
@@ -92,7 +92,7 @@ async def allocate_mq(admin: AdminClient, topic: str, members: str) -> Answer:
 
 
 def shares(queues: Sequence[MessageQueue], count: int) -> list[Sequence[MessageQueue]]:
-    """The queues in runs; the first ones get one more if they do not come out even (AllocateMessageQueueAveragely)."""
+    """Return the queues in runs; the first ones may be one longer (AllocateMessageQueueAveragely)."""
     size, rest = divmod(len(queues), count)
     found, at = [], 0
     for index in range(count):
@@ -104,7 +104,7 @@ def shares(queues: Sequence[MessageQueue], count: int) -> list[Sequence[MessageQ
 
 @admin_command(
     "statsAll",
-    "Show how much each topic is written and read.",
+    "Show the rates of writes and reads of each topic.",
     "-a",
     click.option("-a", "--activeTopic", "only_active", is_flag=True, help="Without idle topics."),
     text_option("-t", "--topic", "topic", "Only this topic."),

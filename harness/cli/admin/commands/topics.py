@@ -40,7 +40,7 @@ PERMISSION = click.option(
 
 
 NOUNS = {"readQueueNums": "read queues", "writeQueueNums": "write queues"}
-ORDER = "order"  # brokers keep theirs, whatever they are asked for
+ORDER = "order"  # settings that brokers never change
 
 
 def _wanted(values: Values) -> TopicConfig:
@@ -72,14 +72,16 @@ async def _order_overwritten(admin: AdminClient, values: Values) -> list[str]:
     addresses = await targets(admin, values["broker"], values["cluster"])
     masters = await admin.masters(values["cluster"])
     there = await key_values.pair_on_each(admin, topics.ORDER_NAMESPACE, values["topic"])
-    wanted = next(iter(there.values()), "")  # the first one goes to all name servers
+    wanted = next(
+        iter(there.values()), ""
+    )  # the configuration of the first broker goes to all name servers
     for name in (name for name, address in masters.items() if address in addresses):
         wanted = topics.with_order(wanted, name, values["write_queues"])
     return order_change(values["topic"], there, wanted)
 
 
 def order_change(topic: str, there: Mapping[str, str], wanted: str) -> list[str]:
-    """What would become of the order configuration of a topic, by name server."""
+    """Describe how the order configuration of a topic would change, by name server."""
     configs = {server: {"orderConf": value} for server, value in there.items()}
     return changes_in_words(f"the order configuration of {topic!r}", configs, {"orderConf": wanted})
 
@@ -105,7 +107,7 @@ def order_change(topic: str, there: Mapping[str, str], wanted: str) -> list[str]
     ),
     PERMISSION,
     flag_option(
-        "-o", "--order", "order", "Note the queues in the order configuration.", default=False
+        "-o", "--order", "order", "Record the queues in the order configuration.", default=False
     ),
     flag_option("-u", "--unit", "unit", "Unit topic.", default=False),
     flag_option("-s", "--hasUnitSub", "unit_sub", "Has unit subscriptions.", default=False),
@@ -116,7 +118,7 @@ def order_change(topic: str, there: Mapping[str, str], wanted: str) -> list[str]
 async def update_topic(
     admin: AdminClient, broker: str | None, cluster: str | None, **settings: Any
 ) -> Answer:
-    """On one broker with -b, on all masters of a cluster with -c. A topic that exists gets all of these settings."""
+    """Act on one broker with -b, on all masters of a cluster with -c. An existing topic gets all of these settings."""
     config = _wanted(settings)
     topic, queues = config.topic_name, config.write_queue_nums
     addresses = await targets(admin, broker, cluster)
@@ -190,7 +192,7 @@ async def topic_list(admin: AdminClient, detailed: bool) -> Answer:
     return Table(("topic", "clusters", "groups"), rows)
 
 
-@admin_command("topicRoute", "Show where the queues of a topic are.", "-t Orders", TOPIC)
+@admin_command("topicRoute", "Show the brokers that have queues of a topic.", "-t Orders", TOPIC)
 async def topic_route(admin: AdminClient, topic: str) -> Answer:
     route = await admin.route(topic)
     brokers = {broker.broker_name: broker for broker in route.broker_datas}

@@ -16,12 +16,14 @@ COLUMNS = ("kind", "time", "group", "status", "costMs", "tries", "topic", "broke
 
 @admin_command(
     "queryMsgTraceById",
-    "Show what became of a message whose clients trace: sent, consumed, transaction ended.",
+    "Show the trace of a message: sent, consumed, transaction ended.",
     "-i 7F00000100002A9F0000000000000000",
     text_option("-i", "--msgId", "message_id", "Unique message id.", required=True),
-    text_option("-t", "--traceTopic", "trace_topic", "Where trace is kept.", default=TRACE_TOPIC),
+    text_option(
+        "-t", "--traceTopic", "trace_topic", "Topic that keeps the traces.", default=TRACE_TOPIC
+    ),
     int_option(
-        "-c", "--maxNum", "count", "Look at so many trace messages.", low=1, high=64, default=64
+        "-c", "--maxNum", "count", "Number of trace messages to read.", low=1, high=64, default=64
     ),
 )
 async def query_msg_trace_by_id(
@@ -30,8 +32,8 @@ async def query_msg_trace_by_id(
     events, unreadable = await traces.of_message(admin, trace_topic, message_id, count_max=count)
     if not events:
         raise AdminError(
-            f"{trace_topic!r} has no trace of a message with the id {message_id!r:.80}; only clients that are told to "
-            "trace write it"
+            f"{trace_topic!r} has no trace of a message with the id {message_id!r:.80}; only clients with "
+            "tracing switched on write one"
         )
     note = f"{unreadable} records cannot be read" if unreadable else ""
     rows = [_row(event) for event in events]
