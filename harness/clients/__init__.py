@@ -1,1 +1,1 @@
-"""Clients of a run: each a process of its own that applies ops to the target, once."""
+"""Clients of a run. Each is a process of its own, which applies every op to the target once."""

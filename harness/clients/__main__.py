@@ -1,4 +1,4 @@
-"""`python -m staticfire.harness.clients producer|consumer|admin`: one client as a process, led by JSON lines.
+"""`python -m staticfire.harness.clients producer|consumer|admin`: one client as a process, driven by JSON lines.
 
 docs/client-protocol.md says what the lines hold. The log goes to standard error. The end of standard input and SIGTERM
 end the client gracefully. Exit status: 0 ended, 1 failed or its output is closed, 254 bad arguments or a bad line.
@@ -18,7 +18,7 @@ from staticfire.harness.clients.line_port import Check
 from staticfire.harness.clients.line_requests import CONSUMER, PRODUCER, checker
 from staticfire.harness.clients.producer import serve_producer
 
-# Each imports what it needs and no more: clients are started often, and while others wait for them.
+# Each client imports only what it needs, since clients start often, and runs wait for them.
 
 
 def make_producer(fields: Configuration) -> tuple[Check, Serve]:

@@ -1,4 +1,4 @@
-"""The administrator as a client process: creates the topic, asks how far a group is behind."""
+"""The administrator as a client process: creates topics, measures lags, looks messages up."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ from staticfire.system_under_test.remoting import RemotingClient, RemotingError
 from staticfire.system_under_test.runtime.env import Env
 
 TIMEOUT_S = 3.0
-READER = "staticfire-look-up"  # the group under which the harness itself reads
+READER = "staticfire-look-up"  # the group with which the harness itself reads
 LOOK_UPS_AT_ONCE = 16
-REFUSAL_MAX = 300  # characters of it that are kept
-MENDING_TRIES, MENDING_PAUSE_S = 20, 0.5  # of a broker that asks its replicas for a record
-BUSY_TRIES, BUSY_PAUSE_S = 20, 0.1  # of a broker whose queue of requests is full
-FIRST_OFFSET_TRIES, FIRST_OFFSET_PAUSE_S = 4, 2.0  # of a broker that is deleting log files
+REFUSAL_MAX = 300  # characters of a remark that are kept
+MENDING_TRIES, MENDING_PAUSE_S = (
+    20,
+    0.5,
+)  # waits for a broker that fetches a record from its replicas
+BUSY_TRIES, BUSY_PAUSE_S = 20, 0.1  # waits for a broker whose request queue is full
+FIRST_OFFSET_TRIES, FIRST_OFFSET_PAUSE_S = 4, 2.0  # waits for a broker that is deleting log files
 
 
 class AdminError(Exception):
-    """A broker did not do what it was asked, or did not answer."""
+    """A broker refused a request, or did not answer it."""
 
 
 class BrokerFailed(AdminError):
@@ -46,9 +49,9 @@ Action = Callable[[RemotingClient, Request], Coroutine[Any, Any, dict[str, objec
 
 
 async def serve_admin(env: Env, port: ClientSide, credentials: Credentials | None = None) -> None:
-    """Carry out requests until the process ends, each as it comes: one that waits for an answer delays no other.
+    """Carry out requests concurrently until the process ends, so that no request delays another.
 
-    Raises PortClosed when there are no more, and all have been answered.
+    Raises PortClosed once the last request has its answer.
     """
     remoting = RemotingClient(env, sign=signer_of(credentials))
     running: dict[asyncio.Task[None], None] = {}
@@ -66,7 +69,7 @@ async def serve_admin(env: Env, port: ClientSide, credentials: Credentials | Non
 
 
 async def carry_out(remoting: RemotingClient, request: Request, reply: Reply) -> None:
-    """Reply in any case: an answer that makes no sense must not leave the harness waiting for ever."""
+    """Carry out a request, and reply in any case, since without a reply the harness would wait forever."""
     try:
         value = await ACTIONS[request["f"]](remoting, request)
     except (RemotingError, AdminError) as error:
@@ -84,7 +87,7 @@ async def ask(
     ext: dict[str, str],
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Raises AdminError for any answer but success or QUERY_NOT_FOUND, RemotingError for none."""
+    """Send a request. Raises AdminError for an answer other than success or QUERY_NOT_FOUND, RemotingError for none."""
     command = RemotingCommand.request(code, ext, body)
     answer = await remoting.invoke(address, command, TIMEOUT_S, close_on_timeout=True)
     if answer.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
@@ -115,14 +118,14 @@ async def create_topic(remoting: RemotingClient, request: Request) -> dict[str, 
 
 
 async def order(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """Any request of administrators: `code`, fields `ext` and text `body`; answers the text `body`."""
+    """Send any administrator's request: `code`, fields `ext` and text `body`. Answers the text `body`."""
     code, body = RequestCode(request["code"]), request["body"].encode()
     answer = await ask(remoting, request["address"], code, request["ext"], body)
     return {"body": answer.body.decode()}
 
 
 async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """Let the members of a group go on at the beginning of the queues of one broker, which tells them."""
+    """Reset a group to the beginning of the queues of one broker, which notifies the members."""
     ext = {
         "topic": request["topic"],
         "group": request["group"],
@@ -135,7 +138,7 @@ async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str,
 
 
 async def queue_state(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """Minimum, maximum and committed offset of each queue of one broker: `queues` [[id, min, max, committed]].
+    """Read minimum, maximum and committed offset of each queue of one broker: `queues` [[id, min, max, committed]].
 
     A group without a stored offset counts as committed at the minimum.
     """
@@ -162,11 +165,11 @@ async def _one_queue(remoting: RemotingClient, request: Request, queue: int) -> 
 
 
 async def look_up(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """Look for `messages` [[key, queue, queue offset, physical offset]] of one broker.
+    """Look up `messages` [[key, queue, queue offset, physical offset]] on one broker.
 
-    Answers `messages` [[key, queue, queue offset, found by key, found by id, in its queue]], of those for which an
-    answer held a record that is none `torn` [[key, queue, queue offset, what is wrong]] instead, and of queues that
-    lack some `first_offsets` [[queue, first offset]]: what lies before has been deleted, perhaps while we asked.
+    Answers `messages` [[key, queue, queue offset, found by key, found by id, in its queue]]; `torn` [[key, queue, queue
+    offset, error]] for messages whose answer held no valid record; and, for queues that lack some messages,
+    `first_offsets` [[queue, first offset]], below which the broker has deleted messages, maybe during the look-up.
     """
     at_once = asyncio.Semaphore(LOOK_UPS_AT_ONCE)
     torn: list[list[Any]] = []
@@ -181,7 +184,7 @@ async def look_up(remoting: RemotingClient, request: Request) -> dict[str, objec
 
     found = await asyncio.gather(*map(find, request["messages"]))
     messages = [row for row in found if row is not None]
-    lacking: dict[int, int] = {}  # the last offset that each queue lacks
+    lacking: dict[int, int] = {}  # the last missing offset of each queue
     for _, queue, offset, *_, in_queue in messages:
         if not in_queue:
             lacking[queue] = max(offset, lacking.get(queue, 0))
@@ -192,10 +195,10 @@ async def look_up(remoting: RemotingClient, request: Request) -> dict[str, objec
 async def _first_offsets(
     remoting: RemotingClient, request: Request, lacking: Mapping[int, int]
 ) -> list[list[int]]:
-    """[queue, first offset] of the queues in `lacking`, which has an offset that each lacks.
+    """Return [queue, first offset] of the queues in `lacking`, which maps each queue to a missing offset.
 
-    A broker deletes log files one by one, and raises the first offsets after the last one of a round. So a queue that
-    lacks what it claims to have is asked again a little later.
+    A broker deletes log files one by one, and raises the first offsets after the last file of a round. So if a queue
+    lacks a message at or above its first offset, this function asks again a little later.
     """
     firsts: dict[int, int] = {}
     for tried in range(FIRST_OFFSET_TRIES):
@@ -210,11 +213,11 @@ async def _first_offsets(
 
 
 async def search_times(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """Ask which offset belongs to the store time of what lies at `places` [[key, queue, queue offset]].
+    """Search the queue offset for the store time of each message in `places` [[key, queue, queue offset]].
 
-    Answers `searched` [[key, queue, queue offset, its store time, answer, store time there, store time before]] in ms,
-    of those places at which there is a message; None where nothing is stored. Where the broker fails at it, `refused`
-    has [key, queue, queue offset, what it says] instead.
+    Answers `searched` [[key, queue, queue offset, its store time, answer, store time there, store time before]] in ms
+    for the messages that exist; None where no message is stored. If the broker fails, `refused` has [key, queue, queue
+    offset, its error] instead.
     """
     searched, refused = [], []
     for key, queue, offset in request["places"]:
@@ -231,7 +234,7 @@ async def search_times(remoting: RemotingClient, request: Request) -> dict[str, 
 async def _searched(
     remoting: RemotingClient, request: Request, queue: int, offset: int
 ) -> list[int | None] | None:
-    """Store time of a message, the answer to a search for it, and the times there and before; None: no message."""
+    """Return a message's store time, the answer to a search for it, and the store times there and before; or None."""
     stored_ms = await _stored_ms(remoting, request, queue, offset)
     if stored_ms is None:
         return None
@@ -246,7 +249,7 @@ async def _searched(
 async def _stored_ms(
     remoting: RemotingClient, request: Request, queue: int, offset: int
 ) -> int | None:
-    """When the message at this offset was stored; None if there is none."""
+    """Return when the message at this offset was stored; None if there is none."""
     if offset < 0:
         return None
     where = MessageQueue(topic=request["topic"], broker_name="", queue_id=queue)
@@ -277,9 +280,9 @@ async def _first_offset(remoting: RemotingClient, request: Request, queue: int) 
 async def _find(
     remoting: RemotingClient, request: Request, key: str, queue: int, offset: int, position: int
 ) -> tuple[bool, bool | None, bool]:
-    """Whether it is found by key, by id, and in its queue; the queue is asked only if something is missing.
+    """Return whether the message is found by key, by id, and in its queue, which is read only if a query fails.
 
-    By id: None where the position is not known (below 0), because the id follows from it.
+    By id the answer is None if the physical offset is unknown (below 0), because the id follows from it.
     """
     wanted = (key, position)
     by_key = {
@@ -309,13 +312,13 @@ async def _find(
     )
     in_queue = await _pulls(remoting, address, wanted, offset, pull.ext_fields)
     if in_queue and not key_found and request.get("indexed", True):
-        # The record was damaged, a query leaves it out, and the pull had it mended.
+        # The record was damaged, so the query omitted it, and the pull made the broker repair it.
         key_found = await _reads(remoting, address, wanted, RequestCode.QUERY_MESSAGE, by_key)
     return key_found, id_found, in_queue
 
 
 async def _not_asked() -> None:
-    """In place of an answer."""
+    """Return None in place of an answer."""
 
 
 async def _reads(
@@ -325,9 +328,9 @@ async def _reads(
     code: RequestCode,
     ext: dict[str, str],
 ) -> bool:
-    """Whether the answer holds the message with this key at this physical offset, at any if it is below 0.
+    """Whether the answer holds the message with this key at this physical offset, or at any if it is below 0.
 
-    Raises AdminError for a broker that stays too busy to look, RemotingError for none that answers.
+    Raises AdminError if the broker stays too busy, RemotingError without an answer.
     """
     return _holds(await _answer(remoting, address, code, ext), wanted)
 
@@ -339,11 +342,11 @@ async def _pulls(
     offset: int,
     ext: dict[str, str],
 ) -> bool:
-    """Whether a pull at `offset` gives out the message.
+    """Whether a pull at `offset` returns the message.
 
-    A question by id has a damaged record mended before it is answered. Where the position, and so the id, is not known,
-    the pull is the first to meet the record, and a broker that is still mending it is asked again. Raises as `_reads`
-    does.
+    A broker repairs a damaged record before it answers a query by id. If the physical offset, and so the id, is
+    unknown, the pull is the first request to meet the record, and is repeated while the broker repairs it. Raises what
+    `_reads` raises.
     """
     _, position = wanted
     for tried in range(1 if position >= 0 else MENDING_TRIES + 1):
@@ -389,12 +392,12 @@ NOTHING_THERE = (
 
 
 async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """The messages of one queue from `offset` on, or the first `limit` of them: `messages` as in the history.
+    """Read the messages of one queue from `offset` on, or the first `limit` of them: `messages` as in the history.
 
-    A queue that does not exist has none. A broker that is still mending the next message is asked again.
+    A queue that does not exist has none. The read is repeated while the broker repairs the next message.
 
-    `refusal`: what the broker says if it refuses to give them out. `incomplete`: where the messages end before the
-    queue does, because the broker gave out nothing more for `MENDING_TRIES` pauses.
+    Answers `refusal`, the broker's error if it refuses the pull, and `incomplete` if the messages end before the queue,
+    because the broker returned no more during `MENDING_TRIES` pauses.
     """
     where = MessageQueue(topic=request["topic"], broker_name="", queue_id=request["queue"])
     everything = Subscription(where.topic, "*", version_ms=0)
@@ -437,13 +440,13 @@ def _incomplete(offset: int, end: int, answer: RemotingCommand) -> str:
 
 
 async def messages_served(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """How many messages a broker has given to consumers since it was started."""
+    """Read how many messages a broker has delivered to consumers since its start."""
     answer = await ask(remoting, request["address"], RequestCode.GET_BROKER_RUNTIME_INFO, {})
     return {"served": int(loads(answer.body)["table"]["msgGetTotalTodayNow"])}
 
 
 async def table_sizes(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """How many entries the tables in memory of a broker of ours have, by name."""
+    """Read the sizes of the tables in memory of our broker, by name."""
     answer = await ask(remoting, request["address"], RequestCode.GET_BROKER_RUNTIME_INFO, {})
     table = loads(answer.body)["table"]
     sizes = {
@@ -455,24 +458,24 @@ async def table_sizes(remoting: RemotingClient, request: Request) -> dict[str, o
 
 
 async def topics_known(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """How many topics a name server knows."""
+    """Read how many topics a name server knows."""
     code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
     answer = await ask(remoting, request["address"], code, {})
     return {"topics": len(loads(answer.body)["topicList"])}
 
 
 async def ping(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """Whether a broker or name server answers at all, with whatever code it likes; `info` if not."""
+    """Check whether a broker or name server answers, with any code; `info` if not."""
     command = RemotingCommand.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
     await remoting.invoke(request["address"], command, TIMEOUT_S, close_on_timeout=True)
     return {}
 
 
 async def route(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """What a name server says of a topic.
+    """Read a topic's route from a name server.
 
-    `brokers`: addresses by broker name and number; `queues`: [read, write, permission] by broker name. No route is an
-    empty one.
+    Answers `brokers`, addresses by broker name and number, and `queues`, [read, write, permission] by broker name.
+    Without a route both are empty.
     """
     code = RequestCode.GET_ROUTEINFO_BY_TOPIC
     command = RemotingCommand.request(code, {"topic": request["topic"]})
@@ -495,7 +498,7 @@ async def route(remoting: RemotingClient, request: Request) -> dict[str, object]
 
 
 async def topic_queues(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """What a broker's own table says of a topic: `queues` [read, write, permission], null if it does not have it."""
+    """Read a topic from a broker's own table: `queues` [read, write, permission], null if it lacks the topic."""
     answer = await ask(remoting, request["address"], RequestCode.GET_ALL_TOPIC_CONFIG, {})
     topic = TopicConfigTable.from_bytes(answer.body).topics.get(request["topic"])
     if topic is None:

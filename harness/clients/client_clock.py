@@ -1,8 +1,8 @@
 """The monotonic clock of one client process, measured against the clock of the run.
 
-An exchange gives a sample: the client said `at_ns` at some instant between the request and its answer. So the offset of
-the two clocks is known to within half the round trip (as in NTP), and a little worse as time goes by, because clocks
-drift. The best sample counts.
+An exchange gives a sample: the client read `at_ns` at some instant between the request and its answer. So the offset of
+the two clocks is known to within half the round trip (as in NTP). It gets a little less certain with time, because
+clocks drift. The best sample counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AHEAD_NS: Final = 1_000_000_000  # no clock drifts that far between two exchange
 
 
 class Sample(NamedTuple):
-    """At `at_ns` on the client's clock the clock of the run said `run_ns`, give or take `within_ns`."""
+    """A pair of readings: at `at_ns` of the client's clock the clock of the run read `run_ns`, within `within_ns`."""
 
     at_ns: int
     run_ns: int
@@ -27,13 +27,13 @@ class Sample(NamedTuple):
 
 
 class ClientClock:
-    """Turns what a client's clock says into times of the run.
+    """Converts readings of a client's clock into times of the run.
 
     Args:
         now_ns: the clock of the run.
-        late_ns: how late the harness may be in reading what clients say, at this time.
-        is_ahead: called once if the client stamps an event more than AHEAD_NS after the harness has read it, with by
-            how much (ns): either this stamp or the clock that was measured is wrong.
+        late_ns: how late the harness may be in reading clients' lines at this time.
+        is_ahead: called once, with the difference in ns, if the client stamps an event more than AHEAD_NS after the
+            harness has read it: either the stamp or the measured clock is wrong.
     """
 
     def __init__(
@@ -48,15 +48,16 @@ class ClientClock:
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
 
     def exchanged(self, asked_ns: int, at_ns: int, answered_ns: int) -> None:
-        """Take an exchange: asked and answered on the clock of the run, `at_ns` on the client's."""
+        """Take an exchange: request and answer by the clock of the run, `at_ns` by the client's."""
         trip_ns = answered_ns - asked_ns
         self._samples.append(Sample(at_ns, asked_ns + trip_ns // 2, (trip_ns + 1) // 2))
 
     def stamp(self, at_ns: int | None, read_ns: int) -> Stamp | None:
-        """When an event happened that the client stamped with `at_ns`, and that was read at `read_ns`.
+        """Return the time of an event that the client stamped with `at_ns` and the harness read at `read_ns`.
 
-        Without a stamp of the client, or before the first exchange, it happened while the harness was late in reading.
-        None if it was not: then it happened when it was read.
+        Without a stamp, or before the first exchange, the event lies within the time by which the harness was late.
+        None
+        if the harness was not late: then the event has the time at which it was read.
         """
         if at_ns is None or not self._samples:
             return self._unstamped(read_ns)
@@ -64,7 +65,7 @@ class ClientClock:
             (_converted(sample, at_ns) for sample in self._samples), key=lambda found: found[1]
         )
         ahead_ns = run_ns - within_ns - read_ns
-        if ahead_ns > 0:  # the future: it is another clock than the one measured
+        if ahead_ns > 0:  # in the future, so it is not of the measured clock
             self._samples.clear()
             if ahead_ns > AHEAD_NS and self._is_ahead is not None:
                 self._is_ahead(ahead_ns)
@@ -78,7 +79,7 @@ class ClientClock:
 
 
 def _converted(sample: Sample, at_ns: int) -> tuple[int, int]:
-    """The time of the run, and what it may be off."""
+    """Return the time of the run, and its uncertainty."""
     drift_ns = abs(at_ns - sample.at_ns) * DRIFT_PPM // 1_000_000
     return sample.run_ns + at_ns - sample.at_ns, sample.within_ns + drift_ns
 

@@ -1,10 +1,10 @@
-"""A client of the load that is a command: it becomes one when producer or consumer is added to it."""
+"""A client of the load that is a command: the command followed by producer or consumer starts it."""
 
 from __future__ import annotations
 
 import shlex
 
-CLIENTS = ("own", "cpp")  # those that come with us; any other text is a command
+CLIENTS = ("own", "cpp")  # the built-in clients; any other text is a command
 ALLOWED = f"{', '.join(CLIENTS)} or a command"
 
 
@@ -13,7 +13,7 @@ def is_command(client: str) -> bool:
 
 
 def split_command(client: str) -> tuple[str, ...]:
-    """The program and its arguments. Raises ValueError with what is wrong, as the end of a sentence."""
+    """Return the program and its arguments. Raises ValueError, whose text continues a sentence."""
     if not client.isprintable():
         raise ValueError("it holds a control character")
     words = tuple(shlex.split(client))

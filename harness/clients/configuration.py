@@ -1,4 +1,4 @@
-"""The first line of a client process: its name, its group and the name servers that it uses."""
+"""The first line of a client process, its configuration: name, group, name servers and behaviour."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LISTENING: Mapping[str, Kind] = {
     "kind": TEXT,
     "share": LIST,
 }
-PROCESSES_MAX = 10**6  # as keys of messages tell them: p<process>-<n>
+PROCESSES_MAX = 10**6  # the process numbers in keys: p<process>-<n>
 CONSUMER: Mapping[str, Kind] = {
     "expression": TEXT,
     "expression_type": TEXT,
@@ -101,9 +101,9 @@ LIMITS: Mapping[str, Kind] = {
 def configuration_of(
     config: ProducerConfig | ConsumerConfig, *, topic: str | None = None, **more: Any
 ) -> Configuration:
-    """The first line for a client with this configuration.
+    """Return the first line for a client with this configuration.
 
-    `topic` is what a producer will send to; `more` are other fields, such as `node`, `delay_s` and `failing_share`.
+    `topic` is the topic of a producer; `more` are other fields, such as `node`, `delay_s` and `failing_share`.
     """
     fields: Configuration = dataclasses.asdict(config)
     if topic is not None:
@@ -120,21 +120,23 @@ def configuration_of(
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """How badly the listener of a consumer behaves from its first message on."""
+    """The faulty behaviour of a consumer's listener from its first message on."""
 
     delay_s: float = 0.0
     failing_share: float = 0.0
     failing_tries: int = 0  # how often each message fails before it succeeds
-    delay_level: int = 0  # what it asks for when it fails
-    condensed: bool = False  # it tells what it was given as stretches
-    forward_to: str = ""  # a topic: all that it does is send on what it was given
-    process: int = 0  # the number of this client in the history, for keys of what it sends on
+    delay_level: int = 0  # the delay level that it requests when it fails
+    condensed: bool = False  # it reports deliveries as ranges of messages
+    forward_to: str = ""  # the topic to which it forwards all messages
+    process: int = (
+        0  # the process number of this client in the history, for keys of forwarded messages
+    )
     kind: str = PUSH  # of consumer
-    share: tuple[int, int] = (0, 1)  # this member's place in its group, and how many members
+    share: tuple[int, int] = (0, 1)  # this member's index in its group, and the number of members
 
 
 def check_producer(fields: Configuration) -> None:
-    """Raises LineError for a configuration that no producer can have."""
+    """Raises LineError for a wrong configuration of a producer."""
     _check(fields, NEEDED, {**COMMON, **PRODUCER, **ACCOUNTS})
     for name, keys in fields.get("accounts", {}).items():
         what = f"{name!r:.40} of 'accounts'"
@@ -143,7 +145,7 @@ def check_producer(fields: Configuration) -> None:
 
 
 def check_consumer(fields: Configuration) -> Listening:
-    """Raises LineError for a configuration that no consumer can have."""
+    """Raises LineError for a wrong configuration of a consumer."""
     _check(fields, {**NEEDED, "topic": TEXT}, {**COMMON, **CONSUMER})
     if fields.get("consume_from", CONSUME_FROM[0]) not in CONSUME_FROM:
         allowed = ", ".join(CONSUME_FROM)
@@ -170,7 +172,7 @@ def check_consumer(fields: Configuration) -> Listening:
 
 
 def _check_kind(fields: Configuration) -> None:
-    """Raises LineError for a kind that there is not, or that cannot do what else is asked for."""
+    """Raises LineError for an unknown kind, or one that cannot have the other options."""
     kind = fields.get("kind", PUSH)
     if kind not in CONSUMER_KINDS:
         raise LineError(f"'kind' is {kind!r:.80}; allowed are {', '.join(CONSUMER_KINDS)}")
@@ -217,7 +219,7 @@ def consumer_config(fields: Configuration) -> tuple[ConsumerConfig, Listening]:
 
 
 def check_admin(fields: Configuration) -> None:
-    """Each request of an administrator names the node to ask. Raises LineError."""
+    """Raises LineError for a wrong configuration of an administrator, whose requests name their nodes."""
     _check(fields, {}, {**NEEDED, **COMMON})
 
 
@@ -252,7 +254,7 @@ def _given(fields: Configuration, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _client_fields(fields: Configuration) -> dict[str, Any]:
-    """What the clients of both kinds have."""
+    """Return the fields that producers and consumers share."""
     return {
         "group": fields["group"],
         "client_id": fields["client_id"],
@@ -262,7 +264,7 @@ def _client_fields(fields: Configuration) -> dict[str, Any]:
 
 
 def tls_of(fields: Configuration) -> RealTls | None:
-    """TLS of a client that was given a file of properties. Raises LineError for one that cannot be used."""
+    """Return the TLS options from the client's properties file. Raises LineError for one that cannot be used."""
     if "tls_config" not in fields:
         return None
     try:
@@ -275,5 +277,5 @@ def tls_of(fields: Configuration) -> RealTls | None:
 
 
 def credentials_of(fields: Configuration) -> Credentials | None:
-    """The client's own keys, if it was given any."""
+    """Return the client's keys, if the configuration has any."""
     return Credentials(**fields["credentials"]) if "credentials" in fields else None

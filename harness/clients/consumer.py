@@ -1,6 +1,6 @@
-"""A member of a consumer group as a client process: its listener writes down what it was given.
+"""A member of a consumer group as a client process: its listener records every delivery.
 
-A delivery is in the history before the listener says that it succeeded: what the history does not know was not
+A delivery is in the history before the listener reports success, so a message that is not in the history was not
 consumed.
 """
 
@@ -46,24 +46,26 @@ from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Env
 
-FAILS = "fails"  # the property of a message for whose first deliveries, this many, the listener is to fail
+FAILS = "fails"  # a property: for how many first deliveries of the message the listener must fail
 
 
 @dataclass(slots=True)
 class ListenerControl:
-    """How badly the listener of one client node behaves, and how often it did."""
+    """The faulty behaviour of one client node's listener, and counters of it."""
 
     delay_s: float = 0.0
     failing_share: float = 0.0
-    failing_tries: int = 0  # each message fails so often before it succeeds
+    failing_tries: int = 0  # failures of each message before it succeeds
     delay_level: int = (
-        0  # after which a message that failed is to come again; 0: by the number of tries
+        0  # the delay level of a redelivery after a failure; 0: by the number of tries
     )
-    condensed: bool = False  # tells what it was given as stretches
-    forward_to: str = ""  # a topic: all that it does is send on what it was given
-    process: int = 0  # the number of this client in the history, for keys of what it sends on
+    condensed: bool = False  # it reports deliveries as ranges of messages
+    forward_to: str = ""  # the topic to which it forwards all messages
+    process: int = (
+        0  # the process number of this client in the history, for keys of forwarded messages
+    )
     kind: str = PUSH  # of consumer
-    share: tuple[int, int] = (0, 1)  # this member's place in its group, and how many members
+    share: tuple[int, int] = (0, 1)  # this member's index in its group, and the number of members
     delayed: int = 0
     failed: int = 0
 
@@ -93,7 +95,7 @@ Delivery = ConsumeReport | ConsumeManyReport
 
 
 class _Place(TypedDict):
-    """Whose messages they are, and the queue that they lie in."""
+    """The group of a delivery, and its queue."""
 
     group: str
     topic: str
@@ -102,7 +104,7 @@ class _Place(TypedDict):
 
 
 class RecordingListener:
-    """The group's listener: records each batch, then succeeds, is slow or fails, as its control says."""
+    """The group's listener: records each batch, then succeeds, is slow or fails, as its control decides."""
 
     def __init__(self, env: Env, group: str, port: ClientSide, control: ListenerControl) -> None:
         self._random = env.random
@@ -133,7 +135,7 @@ class RecordingListener:
         return SUCCESS
 
     async def _answer(self, message: Message, queue: MessageQueue) -> None:
-        """Reply with the key of the request; that this fails is the requester's problem."""
+        """Reply with the key of the request. If that fails, only the requester misses the reply."""
         assert self.reply is not None, "the consumer calls its listener only once it is there"
         key = key_of(message.body)
         value: ReplyReport = {"group": self._group, "topic": queue.topic, "key": key}
@@ -145,7 +147,7 @@ class RecordingListener:
             self._port.emit("ok", "reply", value, None)
 
     def _reported(self, messages: list[Message], queue: MessageQueue) -> tuple[str, Delivery]:
-        """f and the value of the delivery."""
+        """Return f and the value of the delivery."""
         place: _Place = {
             "group": self._group,
             "topic": queue.topic,
@@ -164,7 +166,7 @@ class RecordingListener:
 
 
 def _with_contents(value: Delivery, messages: list[Message]) -> Delivery:
-    """The value of a delivery, with the contents of each message unless they are condensed."""
+    """Return the value of a delivery, with the contents of each message unless it is condensed."""
     if "stretches" in value:
         return value
     rows = zip(value["messages"], messages, strict=True)
@@ -174,12 +176,12 @@ def _with_contents(value: Delivery, messages: list[Message]) -> Delivery:
 
 
 class Reports:
-    """Writes down which queues a member has, where it begins in each, and which offsets it commits."""
+    """Reports which queues a member has, where it begins in each, and which offsets it commits."""
 
     def __init__(self, group: str, port: ClientSide) -> None:
         self._group = group
         self._port = port
-        self._assigned: dict[str, list[list[object]]] = {}  # what was told last, by topic
+        self._assigned: dict[str, list[list[object]]] = {}  # the last report, by topic
 
     def assigned(self, queues: list[MessageQueue]) -> None:
         pairs: dict[str, list[list[object]]] = {topic: [] for topic in self._assigned}
@@ -241,7 +243,7 @@ class Reports:
 
 
 def subscription_of(config: ConsumerConfig) -> OpenReport:
-    """The configuration of the member, for the history."""
+    """Return the configuration of the member, for the history."""
     return {
         "group": config.group,
         "topic": config.topic,
@@ -254,7 +256,7 @@ def subscription_of(config: ConsumerConfig) -> OpenReport:
 async def serve_consumer(
     env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
 ) -> None:
-    """Consume until the process ends. Raises PortClosed when there are no more requests."""
+    """Consume until the process ends. Raises PortClosed once there are no more requests."""
     if control.kind != PUSH:
         await _serve_polled(env, config, port, control)
         return
@@ -294,7 +296,7 @@ async def serve_consumer(
 async def _serve_polled(
     env: Env, config: ConsumerConfig, port: ClientSide, control: ListenerControl
 ) -> None:
-    """The same as a member that asks for messages."""
+    """Consume as a member that polls."""
     reports = Reports(config.group, port)
     listener = RecordingListener(env, config.group, port, control)
     member = polled_member(
@@ -323,7 +325,7 @@ async def _serve_polled(
 
 
 async def _serve_requests(port: ClientSide, control: ListenerControl) -> None:
-    """Raises PortClosed when there are no more."""
+    """Carry out requests. Raises PortClosed once there are no more."""
     while True:
         request, reply = await port.next()
         reply(control.apply(request))

@@ -16,10 +16,8 @@ from staticfire.system_under_test.protocol.message import parse_offset_message_i
 if TYPE_CHECKING:
     from staticfire.system_under_test.protocol.message import Message
 
-ANSWERS: Final = (
-    "ANSWERS"  # property of a half message: what checks are answered, one after the other
-)
-# Properties that brokers and clients set (RocketMQ: MessageConst), and ours. All others are the user's.
+ANSWERS: Final = "ANSWERS"  # property of a half message: the answers to checks, in order
+# Properties that brokers and clients set (RocketMQ: MessageConst), and ours. All others are users' properties.
 RESERVED: Final = frozenset(
     {
         TAGS,
@@ -68,12 +66,12 @@ RESERVED: Final = frozenset(
         "TRACE_CONTEXT",
     }
 )
-# In place of a physical offset: what ORIGIN_MESSAGE_ID holds is the id of no message.
+# In place of a physical offset: ORIGIN_MESSAGE_ID does not hold the id of a message.
 NO_MESSAGE_ID: Final = VALUE_MAX
 
 
 def contents_of(message: Message) -> list[Any]:
-    """Message id, tag, properties, born and store time in ms, bytes of the body, origin."""
+    """Return message id, tag, properties, born and store time in ms, bytes of the body, origin."""
     properties = message.properties
     unique_id = properties.get(UNIQUE_KEY)
     return [
@@ -88,7 +86,7 @@ def contents_of(message: Message) -> list[Any]:
 
 
 def users_properties(properties: dict[str, str], key: str) -> dict[str, str]:
-    """Those that the sender gave to a message; KEYS among them only where it is not `key`, as it has to be."""
+    """Return the sender's properties of a message. KEYS is among them only if it differs from `key`."""
     users = {name: value for name, value in properties.items() if name not in RESERVED}
     if users.get(KEYS) == key:
         del users[KEYS]
@@ -98,7 +96,7 @@ def users_properties(properties: dict[str, str], key: str) -> dict[str, str]:
 
 
 def origin_of(origin_id: str | None, unique_id: str | None) -> int | None:
-    """Which message this is a copy of: a physical offset, or the digest of the unique id; None for no copy."""
+    """Return the original of a copy: its physical offset, or the digest of its unique id; None for no copy."""
     if origin_id is None:
         return None
     if origin_id == unique_id:

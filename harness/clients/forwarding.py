@@ -1,10 +1,10 @@
 """A consumer that forwards: it sends a copy of each message that it receives to another topic, and does nothing else.
 
-The remedy for a backlog that lies in too few queues (RocketMQ: a group has at most one member working for each queue):
-few forwarders move it into a topic with many queues, where many consumers work. Copies have keys of their own, so the
-history has an ordinary send for each, and all that is asked of sends is asked of them. Whatever is not known to be
-stored as safely as asked is no success of the listener: it is given to the group again, and sent again. So every
-message arrives at least once, and a copy that is sent again is another message.
+Forwarding is the remedy for a backlog in too few queues (RocketMQ: at most one member of a group works on a queue): few
+forwarders move it into a topic with many queues, where many consumers work. Copies have keys of their own, so the
+history has an ordinary send for each, and checkers judge it like any send. The listener succeeds only if the copies are
+stored as safely as asked. Otherwise the group gets the messages again, and sends them again. So every message arrives
+at least once, and a copy that is sent again is another message.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from staticfire.system_under_test.protocol.message import Message
 
 BATCH_BYTES_MAX = (
     48 << 10
-)  # fits into the smallest log file that is drawn; brokers take up to 4 MiB (maxMessageSize)
+)  # fits into the smallest drawn log file; brokers take up to 4 MiB (maxMessageSize)
 RECORD_BYTES = 256  # of a stored message, beside its body
 
 
 def forwarder_config(config: ConsumerConfig) -> ProducerConfig:
-    """The producer within a member of a group."""
+    """Return the configuration of the producer inside a member of a group."""
     return ProducerConfig(
         group=f"{config.group}-forwarders",
         client_id=f"{config.client_id}-forwarder",
@@ -39,12 +39,12 @@ def forwarder_config(config: ConsumerConfig) -> ProducerConfig:
 
 
 class Forwarder:
-    """Sends one batch at a time, as every process of a history does one op at a time.
+    """Forwards one batch at a time, as every process of a history does one op at a time.
 
     Args:
-        group: whose member it is.
-        topic: where copies go.
-        process: the number under which the history knows this client: keys are `p<process>-<n>`.
+        group: the consumer group of the member.
+        topic: the topic of the copies.
+        process: the process number of this client in the history; keys are `p<process>-<n>`.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Forwarder:
     async def forward(self, messages: Sequence[Message], queue: MessageQueue) -> str | None:
         """Send a copy of each message of a queue, and report which copy belongs to which message.
 
-        Returns why not all of them are as safe as asked; None if they are.
+        Returns the reason that not all copies are stored as safely as asked; None if they are.
         """
         async with self._turn:
             for batch in _batches(messages):
@@ -89,12 +89,12 @@ class Forwarder:
         return None
 
     def go_on(self, key: str) -> None:
-        """The history has the beginning of this send."""
+        """Note that the history has the beginning of this send."""
         if self._announced is not None and self._announced[0] == key:
             self._answer(goes_on=True)
 
     def end(self) -> None:
-        """The harness will say no more that sends may go on."""
+        """Note that the harness will release no more sends."""
         self._is_over = True
         self._answer(goes_on=False)
 
@@ -113,7 +113,7 @@ class Forwarder:
         return None if outcome.type == "ok" else outcome.error or outcome.type
 
     async def _announce(self, value: Request) -> bool:
-        """Have the beginning of a send written down; whether it may go on."""
+        """Report the beginning of a send; return whether the send may go on."""
         recorded: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._announced = value["key"], recorded
         self._port.emit("invoke", SEND_MANY, value, None)
@@ -126,7 +126,7 @@ class Forwarder:
 
 
 def _batches(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
-    """Messages of one size that follow each other, and not too many at a time."""
+    """Split messages into batches of consecutive messages of one size."""
     for size, alike in groupby(messages, lambda message: len(message.body)):
         together = list(alike)
         most = max(1, BATCH_BYTES_MAX // (size + RECORD_BYTES))
@@ -135,7 +135,7 @@ def _batches(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
 
 
 def _ranges(batch: Sequence[Message]) -> list[list[int]]:
-    """The queue offsets of a batch: the first of some that follow each other, and how many there are."""
+    """Return the queue offsets of a batch as ranges: the first offset, and the number of consecutive ones."""
     found: list[list[int]] = []
     for message in batch:
         if found and message.queue_offset == sum(found[-1]):

@@ -25,13 +25,13 @@ MakeClient = Callable[[Configuration], tuple[Check, Serve]]  # raises LineError,
 
 
 class ClientFailed(Exception):
-    """The client cannot go on; the text is one sentence without an end."""
+    """The client cannot go on; the text is one sentence without a full stop."""
 
 
 def run(
     program: str, arguments: list[str], roles: Mapping[str, MakeClient], help: str | None
 ) -> int:
-    """Be the client that the arguments and the first line describe; returns the exit status.
+    """Run the client that arguments and first line describe; return the exit status.
 
     0: ended gracefully; 1: failed, or its output is closed; 254: bad arguments or a bad line.
     """
@@ -67,14 +67,14 @@ def _complain(program: str, sentence: str) -> int:
 
 
 def take_output() -> Output:
-    """Reserve standard output for lines of the protocol; everything else that is printed goes to standard error."""
+    """Reserve standard output for lines of the protocol; all other prints go to standard error."""
     descriptor = os.dup(STDOUT)
     os.dup2(STDERR, STDOUT)
     return Output(descriptor)
 
 
 async def _serve_until_the_end(serving: Coroutine[Any, Any, None], port: LinePort) -> None:
-    """SIGTERM and SIGINT cancel, which is an end like that of standard input. Raises what the client raises."""
+    """Serve until the end of standard input, SIGTERM or SIGINT. Raises what the client raises."""
     loop = asyncio.get_running_loop()
     task = loop.create_task(serving)
     for number in (signal.SIGTERM, signal.SIGINT):

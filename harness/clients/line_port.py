@@ -1,6 +1,6 @@
 """The client's end of the line protocol: requests from standard input, outcomes and emitted ops to standard output.
 
-A line is written completely before `emit` returns: a listener that says afterwards that it succeeded has been recorded.
+`emit` returns once the line is written completely, so a listener that then reports success has been recorded.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Check = Callable[
 
 
 class LinePort:
-    """What a client has of its port; see `port.ClientSide`.
+    """The client's side of a port over lines; see `port.ClientSide`.
 
     Args:
-        write: returns only when all of it is written; raises OSError if there is no reader.
-        check: looks at each request before the client gets it.
-        now_ns: a monotonic clock; each line says when it was written.
+        write: writes all of its argument before it returns; raises OSError if there is no reader.
+        check: checks each request before the client gets it.
+        now_ns: a monotonic clock that stamps each line.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class LinePort:
         self._closed = False
 
     def emit(self, type: OpType, f: str, value: Mapping[str, object], error: str | None) -> None:
-        """Raises OSError if there is no reader."""
+        """Write an op's line. Raises OSError if there is no reader."""
         self._say({"emit": f, "type": type, "value": value, "error": error})
 
     async def next(self) -> tuple[Request, Reply]:
-        """Raises PortClosed after the last request, LineError at a bad line, OSError if there is no reader."""
+        """Wait for a request. Raises PortClosed after the last, LineError at a bad line, OSError without a reader."""
         found = await self._requests.get()
         if isinstance(found, Exception):
-            self._requests.put_nowait(found)  # for the next one that asks
+            self._requests.put_nowait(found)  # for the next call
             raise found
         return found
 
@@ -88,7 +88,7 @@ class LinePort:
             self._close(error)
 
     def end(self) -> None:
-        """End of the input. Half a line is no request: its writer died before it was complete."""
+        """Note the end of the input. Half a line is ignored, since its writer died before the line was complete."""
         if not self._closed:
             self._close(PortClosed("standard input has ended"))
 
@@ -115,7 +115,7 @@ class LinePort:
 
 
 class Output:
-    """Writes to a descriptor, one line after the other whatever thread they come from. Raises OSError."""
+    """Writes lines of any thread to a descriptor, one after the other. Raises OSError."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -127,19 +127,19 @@ class Output:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Return when everything is written, however long the reader takes. Raises OSError."""
+    """Write everything, however long the reader takes. Raises OSError."""
     left = memoryview(data)
     while left:
         try:
             left = left[os.write(descriptor, left) :]
-        except BlockingIOError:  # the parent does not want to wait on it; we do
+        except BlockingIOError:  # the parent has made the descriptor non-blocking
             poll = select.poll()
             poll.register(descriptor, select.POLLOUT)
             poll.poll()
 
 
 def read_first_line(descriptor: int) -> tuple[bytes, bytes]:
-    """Wait for a line; returns it and the bytes that were read after it. Raises LineError if the input ends first."""
+    """Wait for a line; return it and the bytes read after it. Raises LineError if the input ends first."""
     data = b""
     while b"\n" not in data:
         piece = os.read(descriptor, READ_BYTES)
@@ -151,7 +151,7 @@ def read_first_line(descriptor: int) -> tuple[bytes, bytes]:
 
 
 class Fed(Protocol):
-    """What takes in bytes as they come."""
+    """A consumer of bytes as they come."""
 
     def feed(self, data: bytes) -> None: ...
 
@@ -159,7 +159,7 @@ class Fed(Protocol):
 
 
 def feed_from(descriptor: int, port: Fed) -> None:
-    """Feed what can be read from the descriptor to the port, from now on and until its end."""
+    """Feed the port with bytes of the descriptor until its end."""
     loop = asyncio.get_running_loop()
 
     def readable() -> None:
@@ -177,7 +177,7 @@ def feed_from(descriptor: int, port: Fed) -> None:
 
     try:
         loop.add_reader(descriptor, readable)
-    except PermissionError:  # a file: it can always be read
+    except PermissionError:  # a file, which can always be read
         while data := os.read(descriptor, READ_BYTES):
             port.feed(data)
         port.end()

@@ -26,9 +26,9 @@ CONSUMER: Final = requests_of("consumer")
 
 
 def checker(role: str, known: Mapping[str, Fields], accounts: Collection[str] = ()) -> Check:
-    """A check of requests against a table of f and its fields; other fields may be there.
+    """Return a check of requests against a table of f and its fields; it allows other fields.
 
-    `accounts` are the names that a send may give.
+    `accounts` are the names that a send may have.
     """
 
     def check(request: Request) -> None:
@@ -58,7 +58,7 @@ def checker(role: str, known: Mapping[str, Fields], accounts: Collection[str] = 
 
 
 def _check_message(what: str, fields: Request, declared: Fields) -> None:
-    """Numbers and properties of a request, or of one message of a batch. Raises LineError."""
+    """Check numbers and properties of a request, or of one message of a batch. Raises LineError."""
     for name, field in declared.items():
         if field.is_bounded and name in fields:
             whose = f"{name!r} of {what}" if name == "size" else repr(name)

@@ -1,6 +1,6 @@
-"""Checks the lines of a client: values that checkers can interpret.
+"""Checks the values in a client's lines.
 
-A client of any language writes these lines, so a mistake is reported at once and in its words.
+Clients of any language write these lines, so each error is reported at once, with the names of the protocol.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ONE_OF = {"messages": "a message", "stretches": "a stretch"}  # by the field tha
 
 
 def check_emitted(type: OpType, f: str, value: Mapping[str, Any]) -> None:
-    """Raises LineError for an op that no client reports by itself, or whose value lacks something."""
+    """Raises LineError for an op that no client reports by itself, or whose value is incomplete."""
     if f not in REPORTED:
         raise LineError(f"'emit' is {f!r:.80}; allowed are {', '.join(REPORTED)}")
     what, declared = f"the value of {f}", REPORTED[f]
@@ -49,7 +49,7 @@ def check_emitted(type: OpType, f: str, value: Mapping[str, Any]) -> None:
 
 
 def _check_meaning(f: str, value: Mapping[str, Any], row: list[Any]) -> None:
-    """What the types of a row do not say. Raises LineError."""
+    """Check what types cannot express. Raises LineError."""
     if f == "consume" and len(row) > len(REPORTED[f]["messages"].row or ()):
         try:
             check_contents(row[-1])
@@ -62,7 +62,7 @@ def _check_meaning(f: str, value: Mapping[str, Any], row: list[Any]) -> None:
 
 
 def check_result(request: Request, outcome: Outcome) -> None:
-    """Raises LineError if the answer does not say what an answer to this request must say."""
+    """Raises LineError if the answer lacks what an answer to this request must have."""
     f, value = request["f"], outcome.value
     if outcome.type == "invoke":
         raise LineError(f"the answer to {f} has the type 'invoke'; allowed are ok, fail, info")
@@ -81,7 +81,7 @@ def check_result(request: Request, outcome: Outcome) -> None:
 
 
 def _check_many(value: Mapping[str, Any], key: str, count: int) -> None:
-    """All of the messages that were to be sent must be there, in their order."""
+    """Check that the answer has all requested messages, in order."""
     declared = OP_KINDS[SEND_MANY].result or {}
     check_declared("the value of a send_many", value, declared)
     check_bounds("the value of a send_many", value, declared)
@@ -98,7 +98,7 @@ def _check_many(value: Mapping[str, Any], key: str, count: int) -> None:
 
 
 def _check_range(row: list[Any], *, count: int, stride: int) -> None:
-    """Key and offsets come first in any message range."""
+    """Check a message range, which begins with key and offsets."""
     _check_count("the length of a stretch", count, row[0])
     if not 0 <= row[1] < OFFSET_MAX:
         raise LineError(f"the queue offset of a stretch is {row[1]}; allowed are 0 to 2^62")

@@ -20,25 +20,25 @@ from staticfire.checkers.op_kinds.fields import (
 )
 
 LINE_BYTES_MAX = 16 << 20
-# Levels of lists and objects that are always taken; a deeper value is refused if a history cannot hold it.
+# Levels of nesting that are always allowed; a deeper value is refused if a history cannot hold it.
 DEPTH_MAX = 200
 LEVELS_OF_HISTORY = 8  # around a value that is kept
-SHOWN_MAX = 120  # characters of a line in a complaint about it
+SHOWN_MAX = 120  # characters of a line in an error message
 
 
 class LineError(ValueError):
-    """A line that the other side must not send; the text is one sentence without an end."""
+    """A line that breaks the protocol; the text is one sentence without a full stop."""
 
 
 class LineSplitter:
-    """Bytes as they come to lines without their newline."""
+    """Splits a stream of bytes into lines without their newline."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes. Raises LineError for one that is too long."""
+        """Return the lines that `data` completes. Raises LineError for one that is too long."""
         head, newline, rest = data.partition(b"\n")
         if not newline:
             self._keep(data)
@@ -61,7 +61,7 @@ def encode_line(fields: Mapping[str, Any]) -> bytes:
 
 
 def decode_line(line: bytes) -> dict[str, Any]:
-    """The object of a line. Raises LineError."""
+    """Return the object of a line. Raises LineError."""
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -74,7 +74,7 @@ def decode_line(line: bytes) -> dict[str, Any]:
 
 
 def _check_depth(line: bytes, fields: dict[str, object]) -> None:
-    """Raises LineError for what could be read and not be written down: the library reads deeper than it writes."""
+    """Raises LineError for a value that could not be written again: the library reads deeper nesting than it writes."""
     deeper: Any = fields
     for _ in range(LEVELS_OF_HISTORY):
         deeper = [deeper]
@@ -85,7 +85,7 @@ def _check_depth(line: bytes, fields: dict[str, object]) -> None:
 
 
 def show(line: bytes) -> str:
-    """The line for a complaint: quoted, and cut if it is long."""
+    """Return the line for an error message: quoted, and cut if it is long."""
     text = line[:SHOWN_MAX].decode("utf-8", errors="replace")
     return repr(text if len(line) <= SHOWN_MAX else f"{text}...")
 
@@ -96,7 +96,7 @@ def check_fields(
     needed: Mapping[str, Kind],
     optional: Mapping[str, Kind] | None = None,
 ) -> None:
-    """Raises LineError if a field that is needed is not there, or one has the wrong type; others may be there."""
+    """Raises LineError if a required field is missing or a field has the wrong type; other fields are allowed."""
     for name, kind in needed.items():
         if name not in fields:
             raise LineError(f"{what} lacks {name!r}")
@@ -107,7 +107,7 @@ def check_fields(
 
 
 def check_value(what: str, value: Any, kind: Kind) -> None:
-    """Raises LineError. Types are exact: true is no number. Whole numbers have to fit columns."""
+    """Raises LineError. Types are exact: true is not a number. Whole numbers must fit columns."""
     if type(value) not in kind:
         allowed = " or ".join(KIND_NAMES[one] for one in kind)
         raise LineError(f"{what} is {value!r:.{SHOWN_MAX}}; expected {allowed}")
@@ -116,7 +116,7 @@ def check_value(what: str, value: Any, kind: Kind) -> None:
 
 
 def check_declared(what: str, fields: Mapping[str, Any], declared: Fields) -> None:
-    """`check_fields` for fields that are declared. It looks into no list; see `check_items`."""
+    """Do what `check_fields` does, for declared fields. It does not check items of lists; see `check_items`."""
     for name, field in declared.items():
         if name in fields:
             check_kind(fields[name], field.kind, name, what)
@@ -125,15 +125,15 @@ def check_declared(what: str, fields: Mapping[str, Any], declared: Fields) -> No
 
 
 def check_kind(value: Any, kind: Kind, name: str, what: str) -> None:
-    """Raises LineError. Most values are right, so the text about a wrong one is made only when it is needed."""
+    """Raises LineError. The error's text is made only when it is needed, since most values are right."""
     if type(value) not in kind or (type(value) is int and abs(value) > WHOLE_MAX):
         check_value(f"{name!r} of {what}", value, kind)
 
 
 def check_items(what: str, items: Sequence[Any], field: Field) -> None:
-    """Raises LineError unless each item of a list is what the field declares; `what` names one.
+    """Raises LineError unless each item of a list is as the field declares; `what` names an item.
 
-    The contents that a row may end with are not looked at.
+    The optional contents at the end of a row are not checked.
     """
     for item in items:
         if field.objects is not None:
@@ -157,7 +157,7 @@ def _check_row(what: str, row: Any, field: Field) -> None:
 
 
 def check_bounds(what: str, fields: Mapping[str, Any], declared: Fields) -> None:
-    """Raises LineError for a number beyond its bounds. The types of the fields are right."""
+    """Raises LineError for a number beyond its bounds. The types of the fields must be right."""
     for name, field in declared.items():
         if field.is_bounded and name in fields:
             check_range(f"{name!r} of {what}", fields[name], field)

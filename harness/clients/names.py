@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 ADMIN = "admin"  # no fault touches it
-PROBE = "probe"  # the producer that asks after the faults whether sends work again
+PROBE = "probe"  # the producer that probes after the faults whether sends work again

@@ -1,4 +1,4 @@
-"""Bodies that prove themselves: made from the key and the size alone, so any change is seen."""
+"""Self-checking bodies: key and size alone determine a body, so any change of it is detected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BLOCK_BYTES = 65_536
 
 
 def make_body(key: str, size_bytes: int) -> bytes:
-    """A body of `size_bytes` (or the key and a space, if that is longer)."""
+    """Make a body of `size_bytes` (or the key and a space, if that is longer)."""
     head = f"{key} ".encode()
     if size_bytes <= len(head):
         return head
@@ -19,11 +19,11 @@ def make_body(key: str, size_bytes: int) -> bytes:
     if size_bytes <= len(block):
         return block[:size_bytes]
     whole, rest = divmod(size_bytes, len(block))
-    return b"".join([*[block] * whole, block[:rest]])  # megabytes are copied once
+    return b"".join([*[block] * whole, block[:rest]])  # copies megabytes only once
 
 
 def key_of(body: bytes) -> str:
-    """The key that a body claims."""
+    """Return the key in a body."""
     end = body.find(b" ")
     return (body if end < 0 else body[:end]).decode("utf-8", errors="replace")
 
@@ -33,7 +33,7 @@ def is_intact(body: bytes) -> bool:
 
 
 def delivered_message(message: Message) -> list[Any]:
-    """A message in the history: key, queue offset, physical offset, whether it is intact, how often it was tried."""
+    """Return a message as in the history: key, queue offset, physical offset, whether it is intact, attempts."""
     body = message.body
     key = key_of(body)
     return [

@@ -1,8 +1,8 @@
-"""Consumers that poll: what an application does around a pull or lite pull consumer, which calls no listener.
+"""Consumers that poll: applications around a pull or lite pull consumer, which calls no listener.
 
-A batch goes to the function that a push consumer would call. If that fails, or does not end before the member stops,
-the position goes back to where the batch began, so that it comes again. Queues that members choose by themselves are
-shared out by a rule that all know: no broker tells one of the other, so queues of a member that is away wait for it.
+A batch goes to the listener that a push consumer would call. If that fails, or does not end before the member stops,
+the member seeks back to the beginning of the batch, so that it comes again. Members that choose their queues share them
+by a fixed rule. No broker tells them of each other, so the queues of an absent member wait for it.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from staticfire.system_under_test.remoting import RemotingError
 from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Env
 
-POLL_S = 1.0  # so often a member that is given nothing looks whether something else is due
-COMMIT_S = 1.0  # between two commits of a caller of lite pull
+POLL_S = 1.0  # seconds between two checks of a member without messages for other work
+COMMIT_S = 1.0  # between two commits of a lite pull member
 COMMIT_OFFSET_S = 5.0  # the same of plain pull; RocketMQ: persistConsumerOffsetInterval
 ROUTE_REFRESH_S = (
     5.0  # between two checks of the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
 )
-PAUSE_S = 0.1  # after a pull that found nothing, and a batch of lite pull that failed
+PAUSE_S = 0.1  # pause after a pull that found nothing, and after a failed batch of lite pull
 ERROR_PAUSE_S = 1.0
 PULL_TIMEOUT_S = 3.0
-# A broker that has just restarted may say that an offset is beyond its queue before it has found all of it again.
+# A restarted broker may report an offset as beyond its queue until it has recovered all of the queue.
 ILLEGAL_ANSWERS_MIN = 3
 CANNOT_KNOW = (ClientError, RemotingError, ValueError)
 
 
 class PolledMember(Protocol):
-    """One process of a group."""
+    """One member of a group."""
 
     async def start(self) -> None:
-        """Begin to talk to the cluster."""
+        """Connect to the cluster."""
         ...
 
     async def run(self) -> None:
@@ -63,7 +63,7 @@ class PolledMember(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Commit what is consumed, and leave the group. `run()` has returned."""
+        """Commit what is consumed, and leave the group. `run()` must have returned."""
         ...
 
 
@@ -80,11 +80,11 @@ def polled_member(
     on_offset_read: OnOffsetRead,
     on_commit_sent: OnCommitSent,
 ) -> PolledMember:
-    """A member of this kind.
+    """Return a member of this kind.
 
     Args:
-        share: its place in the group and the number of members, for kinds that choose their queues.
-        on_commit_unclear: called with offsets that no broker has confirmed, though one may carry them out later.
+        share: its index in the group and the number of members, for kinds that choose their queues.
+        on_commit_unclear: called with offsets whose commit no broker confirmed but one may still carry out.
     """
     if kind == PULL:
         return PullMember(
@@ -112,7 +112,7 @@ def polled_member(
 
 
 def share_of(queues: Iterable[MessageQueue], share: tuple[int, int]) -> list[MessageQueue]:
-    """The queues of one member, sorted. A queue has the same member however many others there are."""
+    """Return the queues of one member, sorted. A queue's member does not depend on the number of other queues."""
     place, members = share
     return sorted(
         queue
@@ -177,7 +177,7 @@ class LitePullMember:
     async def run(self) -> None:
         refreshes = (
             [self._refresh_share()] if self._chooses else []
-        )  # beside: a silent name server holds no message up
+        )  # a task of its own, so that a silent name server delays no message
         refreshing = [asyncio.get_running_loop().create_task(refresh) for refresh in refreshes]
         try:
             await self._poll()
@@ -185,7 +185,7 @@ class LitePullMember:
             await end_tasks(refreshing)
 
     async def _refresh_share(self) -> None:
-        """Find out, again and again, which queues are our share."""
+        """Refresh the member's share of the queues periodically."""
         while True:
             with suppress(*CANNOT_KNOW):
                 queues = await self._consumer.fetch_queues(self._config.topic)
@@ -219,14 +219,14 @@ class LitePullMember:
             await asyncio.sleep(PAUSE_S)
 
     def _go_back(self, queue: MessageQueue, messages: Sequence[Message]) -> None:
-        """Seek back so that the batch comes again, unless this member has lost the queue since, for however long."""
+        """Seek back so that the batch comes again, unless this member has lost the queue since, even for a moment."""
         if queue not in self._consumer.assignment:
             return
         if self._consumer.position(queue) == messages[-1].queue_offset + 1:
             self._consumer.seek(queue, messages[0].queue_offset)
 
     async def _choose(self, queues: list[MessageQueue]) -> None:
-        """Have these queues and no others, and begin each new one where the group is."""
+        """Assign exactly these queues, and begin each new one at the group's offset."""
         before = self._consumer.assignment
         await self._consumer.assign(queues)
         self._on_assignment(queues)
@@ -234,7 +234,7 @@ class LitePullMember:
         await asyncio.gather(*map(self._seek_committed, new))
 
     async def _seek_committed(self, queue: MessageQueue) -> None:
-        """Begin there; while that cannot be known, the consumer itself looks for the start."""
+        """Seek to the committed offset; while that is unknown, the consumer itself chooses the start."""
         try:
             offset = await self._consumer.committed(queue)
             if offset is None:
@@ -301,7 +301,7 @@ class PullMember:
         await self._consumer.stop()
 
     async def _read(self, queues: list[MessageQueue]) -> None:
-        """Read these queues and no others."""
+        """Read exactly these queues."""
         if queues == sorted(self._readers):
             return
         await self._end([queue for queue in self._readers if queue not in queues])
@@ -320,7 +320,7 @@ class PullMember:
         self._on_assignment(queues)
 
     async def _end(self, queues: Sequence[MessageQueue]) -> None:
-        """Read these no more, and commit how far they are consumed."""
+        """End reading these queues, and commit their consumed offsets."""
         ended = [self._readers.pop(queue) for queue in queues]
         await end_tasks(task for _, task in ended)
         await asyncio.gather(*(reader.commit() for reader, _ in ended))
@@ -344,7 +344,9 @@ class QueueReader:
         self._listener = listener
         self._on_commit = on_commit
         self._on_commit_unclear = on_commit_unclear
-        self._offset: int | None = None  # everything below is consumed; None until that is known
+        self._offset: int | None = (
+            None  # the offset below which everything is consumed; None until it is known
+        )
         self._illegal_answers = 0
 
     async def run(self) -> None:
@@ -360,7 +362,7 @@ class QueueReader:
             offset = await self._go_on(offset)
 
     async def commit(self) -> None:
-        """What is consumed now, if the broker takes it; again what it has, as it may have been lost with a disk."""
+        """Commit the consumed offset; repeat an unchanged one, since the broker may have lost it with its disk."""
         offset = self._offset
         if offset is None:
             return
@@ -384,7 +386,7 @@ class QueueReader:
                 await asyncio.sleep(ERROR_PAUSE_S)
 
     async def _go_on(self, offset: int) -> int:
-        """Pull once; returns the queue and offset of the next pull."""
+        """Pull once; return the queue and offset of the next pull."""
         try:
             answer = await self._consumer.pull(
                 self._queue,
@@ -409,7 +411,7 @@ class QueueReader:
         return max(offset, answer.next_offset)
 
     async def _corrected(self, offset: int, answer: PullAnswer) -> int:
-        """The queue does not go as far, or begins later, if its master says so again and again."""
+        """Correct the offset once the master has repeatedly reported it as out of the queue's range."""
         self._illegal_answers += 1
         if self._illegal_answers < ILLEGAL_ANSWERS_MIN or answer.broker_id != MASTER_ID:
             await asyncio.sleep(ERROR_PAUSE_S)

@@ -23,11 +23,13 @@ class Outcome(NamedTuple):
     type: OpType
     value: Mapping[str, Any]
     error: str | None = None
-    stamp: Stamp | None = None  # when the client says that it ended
+    stamp: Stamp | None = None  # the client's time stamp of the end
 
 
-ONE_WAY = "one way: nobody answers"  # the error of an op that went out as it should
-TO_BE_ASKED = "undecided: the broker has to ask"  # the same of a transaction
+ONE_WAY = "one way: nobody answers"  # the error of a one-way op that was sent
+TO_BE_ASKED = (
+    "undecided: the broker has to ask"  # the error of a transaction that the broker must ask about
+)
 
 Request = dict[str, Any]  # {"f": "send", ...}
 Reply = Callable[[Outcome], None]
@@ -36,24 +38,24 @@ Emit = Callable[["OpType", str, Mapping[str, object], str | None], None]
 
 
 def answer_to_emitted(type: OpType, f: str, value: Mapping[str, object]) -> Request | None:
-    """The request that answers an op which was written down; None for nearly all.
+    """Return the request that answers a recorded op; None for nearly all.
 
-    A client waits for it before a send of its own: histories must not know of a send only after it has taken its place
+    A client waits for it before a send of its own, so that the history has the send's beginning before the message is
     in a queue.
     """
     return {"f": GO_ON, "key": value["key"]} if f == SEND_MANY and type == "invoke" else None
 
 
 class PortClosed(Exception):
-    """There will be no more requests: finish what has begun, and end."""
+    """There will be no more requests. The client finishes what it has begun, and ends."""
 
 
 class ClientSide(Protocol):
-    """What a client has of its port."""
+    """The client's side of a port."""
 
     @property
     def emit(self) -> Emit:
-        """Have an op written down that the harness did not ask for; it is, once this returns."""
+        """Report an op that the harness did not request. It is recorded once this returns."""
         ...
 
     async def next(self) -> tuple[Request, Reply]:
@@ -73,7 +75,7 @@ class ClientPort:
     # the harness's side
 
     async def request(self, request: Request) -> Outcome:
-        """Hand over a request and wait for its outcome; `info` if the process dies first."""
+        """Send a request and wait for its outcome; `info` if the process dies first."""
         if self._abandoned:
             return Outcome("info", {}, self._abandoned)
         future = self._hand_over(request)
@@ -84,7 +86,7 @@ class ClientPort:
             self._unanswered.pop(future, None)
 
     def abandon(self, reason: str) -> None:
-        """The process is gone: the outcome of requests that it had not answered is unknown."""
+        """Note the end of the process: its unanswered requests have an unknown outcome."""
         self._abandoned = reason
         for future in list(self._unanswered):
             if not future.done():

@@ -1,7 +1,6 @@
 """The harness's end of the line protocol: requests into a client process, outcomes and emitted ops out of it.
 
-Where the process runs, and what carries the bytes, is the environment's business. docs/client-protocol.md says what
-the lines hold.
+The environment decides where the process runs and what carries the bytes. docs/client-protocol.md describes the lines.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ OUTCOME_OPTIONAL = {"error": TEXT_OR_NULL, "at_ns": WHOLE}
 FIRST_EXCHANGES = 4  # with a client's clock, one right after the other
 EXCHANGE_PERIOD_S = 2.0
 
-# Type, f, value, error, and when the client says that it happened.
+# Type, f, value, error, and the client's time stamp.
 EmitStamped = Callable[["OpType", str, Mapping[str, object], str | None, Stamp | None], None]
 
 
 class ClientBroken(Exception):
-    """A client process breaks the line protocol; the text is one sentence. The caller that started it ends it."""
+    """A client process breaks the line protocol; the text is one sentence. The caller must end the process."""
 
 
 class Waiting(NamedTuple):
-    """A request without an answer so far; its caller may have given up."""
+    """A request without an answer so far. Its caller may have given up."""
 
     request: Request
     future: asyncio.Future[Outcome]
@@ -55,13 +54,13 @@ class ProcessPort:
         outcome = await port.request({"f": "send", ...})
 
     Args:
-        name: of the node, for what is said about it.
+        name: the node's name, for error messages.
         emit: called with type, f, value, error and stamp of each op that the client reports by itself, in order.
-        reader: the standard output of the process. Any limit of the reader will do.
+        reader: the standard output of the process, with any limit.
         write: queues bytes for the standard input of the process and does not wait; may raise OSError.
-        configuration: the first line (see `configuration.configuration_of`), written here and now.
-        clock: measures the clock of a client that stamps its `open`. Without it nothing has a stamp.
-        answer_s: a client that has not answered a request for so long is broken; None: it may take any time.
+        configuration: the first line (see `configuration.configuration_of`), which the constructor writes.
+        clock: measures the clock of a client that stamps its `open`. Without it no op has a stamp.
+        answer_s: seconds after which a client without an answer counts as broken; None: no bound.
     """
 
     def __init__(
@@ -85,13 +84,13 @@ class ProcessPort:
         self._last_id = 0
         self._abandoned = ""
         self._clock = clock
-        self._read_ns = 0  # when what is being taken was read
+        self._read_ns = 0  # when the current line was read
         self._exchanges = 0
         self._next_exchange: asyncio.TimerHandle | None = None
         self._write(configuration)
 
     async def request(self, request: Request) -> Outcome:
-        """Hand over a request and wait for its outcome; `info` if the process dies or falls silent first."""
+        """Send a request and wait for its outcome; `info` if the process dies or falls silent first."""
         if not self._abandoned:
             try:
                 async with asyncio.timeout(self._answer_s):
@@ -101,7 +100,7 @@ class ProcessPort:
         return Outcome("info", {}, self._abandoned)
 
     def give_up(self, what: str) -> None:
-        """Let `run` raise ClientBroken with `what`, the mistake of the client; its later lines are ignored."""
+        """Let `run` raise ClientBroken with `what`, the client's mistake, and ignore its later lines."""
         self._is_given_up = True
         self.abandon(f"{self.name} does not keep to the line protocol: {what}")
         if self._reading is not None:
@@ -116,10 +115,10 @@ class ProcessPort:
         return future
 
     def abandon(self, reason: str) -> None:
-        """The process is gone: requests that it had not answered are unknown. Lines that it wrote before still count.
+        """Note the end of the process: its unanswered requests have an unknown outcome. Its earlier lines still count.
 
-        So after a kill let `run` read to the end, which calls this; only where no end comes (a host that is gone)
-        call it yourself.
+        `run` calls this at the end of the output. Call it directly only if the output cannot end, as after the loss of
+        a host.
         """
         self._abandoned = self._abandoned or reason
         if self._next_exchange is not None:
@@ -129,17 +128,17 @@ class ProcessPort:
                 waiting.future.set_result(Outcome("info", {}, self._abandoned))
 
     async def run(self) -> None:
-        """Read what the process says until its output ends, then abandon what it has not answered.
+        """Read lines of the process until its output ends, then abandon its unanswered requests.
 
         Raises:
-            ClientBroken: it said what no client may say, or left a request without an answer. It is abandoned, and not
-                listened to any more.
+            ClientBroken: the client broke the protocol, or left a request without an answer. Its requests are
+                abandoned, and its further lines ignored.
         """
         reason = f"{self.name} ended"
         reading = self._reading = asyncio.current_task()
         splitter = LineSplitter()
         try:
-            # Half a line at the end is what a killed process had no time to finish.
+            # A killed process may leave half a line at the end.
             while data := await self._read():
                 if self._clock is not None:
                     self._read_ns = self._clock.now_ns()
@@ -160,7 +159,7 @@ class ProcessPort:
     async def _read(self) -> bytes:
         try:
             return await self._reader.read(READ_BYTES)
-        except OSError:  # a connection to where it runs broke: nothing more will come
+        except OSError:  # the connection to its machine broke, so nothing more will come
             return b""
 
     def _write(self, fields: Mapping[str, Any]) -> None:
@@ -221,7 +220,7 @@ class ProcessPort:
             self._next_exchange = loop.call_later(EXCHANGE_PERIOD_S, self._exchange)
 
     def _outcome(self, what: str, fields: dict[str, Any]) -> Outcome:
-        """Raises LineError for a type that there is not."""
+        """Return the outcome of an answer. Raises LineError for an unknown type."""
         if fields["type"] not in get_args(OpType):
             allowed = ", ".join(get_args(OpType))
             raise LineError(f"'type' of {what} is {fields['type']!r:.80}; allowed are {allowed}")

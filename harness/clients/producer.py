@@ -1,4 +1,4 @@
-"""A producer as a client process: applies `send` ops, once each, and says honestly how they ended."""
+"""A producer as a client process: applies each send op once, and reports its outcome without claiming more."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
 from staticfire.system_under_test.runtime.env import Env
 
-PADDING = "PADDING"  # a property that is there to be long
+PADDING = "PADDING"  # a property that only adds length
 
 
 async def serve_producer(
@@ -44,9 +44,9 @@ async def serve_producer(
 ) -> None:
     """Apply requests one at a time until the process ends. `open` starts a new producer.
 
-    `accounts` are the keys of others, in whose name some sends go out.
+    `accounts` are the keys of other accounts that some sends use.
 
-    Raises PortClosed when there are no more.
+    Raises PortClosed once there are no more requests.
     """
     check = partial(answer_check, port)
     ordered = OrderedQueues()
@@ -71,10 +71,10 @@ async def serve_producer(
 
 
 class OtherAccounts:
-    """Producers of other accounts, or without TLS, each started when it is first needed.
+    """Producers of other accounts, or without TLS, each started on first use.
 
-    They try once: the answer is of one broker. Their groups are their own, because brokers ask any producer of a group
-    how a transaction ended, and these do not answer.
+    They make one attempt, so that the answer is that of one broker. Each has a group of its own, because brokers ask
+    any producer of a group how a transaction ended, and these do not answer.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class OtherAccounts:
 
 
 async def invoke_send(producer: Producer, request: Request) -> Outcome:
-    """One send. One-way ones, weak statuses (stored, but less safely than asked) and unknown ends are `info`."""
+    """Do one send. One-way sends, weak statuses (stored, but less safely than asked) and unknown ends are `info`."""
     message = _message(request["topic"], request)
     if request.get("one_way"):
         return await _invoke_one_way(producer, message)
@@ -130,7 +130,7 @@ async def _send_async(producer: Producer, message: Message) -> SendResult:
     called: asyncio.Future[SendResult | SendFailed] = asyncio.get_running_loop().create_future()
 
     def done(outcome: SendResult | SendFailed) -> None:
-        if not called.done():  # the client ends: the call is not waited for any more
+        if not called.done():  # the client ends, so the wait for the callback ends, too
             called.set_result(outcome)
 
     producer.send_async(message, done)
@@ -141,7 +141,7 @@ async def _send_async(producer: Producer, message: Message) -> SendResult:
 
 
 async def invoke_batch(producer: Producer, request: Request) -> Outcome:
-    """One batch; it ends as a whole, and `messages` says where each message is."""
+    """Send one batch, which ends as a whole; `messages` has the position of each message."""
     topic = request["topic"]
     messages = [_message(one.get("topic", topic), one) for one in request["messages"]]
     try:
@@ -152,7 +152,7 @@ async def invoke_batch(producer: Producer, request: Request) -> Outcome:
 
 
 async def invoke_many(producer: Producer, request: Request) -> Outcome:
-    """One batch of `count` messages whose keys follow `key`; reported as stretches."""
+    """Send one batch of `count` messages with consecutive keys from `key` on, and report it as message ranges."""
     first, count = request["key"], request["count"]
     keys = [nth_key(first, number) for number in range(count)]
     size = {"size": request["size"]}
@@ -184,7 +184,7 @@ async def _invoke_one_way(producer: Producer, message: Message) -> Outcome:
 
 
 async def invoke_transact(producer: Producer, request: Request) -> Outcome:
-    """One transaction; `state` is how the local one ends. `ok` says that its half message is as safe as asked."""
+    """Do one transaction; `state` is the end of the local one. `ok` means that its half message is as safe as asked."""
     message = _message(request["topic"], request)
     message.properties[ANSWERS] = ",".join(request.get("answers") or [default_answer(request)])
     state = STATES[request["state"]]
@@ -214,7 +214,7 @@ def default_answer(request: Request) -> str:
 
 
 async def answer_check(port: ClientSide, message: Message) -> TransactionState:
-    """What was decided when the message was sent, by any producer: the message says it, so any producer knows it."""
+    """Return the decision about a transaction, which any producer can read from the message itself."""
     properties = message.properties
     answers = properties.get(ANSWERS, "rollback").split(",")
     times = int(properties.get(CHECK_TIMES, "0"))
@@ -230,7 +230,7 @@ async def answer_check(port: ClientSide, message: Message) -> TransactionState:
 
 
 async def invoke_request(producer: Producer, request: Request) -> Outcome:
-    """One request; `reply` is the key that the reply names. Without one in time it is `info`."""
+    """Do one request; `reply` is the key in the reply. Without a reply in time the outcome is `info`."""
     message = _message(request["topic"], request)
     try:
         reply = await producer.request(message, timeout_s=request.get("timeout_s"))
@@ -253,7 +253,7 @@ STATES = {state.name.lower(): state for state in TransactionState}
 
 
 def _message(topic: str, wanted: dict[str, Any]) -> Message:
-    """What is to be sent: `key` and `size`; maybe `tag`, `delay_level`, `properties` of the sender's own, `padding`."""
+    """Make the message: `key` and `size`, optionally `tag`, `delay_level`, the sender's `properties`, `padding`."""
     key = wanted["key"]
     properties = {**wanted.get("properties", {}), KEYS: key}
     if "tag" in wanted:
@@ -279,7 +279,7 @@ def _sent(result: SendResult, value: Mapping[str, object]) -> Outcome:
 
 
 def _queue(request: Request) -> MessageQueue | None:
-    """The queue the request insists on (probes do), or None."""
+    """Return the queue that the request names (probes do), or None."""
     if "queue" not in request:
         return None
     return MessageQueue(

@@ -1,4 +1,4 @@
-"""`python -m staticfire.harness.clients.cpp.client producer|consumer`: RocketMQ's C++ client, led by JSON lines.
+"""`python -m staticfire.harness.clients.cpp.client producer|consumer`: RocketMQ's C++ client, driven by JSON lines.
 
 The same lines as those of `python -m staticfire.harness.clients`, docs/client-protocol.md, with one more
 field of the first line:

@@ -1,8 +1,8 @@
-"""librocketmq's push consumer as a client process: its threads write down what they were given, then succeed.
+"""librocketmq's push consumer as a client process: its threads record each delivery, then succeed.
 
 After a broker was away it may stop for good: its rebalance waits for the end of a pull that has been forgotten, and
 heartbeats, commits and routes wait behind it (apache/rocketmq-client-cpp, issues 293 and 318). The broker gives its
-queues to other members after 120 s. That is what this client is; nothing is done about it here.
+queues to other members after 120 s. The harness does not work around this behaviour.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CppListener:
         return SUCCESS
 
     def _draw(self) -> tuple[float, bool]:
-        """How long this message takes, and whether the listener fails for it; counted here, for all threads."""
+        """Draw the message's delay and whether the listener fails for it. Counts both, for all threads."""
         control = self._control
         delay_s = control.delay_s
         fails = control.failing_share > 0 and random.random() < control.failing_share
@@ -96,7 +96,7 @@ class CppListener:
         }
 
     def _with_contents(self, value: ConsumeReport, message: int) -> ConsumeReport:
-        """The C interface does not list properties, and gives those that it is asked for."""
+        """Add contents. The C interface does not list properties, so they are read by name."""
         unique_id, tag, origin = (
             (self._dll.GetMessageProperty(message, name) or b"").decode()
             for name in (b"UNIQ_KEY", b"TAGS", b"ORIGIN_MESSAGE_ID")
@@ -161,7 +161,7 @@ class CppConsumer:
 
 
 def why_not(fields: Configuration) -> str:
-    """The part of this configuration that the library cannot have, in a sentence; empty if there is none."""
+    """Return, as a sentence, what the library does not support of this configuration; empty if nothing."""
     for name, usual in (
         ("strategy", "AVG"),
         ("expression_type", "TAG"),

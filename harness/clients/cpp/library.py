@@ -1,11 +1,11 @@
-"""librocketmq 1.2, and what its C interface does not tell: where a message is, how often it was tried, its real body.
+"""librocketmq 1.2, with values that its C interface lacks: the queue of a message, the attempts, the whole body.
 
-The C interface of a send returns an id of the client's own and a queue offset, but no queue and no broker; a listener
-is not told from which queue it was called. The library knows, and calls small functions of its own on the way, through
-the table that the linker filled in. Three of them go through us here: we note what they are called with, by thread.
+The C interface of a send returns a client-made id and a queue offset, but no queue and no broker; a listener does not
+get its queue. The library holds these values, and passes them to small functions of its own through the table that the
+linker filled in. This module redirects three of these functions, and records their arguments by thread.
 
-All this holds for one file, that of the wheel rocketmq 0.4.4 for Linux on x86-64. What is noted is checked against
-what the C interface says, each time.
+All this holds for one file, that of the wheel rocketmq 0.4.4 for Linux on x86-64. Each recorded value is checked
+against the C interface.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from typing import Any, ClassVar
 from staticfire.harness.clients.line_client import ClientFailed
 
 VERSION = "0.4.4"
-LOG_FILES, LOG_FILE_MIB = 2, 10  # where a broker is away its pulls fill a log quickly
+LOG_FILES, LOG_FILE_MIB = (
+    2,
+    10,
+)  # while a broker is away, the library's failed pulls fill its log quickly
 POINTER_BYTES = 8
 # Of <elf.h>: tags of the dynamic section.
 DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_JMPREL = 2, 5, 6, 23
@@ -37,7 +40,7 @@ SET_CONSUME_FROM = "_ZN8rocketmq21DefaultMQPushConsumer19setConsumeFromWhereENS_
 
 
 class LibraryError(ClientFailed):
-    """The library cannot be used, or is not the one that is expected."""
+    """The library cannot be used, or is not of the expected version."""
 
 
 class CMessageQueue(ctypes.Structure):
@@ -84,7 +87,7 @@ class Sent:
 
 
 class Library:
-    """The library, loaded, and what its threads are doing. There is one in a process."""
+    """The loaded library, with the records of its threads. There is one in a process."""
 
     def __init__(self, log_folder: str) -> None:
         """Raises LibraryError. The library writes its log below `log_folder`, which it takes for the home folder."""
@@ -117,30 +120,30 @@ class Library:
         return found
 
     def check(self, status: int) -> None:
-        """Raises LibraryError unless a function of the C interface says that it succeeded."""
+        """Raises LibraryError unless a function of the C interface returned success."""
         if status:
             raise LibraryError(f"librocketmq failed: {self.last_error()}")
 
     def last_error(self) -> str:
-        """What the last function of the C interface that failed in this thread had to say."""
+        """Return the error of the last failed function of the C interface in this thread."""
         return " ".join((self.dll.GetLatestErrorMessage() or b"").decode(errors="replace").split())
 
     # What threads are doing
 
     def begin_send(self) -> Sent:
-        """Forget the last send of this thread; what the next one does is noted in the result."""
+        """Forget the last send of this thread; return the result that records the next one."""
         sent = self._sent[threading.get_ident()] = Sent()
         return sent
 
     def listening_to(self) -> tuple[str, str, int]:
-        """Topic, broker and queue whose message this thread hands to its listener. Raises LibraryError."""
+        """Return topic, broker and queue of the message in this thread's listener call. Raises LibraryError."""
         try:
             return self._listening[threading.get_ident()]
         except KeyError:
             raise LibraryError("librocketmq did not say which queue it consumes") from None
 
     def body(self, message: int) -> bytes:
-        """All of it: the C interface ends at the first zero byte."""
+        """Return the whole body; the C interface ends it at the first zero byte."""
         text = ctypes.cast(self._get_body(message), ctypes.POINTER(ctypes.c_void_p))[0]
         size = ctypes.c_size_t.from_address(text - 3 * POINTER_BYTES).value
         return ctypes.string_at(text, size)
@@ -180,7 +183,7 @@ class Library:
             ctypes.c_void_p.from_address(slot).value = address
 
     def _note_result(self, result: CppSendResult) -> int:
-        """Called once a send, when the C interface copies the result."""
+        """Record a send's result; called once a send, when the C interface copies it."""
         sent = self._sent.get(threading.get_ident())
         if sent is not None:
             sent.message_id = result.message_id
@@ -191,19 +194,19 @@ class Library:
         return int(result.queue_offset)
 
     def _note_attempt(self) -> None:
-        """Called right before each attempt to send goes out."""
+        """Record an attempt; called right before each attempt to send."""
         sent = self._sent.get(threading.get_ident())
         if sent is not None:
             sent.attempts += 1
 
     def _note_queue(self, queue: CMessageQueue) -> None:
-        """Called right before a listener is."""
+        """Record a queue; called right before a listener."""
         place = (queue.topic.decode(), queue.broker.decode(), queue.queue_id)
         self._listening[threading.get_ident()] = place
 
 
 def linked_functions(dll: ctypes.CDLL, names: tuple[bytes, ...]) -> list[int]:
-    """Where the library keeps the addresses of these functions that it calls itself. Raises LibraryError."""
+    """Return where the library keeps the addresses of these functions. Raises LibraryError."""
     base, _, dynamic = struct.unpack("<QQQ", ctypes.string_at(dll._handle, 3 * POINTER_BYTES))
     tags: dict[int, int] = {}
     while (entry := struct.unpack("<qQ", ctypes.string_at(dynamic, 16)))[0]:

@@ -1,4 +1,4 @@
-"""librocketmq's producer as a client process: one send at a time, and no claim that the library does not make."""
+"""librocketmq's producer as a client process: one send at a time, with outcomes exactly as the library reports."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CppProducer:
             library.check(status)
 
     def stop(self) -> None:
-        """Leave the group. With a send under way, end the process: the library would wait for it."""
+        """Leave the group. If a send is under way, end the process, since the library would wait for the send."""
         if not self._sending.acquire(blocking=False):
             os._exit(0)
         self._dll.ShutdownProducer(self._handle)
@@ -104,7 +104,7 @@ class CppProducer:
         return self._outcome(status, sent, result)
 
     def _send_in_order(self, message: int, key: str) -> Outcome:
-        """To the queue that belongs to the key, one attempt (RocketMQ: SelectMessageQueueByHash)."""
+        """Send to the key's queue, with one attempt (RocketMQ: SelectMessageQueueByHash)."""
         number = abs(java_string_hash(key))
         selector = self._library.ffi.QUEUE_SELECTOR_CALLBACK(
             lambda queues, _message, _argument: number % queues
@@ -138,7 +138,7 @@ class CppProducer:
         return Outcome("info", {"attempts": sent.attempts}, ONE_WAY)
 
     def _failed(self, sent: Sent) -> Outcome:
-        """The library does not report how an attempt ended, so one that was sent may have succeeded."""
+        """Return the outcome of a failed send. Any attempt may have succeeded: the library does not report its end."""
         text = f"{self._library.last_error()} (attempts: {sent.attempts})"
         return Outcome("info" if sent.attempts else "fail", {"attempts": sent.attempts}, text)
 
@@ -158,8 +158,8 @@ def sent_value(sent: Sent, status: str) -> SendResult:
 async def serve_cpp_producer(library: Library, fields: Configuration, port: ClientSide) -> None:
     """Apply requests one at a time until the process ends. Raises PortClosed when there are no more, LibraryError.
 
-    `open` goes on with the same producer: nothing of a send is left in it, and while brokers come and go the library
-    may abort when one is shut down (boost::thread_interrupted, which nothing catches).
+    `open` keeps the same producer, which holds no state of a send. While brokers come and go, the shutdown of a
+    producer may abort the library (an uncaught boost::thread_interrupted).
     """
     producer = await asyncio.to_thread(CppProducer, library, fields)
     port.emit("ok", "open", {}, None)
@@ -172,7 +172,7 @@ async def serve_cpp_producer(library: Library, fields: Configuration, port: Clie
 
 
 async def carry_out(producer: CppProducer, request: Request) -> Outcome:
-    """`fail` for what the library cannot do; nothing happens then."""
+    """Carry out a request; `fail`, without an effect, for one that the library does not support."""
     if request["f"] == "open":
         return Outcome("ok", {})
     if request["f"] in NOT_THERE:

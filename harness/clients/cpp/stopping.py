@@ -1,4 +1,4 @@
-"""The end of a client of the library, which may hang in it: a client that was asked to end ends."""
+"""Ends a client of the library even if the library hangs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXIT_FAILED = 1
 
 
 async def stop_in_time(stop: Callable[[], None]) -> None:
-    """Stop what the library runs; where that takes longer than `STOP_TIMEOUT_S`, end the process without."""
+    """Stop the library's producer or consumer; if that takes longer than `STOP_TIMEOUT_S`, end the process."""
     try:
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await asyncio.to_thread(stop)
