@@ -1,4 +1,4 @@
-"""One node of a simulated run as it was at a virtual time: its state, its memory, its disk."""
+"""Shows one node of a simulated run at a virtual time: its state, its memory, its disk."""
 
 from __future__ import annotations
 

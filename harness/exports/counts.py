@@ -1,4 +1,4 @@
-"""Counts of a run over time: rates, messages that no consumer has seen, lag of groups."""
+"""Counts of a run over time: rates, messages not yet delivered, lag of groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MessageSet:
         self._bits: defaultdict[int, int] = defaultdict(int)
 
     def add(self, key: str) -> bool:
-        """Whether the key is new."""
+        """Add a key; return whether it is new."""
         place, bit = self._where(key)
         is_new = not self._bits[place] & bit
         self._bits[place] |= bit
@@ -44,8 +44,8 @@ class MessageSet:
 class Counts:
     """Reports counters once a second of the run.
 
-    acknowledged: sends a second. delivered: messages a second, of each group. unseen: acknowledged messages that no
-    consumer has seen yet. lag: what was acknowledged in the queues of a group beyond what it was given.
+    acknowledged: sends a second. delivered: messages a second of each group. unseen: acknowledged messages that no
+    consumer has got yet. lag: messages acknowledged in a group's queues behind its last delivered ones.
     """
 
     def __init__(self, report: Report) -> None:
@@ -57,7 +57,7 @@ class Counts:
         self._unseen = 0
         self._ends: dict[
             tuple[str, str, int], int
-        ] = {}  # of queues: the offset behind the last one
+        ] = {}  # the offset behind the last message of each queue
         self._positions: dict[str, dict[tuple[str, str, int], int]] = {}  # of groups
 
     def add(self, ended: bool, exchange: Exchange) -> None:
@@ -95,7 +95,7 @@ class Counts:
                 positions[place] = max(positions.get(place, 0), message.queue_offset + 1)
 
     def _advance(self, time_ns: int) -> None:
-        if time_ns >= self._next_ns + 3600 * STEP_NS:  # a gap of hours has one value
+        if time_ns >= self._next_ns + 3600 * STEP_NS:  # a gap of hours gets one value
             self._write()
             self._next_ns = time_ns - time_ns % STEP_NS
         while time_ns >= self._next_ns:

@@ -1,4 +1,4 @@
-"""Exchanges of a history: a send, or a listener's call, from its invocation to its completion."""
+"""Pairs the ops of a history into exchanges: sends and listener calls, from invocation to completion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ID, _WIDTH = 0, 7  # of the contents of a message
 
 
 class Message(NamedTuple):
-    """A message of an exchange. None: the history does not say."""
+    """A message of an exchange. A field is None if the history lacks it."""
 
     key: str | None
     queue_offset: int | None = None
@@ -51,24 +51,24 @@ class Exchange:
 
     @property
     def broker(self) -> str:
-        """The broker's name; empty where the history does not say."""
+        """The broker's name; empty if the history lacks it."""
         return self.text("broker")
 
     def text(self, name: str) -> str:
-        """A field of the value, if it is text."""
+        """Return a field of the value, if it is text."""
         found = self.value.get(name)
         return found if isinstance(found, str) else ""
 
     def whole(self, name: str) -> int | None:
-        """A field of the value, if it is an integer of 64 bits."""
+        """Return a field of the value, if it is an integer of 64 bits."""
         return _whole(self.value.get(name))
 
 
 def exchanges(ops: Iterable[Op]) -> Iterator[tuple[bool, Exchange]]:
     """Yield (whether it has ended, exchange): each at its invocation and at its completion, in the history's order.
 
-    Memory grows with the exchanges that are open at one time. What has no completion ends with the history. A
-    completion without an invocation counts as both. Raises HistoryError for an op without the fields of its kind.
+    Memory grows with the number of open exchanges. An exchange without a completion ends with the history. A completion
+    without an invocation counts as both. Raises HistoryError for an op without the fields of its kind.
     """
     waiting: dict[object, Exchange] = {}
     last_ns = 0
@@ -163,6 +163,6 @@ def _whole(value: Any) -> int | None:
 
 
 def _place(value: Any) -> int | None:
-    """An offset; -1 in a history says that it is not known."""
+    """Return an offset; None for -1, which means unknown."""
     found = _whole(value)
     return None if found is None or found < 0 else found

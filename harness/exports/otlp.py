@@ -27,7 +27,7 @@ TRACE_BYTES = 16
 def write_otlp(
     run: RecordedRun, selection: Selection, ops: Callable[[], Iterable[Op]], file: BinaryIO
 ) -> None:
-    """Write the spans of what is selected, and of the faults of the window. Raises HistoryError, OSError."""
+    """Write the spans of the selected exchanges and of the faults in the window. Raises HistoryError, OSError."""
     spans = _Spans(run, selection)
     out = OtlpFile(file, version_line(), {"staticfire.run": run.name})
     last_ns = 0
@@ -52,7 +52,7 @@ class _Spans:
         self._epoch_ns = (run.facts.wall_epoch_ms or 0) * 1_000_000
 
     def of_exchange(self, exchange: Exchange) -> Iterator[Span]:
-        """A span a message. That of a send is the root of the message's trace, deliveries are its children."""
+        """Yield a span for each message: a send is the root of the message's trace, deliveries are its children."""
         for number, message in enumerate(exchange.messages):
             if message.key is None or not self._selection.has_key(message.key):
                 continue
@@ -107,7 +107,7 @@ class _Spans:
         }
 
     def of_acknowledgement(self, seen: Record) -> Iterator[Span]:
-        """Spans without a duration: each node that had the message when it was acknowledged, and whether on disk."""
+        """Yield spans without a duration: the nodes with the message at its acknowledgement, and whether on disk."""
         key, durable = str(seen["key"]), seen["durable_on"]
         at_ns = self._epoch_ns + int(seen["time_ns"])
         for node in dict.fromkeys((*durable, *seen["cached_on"])):
@@ -128,7 +128,7 @@ class _Spans:
             )
 
     def of_faults(self, end_ns: int) -> Iterator[Span]:
-        """A trace of their own: a span a fault that struck, a child for each node that it struck."""
+        """Yield the trace of the faults: a span for each fault that struck, with a child for each struck node."""
         trace_id = self._id("faults", size_bytes=TRACE_BYTES)
         for number, fault in enumerate(self._run.faults()):
             if fault.struck_ns is None:

@@ -1,4 +1,4 @@
-"""A file of OTLP JSON: spans in lines of TracesData, grouped by the service that they are of."""
+"""Writes a file of OTLP JSON: lines of TracesData with spans grouped by service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Span:
     error: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """The span as OTLP's JSON encoding has it: ids in hexadecimal, 64-bit integers as text."""
+        """Return the span in OTLP's JSON encoding: ids in hexadecimal, 64-bit integers as text."""
         parent = {} if self.parent_id is None else {"parentSpanId": f"{self.parent_id:016x}"}
         status = {} if self.error is None else {"status": {"code": ERROR, "message": self.error}}
         return {
@@ -51,7 +51,7 @@ class OtlpFile:
     """Writes spans as they come."""
 
     def __init__(self, file: BinaryIO, version: str, resource: Mapping[str, Value]) -> None:
-        """`version` is Staticfire's; `resource`: attributes that all services have."""
+        """`version` is Staticfire's; `resource` are the attributes of all services."""
         self._file = file
         self._scope = {"name": "staticfire", "version": version}
         self._resource = resource
@@ -66,7 +66,7 @@ class OtlpFile:
             self._write()
 
     def close(self) -> None:
-        """Write what is left. Raises OSError."""
+        """Write the rest. Raises OSError."""
         if self._count:
             self._write()
 

@@ -1,4 +1,4 @@
-"""The file of an export: it appears under its name when it is whole."""
+"""Opens the file of an export, which appears under its name once it is complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that replaces `path` at the end; an error leaves what was there. A device gets it as it comes.
+    """Yield a file that replaces `path` at the end; after an error the former file stays. A device is written directly.
 
     Raises OSError.
     """

@@ -1,4 +1,4 @@
-"""A run as a trace of Perfetto: a group of tracks a node, faults as bands, arrows along the life of a message."""
+"""Writes a run as a trace of Perfetto: tracks by node, faults as bands, arrows along the life of a message."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _OUTCOMES = {"ok": "", "fail": "refused: ", "info": "unclear: ", "open": "open: 
 def write_perfetto(
     run: RecordedRun, selection: Selection, ops: Callable[[], Iterable[Op]], file: BinaryIO
 ) -> None:
-    """Write the trace of what is selected. Faults, logs and counters are those of the window, whatever the keys.
+    """Write the trace of the selected exchanges, with all faults, logs and counters of the window.
 
-    Memory grows with the exchanges that are open at one time, a bit for each message. Raises HistoryError, OSError.
+    Memory grows with the number of open exchanges, and by a bit for each message. Raises HistoryError, OSError.
     """
     trace = PerfettoFile(file)
     writer = _Writer(run, selection, trace)
@@ -42,7 +42,7 @@ class _Writer:
         self._run, self._selection, self._trace = run, selection, trace
 
     def add_exchanges(self, ops: Iterable[Op]) -> int:
-        """Sends, deliveries and counters. Return when the history ends."""
+        """Add sends, deliveries and counters. Return the end of the history."""
         last_ns = 0
         rows: dict[int, int] = {}  # id of an open exchange -> its row
         counts = Counts(self._count)
@@ -112,14 +112,14 @@ class _Writer:
             )
 
     def _flows(self, exchange: Exchange) -> Iterator[int]:
-        """The arrows of an exchange: one a message and group."""
+        """Return the arrows of an exchange: one for each message and group."""
         groups = self._run.groups_of(exchange.topic) if exchange.is_send else [exchange.group]
         for message in exchange.messages[:FLOWS_MAX]:
             if message.key is not None and self._selection.has_key(message.key):
                 yield from (flow_of(message.key, group) for group in groups)
 
     def add_observations(self) -> None:
-        """What nodes had of a message when it was acknowledged, and what they recovered."""
+        """Add the nodes that had a message when it was acknowledged, and recoveries."""
         for seen in self._run.observations():
             if not self._selection.has_time(seen["time_ns"]):
                 continue
@@ -151,14 +151,14 @@ class _Writer:
             self._trace.instant(leader, "flush", f"{key} on no disk at its answer", time_ns)
 
     def add_logs(self) -> None:
-        """Lines of the servers' logs."""
+        """Add lines of the servers' logs."""
         for line in self._run.node_lines():
             if self._selection.has_time(line.time_ns):
                 arguments = {name: _argument(value) for name, value in line.fields.items()}
                 self._trace.instant(line.node, "log", line.event, line.time_ns, arguments=arguments)
 
     def add_faults(self, end_ns: int) -> None:
-        """Faults as bands: all of them together, and those of each node; one that never struck is an instant."""
+        """Add faults as bands, all together and by node; a fault that never struck is an instant."""
         found = self._run.faults()
         for fault in found:
             fired_ns = fault.fired_ns
@@ -201,7 +201,7 @@ class _Writer:
             )
 
     def add_findings(self) -> None:
-        """Findings of the verdict."""
+        """Add findings of the verdict."""
         for finding in self._run.findings():
             if self._selection.has_time(finding.time_ns) and self._selection.has_key(finding.key):
                 self._trace.instant(

@@ -1,4 +1,4 @@
-"""A trace file of Perfetto: tracks, slices, instants, flows and counters as TracePackets."""
+"""Writes a trace file of Perfetto: tracks, slices, instants, flows and counters as TracePackets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PerfettoFile:
         self._rows: defaultdict[tuple[str, str], int] = defaultdict(int)
 
     def take_row(self, process: str, name: str) -> int:
-        """A row of a track on which no slice is open; give it back with `free_row`."""
+        """Return a row of a track without an open slice; `free_row` gives it back."""
         free = self._free[process, name]
         if free:
             return heappop(free)
@@ -44,7 +44,7 @@ class PerfettoFile:
         return self._rows[process, name] - 1
 
     def free_row(self, process: str, name: str, row: int) -> None:
-        """Slices may begin on the row again."""
+        """Give a row back for further slices."""
         heappush(self._free[process, name], row)
 
     def slice(
@@ -60,7 +60,7 @@ class PerfettoFile:
         arguments: Arguments = _NO_ARGUMENTS,
         flows: Sequence[int] = (),
     ) -> None:
-        """A slice on a row of a track. Slices of a row must not overlap."""
+        """Write a slice on a row of a track. Slices of a row must not overlap."""
         uuid = self._track(_Row(process, track, row))
         self._event(BEGIN, uuid, begin_ns, name, category, arguments, flows)
         self._event(END, uuid, end_ns)
@@ -76,12 +76,12 @@ class PerfettoFile:
         arguments: Arguments = _NO_ARGUMENTS,
         flows: Sequence[int] = (),
     ) -> None:
-        """A moment on a track."""
+        """Write an instant on a track."""
         uuid = self._track(_Row(process, track, 0))
         self._event(INSTANT, uuid, time_ns, name, category, arguments, flows)
 
     def counter(self, process: str, name: str, unit: str, time_ns: int, value: float) -> None:
-        """A value of a counter from this moment on."""
+        """Write the value of a counter from this moment on."""
         key = ("counter", process, name)
         if key not in self._uuids:
             descriptor = self._describe(key, self._process(process), name)
@@ -91,7 +91,7 @@ class PerfettoFile:
         event.double_counter_value = value
 
     def close(self) -> None:
-        """Write what is left. Raises OSError."""
+        """Write the rest. Raises OSError."""
         self._file.write(self._trace.SerializeToString())
         self._trace = Trace()
 
@@ -132,7 +132,7 @@ class PerfettoFile:
         return packet
 
     def _process(self, name: str) -> int:
-        """The uuid of the group of tracks of a node."""
+        """Return the uuid of a node's group of tracks."""
         key = ("process", name)
         if key not in self._uuids:
             descriptor = self._trace.packet.add().track_descriptor
@@ -157,5 +157,5 @@ class PerfettoFile:
 
 
 def _utf8(text: str) -> str:
-    """Text that can be encoded: surrogates become question marks."""
+    """Encode text; surrogates become question marks."""
     return text if text.isascii() else text.encode(errors="replace").decode()

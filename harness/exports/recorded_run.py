@@ -1,4 +1,4 @@
-"""The files of a recorded run as an export reads them: one line at a time, whatever their size."""
+"""Reads the files of a recorded run for an export, one line at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A planned fault. `struck_ns` is None if it never struck, `healed_ns` if it was not over at the end."""
+    """A planned fault. `struck_ns` is None if it never struck, `healed_ns` if it was still on at the end."""
 
     kind: str
     targets: tuple[str, ...]
@@ -58,7 +58,7 @@ class ShownFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """A run. `name` is that of its folder; the source has its ops."""
+    """A recorded run. `name` is that of its folder; `source` has its ops."""
 
     name: str
     folder: Path
@@ -66,7 +66,7 @@ class RecordedRun:
     source: Source
 
     def observations(self) -> Iterator[Record]:
-        """Yield what was observed inside the nodes. Raises HistoryError, OSError."""
+        """Yield the observations of the nodes. Raises HistoryError, OSError."""
         for number, record in json_lines(self.folder / "observations.jsonl"):
             try:
                 yield decode_observation(record)
@@ -90,7 +90,7 @@ class RecordedRun:
                     )
 
     def faults(self) -> list[Fault]:
-        """The planned faults by the time at which they fired. Raises HistoryError, OSError."""
+        """Return the planned faults by the time at which they fired. Raises HistoryError, OSError."""
         path = self.folder / "faults.jsonl"
         if path.exists() and plain_size(path) > FAULT_BYTES_MAX:
             raise HistoryError(
@@ -118,16 +118,16 @@ class RecordedRun:
             raise HistoryError(f"{self.folder}/verdict.json holds no verdict: {error}") from error
 
     def nodes_of(self, broker: str) -> Sequence[str]:
-        """The servers of a broker, the master first; the broker's name where the facts have none."""
+        """Return the servers of a broker, the master first; the broker's name if the facts have none."""
         return self.facts.replica_sets.get(broker) or (broker,)
 
     def groups_of(self, topic: str) -> list[str]:
-        """The consumer groups that read a topic."""
+        """Return the consumer groups that read a topic."""
         return [group for group, topics in self.facts.groups.items() if topic in topics]
 
 
 def recorded_run(folder: Path) -> RecordedRun:
-    """The run in a folder, its files held against their checksums. Raises HistoryError, OSError."""
+    """Open the run in a folder, and compare its files with their checksums. Raises HistoryError, OSError."""
     if not folder.is_dir():
         raise HistoryError(f"{folder} is no folder; give the folder of a run")
     source = source_at(folder)
@@ -136,7 +136,7 @@ def recorded_run(folder: Path) -> RecordedRun:
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (number, object) of a file of JSON lines; nothing if it is not there. Half a line at the end is left out.
+    """Yield (number, object) of a file of JSON lines; nothing if it is missing. Half a line at the end is skipped.
 
     Raises HistoryError, OSError.
     """

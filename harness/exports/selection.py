@@ -11,7 +11,7 @@ from staticfire.harness.exports.exchanges import Exchange, exchanges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """All of what is given must fit; nothing given fits everything.
+    """The selected part. An exchange must fit every given field; without any field all exchanges fit.
 
     Attributes:
         keys: messages with one of these keys.
@@ -27,12 +27,12 @@ class Selection:
         return self.since_ns <= time_ns and (self.until_ns is None or time_ns < self.until_ns)
 
     def overlaps(self, begin_ns: int, end_ns: int | None) -> bool:
-        """Whether an interval does; one without an end goes on."""
+        """Whether an interval, which may be open-ended, overlaps the window."""
         begins_before = self.until_ns is None or begin_ns < self.until_ns
         return begins_before and (end_ns is None or end_ns >= self.since_ns)
 
     def has_key(self, key: str | None) -> bool:
-        """Whether a message is wanted."""
+        """Whether a message is selected."""
         return not self.keys or key in self.keys
 
     def fits(self, exchange: Exchange) -> bool:
@@ -42,5 +42,5 @@ class Selection:
         return not self.keys or any(message.key in self.keys for message in exchange.messages)
 
     def of(self, ops: Iterable[Op]) -> Iterator[tuple[bool, Exchange]]:
-        """The exchanges that fit. Raises HistoryError."""
+        """Yield the exchanges that fit. Raises HistoryError."""
         return ((ended, one) for ended, one in exchanges(ops) if self.fits(one))

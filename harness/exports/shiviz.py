@@ -1,4 +1,4 @@
-"""A run as a log with vector clocks for ShiViz: clients, brokers and the fault injector are its hosts."""
+"""Writes a run as a log with vector clocks for ShiViz, whose hosts are clients, brokers and the nemesis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from staticfire.harness.exports.recorded_run import RecordedRun
 from staticfire.harness.exports.selection import Selection
 from staticfire.harness.truncated_repr import printable
 
-# The first line of the file, as ShiViz takes it; the second one, empty, says that there is one execution.
+# The first line of the file, in ShiViz's form; the empty second line means that there is one execution.
 REGEX = r"(?<host>\S+) (?<clock>\{.*\})\n(?<time>\d+\.\d+) (?<event>.*)"
 EVENTS_MAX = 20_000  # ShiViz draws each event
 NAMES_MAX = 8  # keys in one text
@@ -27,7 +27,7 @@ class _Happening(NamedTuple):
     """A step of the history, or a fault that begins or ends."""
 
     time_ns: int
-    order: int  # faults come before what happens at the same time
+    order: int  # faults come before other events of the same time
     exchange: Exchange | None = None
     ended: bool = False
     text: str = ""
@@ -41,7 +41,7 @@ class TooManyEvents(HistoryError):
 def write_shiviz(
     run: RecordedRun, selection: Selection, ops: Callable[[], Iterable[Op]], file: BinaryIO
 ) -> None:
-    """Write the log of what is selected. Raises TooManyEvents, HistoryError, OSError."""
+    """Write the log of the selected exchanges. Raises TooManyEvents, HistoryError, OSError."""
     file.write(f"{REGEX}\n\n".encode())
     log = _Log(run, selection, file)
     for happening in merge(_steps(selection, ops()), _fault_steps(run, selection)):
@@ -72,7 +72,7 @@ def _fault_steps(run: RecordedRun, selection: Selection) -> Iterator[_Happening]
 
 
 class _Log:
-    """Keeps a clock a host. A message carries the clock of its sender until its answer is known."""
+    """Keeps a clock for each host. A message carries the clock of its sender until its answer is known."""
 
     def __init__(self, run: RecordedRun, selection: Selection, file: BinaryIO) -> None:
         self._run, self._selection, self._file = run, selection, file
@@ -82,7 +82,7 @@ class _Log:
         self._events = 0
 
     def add_send(self, exchange: Exchange, ended: bool, time_ns: int) -> None:
-        """A producer sends; a broker that answered has stored before."""
+        """Add a send of a producer; a broker that answered has stored the message before."""
         host, keys = exchange.node, self._keys(exchange)
         text = _names(keys)
         if not ended:
@@ -101,7 +101,7 @@ class _Log:
                 self._sent.pop(key, None)
 
     def add_delivery(self, exchange: Exchange, ended: bool, time_ns: int) -> None:
-        """A broker hands out messages, and a listener is called."""
+        """Add a broker's delivery and the call of the listener."""
         text = _names(self._keys(exchange))
         if ended:
             self._event(exchange.node, time_ns, f"listener ends {exchange.outcome}: {text}")
@@ -113,7 +113,7 @@ class _Log:
         self._event(exchange.node, time_ns, said, exchange.broker)
 
     def add_fault(self, happening: _Happening) -> None:
-        """The fault injector acts on nodes; a node of a broker shares its host."""
+        """Add a fault: the nemesis acts on nodes. A broker's nodes share the host of the broker."""
         self._event(NEMESIS, happening.time_ns, happening.text)
         hosts = {
             node: name for name, nodes in self._run.facts.replica_sets.items() for node in nodes
@@ -122,7 +122,7 @@ class _Log:
             self._event(target, happening.time_ns, happening.text, NEMESIS)
 
     def _store(self, key: str, message: Message, exchange: Exchange, time_ns: int) -> None:
-        """The broker has a message: said once, at the first sign of it."""
+        """Add, once for each message, the event that the broker has it, at the first evidence of that."""
         if not self._stored.add(key):
             return
         place = f"queue {exchange.whole('queue')} offset {message.queue_offset}"
@@ -132,7 +132,7 @@ class _Log:
     def _event(
         self, host: str, time_ns: int, text: str, cause: str = "", clock: Clock | None = None
     ) -> None:
-        """An event of a host, after the latest of `cause` and after `clock`. Raises TooManyEvents, OSError."""
+        """Write an event of a host, after the latest of `cause` and after `clock`. Raises TooManyEvents, OSError."""
         self._events += 1
         if self._events > EVENTS_MAX:
             raise TooManyEvents(
@@ -167,5 +167,5 @@ def _names(keys: list[str]) -> str:
 
 
 def _host(name: str) -> str:
-    """A host is one word."""
+    """Return the name of a host as one word."""
     return "_".join(printable(name).split()) or "unknown"

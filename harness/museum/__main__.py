@@ -1,4 +1,4 @@
-"""`make museum`: searches for every piece, keeps the figures in docs/data/museum.json, goes on where it stopped."""
+"""`make museum`: searches for every piece, keeps the figures in docs/data/museum.json, and can be resumed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from staticfire.harness.museum.store_search import search_store
 
 RECIPE_CPU_S = 600.0
 BLIND_CPU_S = 120.0
-QUICK_CPU_S = 20.0  # pieces of a sample take at most so long
+QUICK_CPU_S = 20.0  # the longest search of a piece that a sample may include
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 each piece was found and is valid without the bug, 1 not all, 254 bad arguments."""
+    """Run the searches. Exit status: 0 each piece is found, and valid without the bug; 1 not all; 254 bad arguments."""
     options = _options(arguments)
     unknown = [name for name in options.only if name not in DEFECTS]
     if unknown:
@@ -59,7 +59,7 @@ def _missed_text(missed: Sequence[str]) -> str:
 
 
 def _keep(name: str, piece: Measured, *, is_blind: bool) -> None:
-    """Write this search down. Another process may measure other searches meanwhile."""
+    """Write this search to the file, to which another process may write other searches meanwhile."""
     with locked():
         fresh = read_measured()
         known = fresh.setdefault(name, Measured())
@@ -80,7 +80,7 @@ def _measure(defect: Defect, found: Search, *, is_blind: bool) -> None:
 
 
 def line_of(defect: Defect, found: Search) -> str:
-    """What a search came to, for the terminal."""
+    """Return the result of a search as a line for the terminal."""
     if not found.is_found:
         text = f"not found in {found.seeds} seeds, {found.cpu_s:.0f} CPU s"
         return f"{defect.name}: {text}" + (f"; {found.failure}" if found.failed else "")
@@ -101,7 +101,7 @@ def _is_quick(measured: dict[str, Measured], name: str) -> bool:
 
 
 def sampled(names: Sequence[str], options: argparse.Namespace) -> list[str]:
-    """As many names as `--sample` says, others for each `--rotation`."""
+    """Return as many names as `--sample` says, different ones for each `--rotation`."""
     random = Random(f"museum/{options.rotation}")
     return sorted(random.sample(sorted(names), min(options.sample, len(names))))
 

@@ -1,4 +1,4 @@
-"""Files of docs/data/ with one row a piece, from which tables are made."""
+"""Reads and writes files of docs/data/ with one row a piece, the sources of tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class IsDataclass(Protocol):
 
 
 def read_figures(path: Path, row: type[Row]) -> dict[str, Row]:
-    """Rows by the name of the piece; {} without a file. Raises OSError, ValueError."""
+    """Return rows by the name of the piece; {} without a file. Raises OSError, ValueError."""
     if not path.exists():
         return {}
     document: dict[str, dict[str, Any]] = orjson.loads(path.read_bytes())

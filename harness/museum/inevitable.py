@@ -70,14 +70,14 @@ def pieces_with_cause() -> list[str]:
 
 
 def measure(name: str, seed: int, jobs: int, budget_s: float) -> Jump | str:
-    """The figures, or why there are none."""
+    """Return the figures, or the reason that there are none."""
     job = {"seed": seed, "kinds": DEFECTS[name].cause, "jobs": jobs, "budget_s": budget_s}
     row = row_of(name, WORKER, job)
     return row if isinstance(row, str) else Jump(**row)
 
 
 def line_of(name: str, jump: Jump) -> str:
-    """What a measurement came to, for the terminal."""
+    """Return the result of a measurement as a line for the terminal."""
     cause = "no fault" if jump.cause_ns is None else f"{jump.kind or 'start'} at {jump.cause_ns}"
     sides = f"{jump.before_ns} - {jump.after_ns}" + ("" if jump.is_complete else ", not complete")
     off = "" if jump.off is None else f"; off by {jump.off:.2%}"

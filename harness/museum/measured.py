@@ -1,4 +1,4 @@
-"""The figures that were measured of each piece of the museum, kept as a file from which the page is made."""
+"""The measured figures of each piece of the museum, in a file from which the page is made."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DATA = Path("docs/data/museum.json")
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """One piece: the search by its recipe, and the blind one."""
+    """The figures of one piece: the search by its recipe, and the blind one."""
 
     recipe: Search = field(default_factory=Search)
     blind: Search = field(default_factory=Search)
 
 
 def read_measured(path: Path = DATA) -> dict[str, Measured]:
-    """Figures by the name of the piece; {} without a file. Raises OSError, ValueError."""
+    """Return figures by the name of the piece; {} without a file. Raises OSError, ValueError."""
     if not path.exists():
         return {}
     return {
@@ -41,7 +41,7 @@ def write_measured(measured: dict[str, Measured], path: Path = DATA) -> None:
 
 @contextmanager
 def locked(path: Path = DATA) -> Iterator[None]:
-    """One process at a time reads and writes the file."""
+    """Lock the file for this process."""
     with path.with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

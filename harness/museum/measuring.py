@@ -1,4 +1,4 @@
-"""Parts of the commands that measure pieces of the museum one by one, each in a process of its own."""
+"""Shared by commands that measure pieces of the museum, each piece in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staticfire.harness.museum.processes import rows_of
 def parser_of(
     module: str, description: str | None, budget_s: float, jobs: int
 ) -> argparse.ArgumentParser:
-    """The arguments of `python -m module`: names of pieces, and what each of them may take."""
+    """Return the parser of `python -m module`: names of pieces, and the time for each."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("only", nargs="*", metavar="NAME", help="only these pieces, again")
     parser.add_argument("--budget", type=float, default=budget_s, help="seconds of each piece")
@@ -22,7 +22,7 @@ def parser_of(
 
 
 def row_of(name: str, worker: str, job: Mapping[str, Any]) -> dict[str, Any] | str:
-    """The row that the module `worker` makes of `job` with the piece planted, or why there is none."""
+    """Return the row that the module `worker` makes of `job` with the piece planted, or the reason for none."""
     with planted(name) as folders:
         [row] = rows_of(worker, {"name": name, **job, "cpu_s": 0}, folders, {VARIABLE: name})
     return str(row["failed"]) if "failed" in row else row

@@ -2,7 +2,7 @@
 
     python -m staticfire.harness.museum.mutant_worker < job.json
 
-A line goes out for each stage, and it ends at the first one that finds the mutant.
+It prints a line for each stage, and ends at the first stage that finds the mutant.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import orjson
 
 from staticfire.harness.museum.worker import judged
 
-CPU_S_MAX = 300  # a mutant that spins is killed then
+CPU_S_MAX = 300  # CPU limit, after which a mutant that spins is killed
 SHORT_S = 12.0  # of load in a hunt
 NODES = ("broker-", "ns-", "producer-", "consumer-", "name server")
 
 
 def stages(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what each stage came to: `stage`, `found` (empty: nothing), and the digests of the hunts."""
+    """Yield the result of each stage: `stage`, `found` (empty: nothing), and the digests of the hunts."""
     if job["cycles"]:
         yield (row := crashed_store(job["cycles"]))
         if row["found"]:
@@ -40,7 +40,7 @@ def stages(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def finding(row: Mapping[str, Any]) -> str:
-    """What a judged seed says of the mutant; empty: nothing. A failure of the harness has to name a node."""
+    """Return the finding of a judged seed about the mutant; empty: none. A failure of the harness must name a node."""
     if row["valid"] is False:
         return ", ".join(row["checkers"])
     failure: str = row.get("failed", "")
@@ -48,7 +48,7 @@ def finding(row: Mapping[str, Any]) -> str:
 
 
 def crashed_store(cycles: int) -> dict[str, Any]:
-    """So many crashes of the store alone."""
+    """Crash the store alone, many times."""
     from staticfire.harness.store_crash.cycles import run_cycles
 
     try:
@@ -60,7 +60,7 @@ def crashed_store(cycles: int) -> dict[str, Any]:
 
 
 def conformance(skipped: Sequence[str]) -> dict[str, Any]:
-    """The cases of the suite in the simulation, up to the first that does not pass."""
+    """Run the cases of the suite in the simulation, up to the first that does not pass."""
     from staticfire.harness.conformance.case import cases
     from staticfire.harness.conformance.result import Outcome
     from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world

@@ -1,6 +1,6 @@
-"""`make mutants`: mutants of the system, sampled by a fixed seed, and which of them the harness finds.
+"""`make mutants`: samples mutants of the system by a fixed seed, and measures which of them the harness finds.
 
-Figures are kept in docs/data/mutants.json, and a later call goes on where this one stopped.
+The figures are in docs/data/mutants.json, and a later call continues where this one stopped.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ WORKLOADS = (
     "request-reply",
 )
 HUNTS = tuple((0, workload) for workload in WORKLOADS)
-EQUIVALENT_SEEDS = 20  # in none of which a digest differs, before a mutant may be called equivalent
+EQUIVALENT_SEEDS = 20  # seeds without a different digest, before a mutant may count as equivalent
 
 
 @dataclass(slots=True, kw_only=True)
 class Trial:
-    """What became of one mutant.
+    """The result of one mutant.
 
     Attributes:
         found_by: the stage that found it; empty: it survived.
-        differs: in how many hunts of a survivor the digest differs from that of the clean system.
-        equivalent: why a survivor changes nothing, written by hand; needs EQUIVALENT_SEEDS equal digests.
+        differs: number of a survivor's hunts whose digest differs from that of the clean system.
+        equivalent: the reason that a survivor changes nothing, written by hand; needs EQUIVALENT_SEEDS equal digests.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Trial:
 
 @dataclass(slots=True, kw_only=True)
 class Trials:
-    """All that was tried, of the sample of one seed; `clean` are the digests of HUNTS without a mutant."""
+    """The results of the sample of one seed; `clean` are the digests of HUNTS without a mutant."""
 
     seed: int = SEED
     clean: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Trials:
 
 
 def read_trials(path: Path = DATA) -> Trials:
-    """What the file holds; nothing without a file. Raises OSError, ValueError."""
+    """Read the file; no results without a file. Raises OSError, ValueError."""
     if not path.exists():
         return Trials()
     document = orjson.loads(path.read_bytes())
@@ -82,14 +82,14 @@ def read_trials(path: Path = DATA) -> Trials:
 
 
 def write_trials(trials: Trials, path: Path = DATA) -> None:
-    """Write the file: a kill at any moment leaves the old one or the new one."""
+    """Write the file atomically."""
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(orjson.dumps(asdict(trials), option=orjson.OPT_INDENT_2) + b"\n")
     temporary.replace(path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 the sample was tried, 1 a mutant that was found before is not, 2 bad arguments."""
+    """Try mutants. Exit status: 0 the sample was tried, 1 a mutant that was found before is not, 2 bad arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m staticfire.harness.museum.mutants", description=__doc__
     )
@@ -124,14 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def clean_digests() -> list[str]:
-    """Digests of the hunts of the clean system."""
+    """Return the digests of the hunts of the clean system."""
     from staticfire.harness.museum.mutant_worker import SHORT_S
 
     return [judged(seed, {"workload": name, "time_s": SHORT_S})["digest"] for seed, name in HUNTS]
 
 
 def try_mutation(mutation: Mutation, clean: Sequence[str]) -> Trial:
-    """Plant it in a copy and let a process with that copy judge it."""
+    """Plant the mutation in a copy, and judge it in a process with that copy."""
     diff = mutation.diff(system_folder())
     trial = Trial(name=mutation.name, kind=mutation.kind, change=_changed_lines(diff))
     job = {
@@ -142,7 +142,7 @@ def try_mutation(mutation: Mutation, clean: Sequence[str]) -> Trial:
     }
     with patched_system(partial(_copy_with, diff)) as folders:
         for row in rows_of(WORKER, job, folders, {}):
-            if "failed" in row:  # the process has died: the mutant does not start, or spins
+            if "failed" in row:  # the process has died, since the mutant does not start, or spins
                 trial.found_by, trial.reason = "process", row["failed"]
                 break
             trial.cpu_s = row["cpu_s"]
@@ -157,14 +157,14 @@ def try_mutation(mutation: Mutation, clean: Sequence[str]) -> Trial:
 
 
 def line_of(trial: Trial) -> str:
-    """What became of a mutant, for the terminal."""
+    """Return the result of a mutant as a line for the terminal."""
     if trial.found_by:
         return f"{trial.name}: found by {trial.found_by}: {trial.reason[:100]}"
     return f"{trial.name}: survived; {trial.differs} of {trial.hunts} digests differ"
 
 
 def system_folder() -> Path:
-    """Our system under test."""
+    """Return the folder of our system under test."""
     return (Path(staticfire.__file__).parent / SYSTEM).resolve()
 
 

@@ -1,4 +1,4 @@
-"""Places where one line of the system can be changed into a mutant, found in its syntax trees."""
+"""Finds one-line mutations of the system in its syntax trees."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-# What no simulated run reaches: the real machine, certificates, the command line, colours of JSON.
+# Modules that no simulated run reaches: the real machine, certificates, the command line, colours of JSON.
 LEFT_OUT = (
     "runtime/real_",
     "configuration/real_tls.py",
     "configuration/config_file.py",
     "__main__.py",
 )
-LOGS = (".info", ".warning", ".error", ".debug")  # a line in a log is no behaviour
+LOGS = (".info", ".warning", ".error", ".debug")  # log lines do not count as behaviour
 _COMPARISONS = {
     "Lt": "<=", "LtE": "<", "Gt": ">=", "GtE": ">", "Eq": "!=", "NotEq": "==",
     "Is": "is not", "IsNot": "is", "In": "not in", "NotIn": "in",
@@ -47,7 +47,7 @@ class Mutation:
         return f"{self.module}:{self.line}:{self.start} {self.kind}"
 
     def change(self, system: Path) -> tuple[str, str]:
-        """The module before and after."""
+        """Return the module before and after."""
         before = (system / self.module).read_text(encoding="utf-8")
         lines = before.splitlines(keepends=True)
         line = lines[self.line - 1].encode()
@@ -55,7 +55,7 @@ class Mutation:
         return before, "".join(lines)
 
     def diff(self, system: Path) -> str:
-        """The change as a diff against the repository."""
+        """Return the change as a diff against the repository."""
         before, after = self.change(system)
         path = f"system_under_test/{self.module}"
         lines = difflib.unified_diff(
@@ -69,7 +69,7 @@ class Mutation:
 
 
 def sample(system: Path, seed: int, count: int) -> list[Mutation]:
-    """So many mutations, fixed by the seed: kinds take turns, and places of a kind are drawn."""
+    """Draw mutations by the seed: kinds take turns, and the mutations of a kind are drawn."""
     random = Random(f"mutants/{seed}")
     by_kind: dict[str, list[Mutation]] = {}
     for mutation in mutations(system):
@@ -87,7 +87,7 @@ def sample(system: Path, seed: int, count: int) -> list[Mutation]:
 
 
 def mutations(system: Path) -> Iterator[Mutation]:
-    """Every place of every module, in a fixed order."""
+    """Return all mutations of all modules, in a fixed order."""
     for path in sorted(system.rglob("*.py")):
         module = path.relative_to(system).as_posix()
         if not module.startswith(LEFT_OUT):
@@ -95,7 +95,7 @@ def mutations(system: Path) -> Iterator[Mutation]:
 
 
 def mutations_of(module: str, source: str) -> Iterator[Mutation]:
-    """The places of one module whose change fits one line."""
+    """Return the mutations of one module that change one line."""
     for node in _code(ast.parse(source)):
         for kind, start, end, text in _changes(node):
             yield Mutation(
@@ -104,7 +104,7 @@ def mutations_of(module: str, source: str) -> Iterator[Mutation]:
 
 
 def _compiles(mutation: Mutation, system: Path) -> bool:
-    """Whether the changed module is other Python than before."""
+    """Whether the changed module is valid Python, and differs from the former one."""
     before, after = mutation.change(system)
     try:
         ast.parse(after)
@@ -114,7 +114,7 @@ def _compiles(mutation: Mutation, system: Path) -> bool:
 
 
 def _code(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """The nodes of a tree in the order of the source, without annotations and decorators."""
+    """Yield the nodes of a tree in the order of the source, without annotations and decorators."""
     for name, value in ast.iter_fields(tree):
         if name == "decorator_list":
             continue
@@ -162,7 +162,7 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[Change]:
 
 
 def _between(left: ast.expr, right: ast.expr, kind: str, text: str) -> Iterator[Change]:
-    """A change of what stands between two operands of one line, brackets aside."""
+    """Return the change of the operator between two operands of one line."""
     assert left.end_col_offset is not None
     if left.end_lineno == right.lineno:
         yield kind, left.end_col_offset, right.col_offset, text

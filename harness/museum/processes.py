@@ -1,4 +1,4 @@
-"""Processes with a patched system: a job goes to the standard input, rows come from the standard output."""
+"""Runs workers with a patched system, which read a job from standard input and print rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import IO, Any
 
 import orjson
 
-ERROR_LENGTH_MAX = 200  # of what a process that dies has said last
+ERROR_LENGTH_MAX = 200  # characters of the last line of a process that dies
 
 
 def rows_of(
     module: str, job: Mapping[str, Any], folders: Sequence[str], variables: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a worker, `module`, that finds the patched system in `folders`.
+    """Yield the rows of a worker, `module`, that finds the patched system in `folders`.
 
-    A worker that dies is a row that failed, with the last line of its standard error.
+    A worker that dies gives a failed row, with the last line of its standard error.
     """
     paths = [*folders, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(paths)}

@@ -12,21 +12,21 @@ from staticfire.harness.museum.processes import rows_of
 from staticfire.harness.museum.worker import judged, recipe_of
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
-SEEDS_MAX = 100_000  # the bound of CPU time ends a search long before
+SEEDS_MAX = 100_000  # the bound of CPU time ends a search long before this one
 WORKER = "staticfire.harness.museum.worker"
 
 
 @dataclass(slots=True, kw_only=True)
 class Search:
-    """What a search has come to so far. A larger bound goes on where the smaller one ended.
+    """The state of a search. A search with a larger bound continues where one with a smaller bound ended.
 
     Attributes:
         bound_cpu_s: processor time that the search may take, seconds.
         seeds: seeds judged, the last one included.
         checkers: of the run that shows the bug, those that are invalid.
         off: without the bug the same seed is "valid", "invalid" or "unknown"; empty: not tried.
-        broken: clauses of the contract, of those that the piece names, whose case failed; None: not tried.
-        failed: seeds that the harness could not carry out, and why the first of them was one.
+        broken: clauses that the piece names and whose case failed; None: not tried.
+        failed: seeds that the harness could not carry out, with the reason of the first one.
     """
 
     bound_cpu_s: float = 0.0

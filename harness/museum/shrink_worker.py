@@ -18,7 +18,7 @@ from staticfire.harness.museum.worker import recipe_of
 from staticfire.harness.shrink.search import Search
 from staticfire.harness.shrink.trials import Trial, run_trial
 
-FAULTS_MAX, OPS_MAX = 3, 10  # of a run that counts as small
+FAULTS_MAX, OPS_MAX = 3, 10  # the limits of a run that counts as small
 
 
 def is_small(trial: Trial) -> bool:
@@ -27,7 +27,7 @@ def is_small(trial: Trial) -> bool:
 
 
 def shrunk(job: Mapping[str, Any]) -> dict[str, object]:
-    """Run the seed of the recipe and make it small; what it came to, and when.
+    """Run the seed of the recipe and shrink it; return the sizes, and when they were reached.
 
     Args:
         job: `name` of the piece, `seed`, `jobs` and `budget_s` of the shrink.

@@ -1,8 +1,8 @@
-"""The results of `shrink`, of the run of each recipe.
+"""Measures `shrink` on the run of each recipe.
 
     python -m staticfire.harness.museum.shrinking
 
-Figures are kept in docs/data/shrink.json, and a later call measures what is not there yet.
+The figures are in docs/data/shrink.json, and a later call measures the missing ones.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MODULE = "staticfire.harness.museum.shrinking"
 WORKER = "staticfire.harness.museum.shrink_worker"
 BUDGET_S = 60.0
 JOBS = 2
-TIER = "S"  # what is measured if no names are given
+TIER = "S"  # the pieces that are measured without given names
 
 Times = tuple[float, float]  # CPU s of all processes, wall s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrunk:
-    """One piece.
+    """The figures of one piece.
 
     Attributes:
         failure: the fingerprint.
@@ -54,13 +54,13 @@ class Shrunk:
 
 
 def measure(name: str, seed: int, jobs: int, budget_s: float) -> Shrunk | str:
-    """The figures, or why there are none."""
+    """Return the figures, or the reason that there are none."""
     row = row_of(name, WORKER, {"seed": seed, "jobs": jobs, "budget_s": budget_s})
     return row if isinstance(row, str) else Shrunk(**row)
 
 
 def line_of(name: str, one: Shrunk) -> str:
-    """What a shrink came to, for the terminal."""
+    """Return the result of a shrink as a line for the terminal."""
     reached = (
         "never small" if one.reached is None else "small after {} CPU s, {} s".format(*one.reached)
     )
@@ -72,7 +72,7 @@ def line_of(name: str, one: Shrunk) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 each is small and repeats, 1 not all, 254 bad arguments."""
+    """Measure pieces. Exit status: 0 each is small and repeats, 1 not all, 254 bad arguments."""
     options = parser_of(MODULE, __doc__, BUDGET_S, JOBS).parse_args(arguments)
     for name in options.only:
         if name not in DEFECTS:

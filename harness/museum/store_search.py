@@ -41,7 +41,7 @@ def search_store(defect: Defect, found: Search) -> None:
 
 
 def crash_store(first: int, cycles: int, defect: str) -> tuple[int, str]:
-    """Exit status and output of so many cycles, from the seed `first`."""
+    """Run cycles from the seed `first` on; return exit status and output."""
     command = [sys.executable, "-m", "staticfire", "crash-store", "--seed", str(first)]
     command += ["--jobs", "1", "--cycles", str(cycles)]
     command += ("--defect", defect) if defect else ()

@@ -1,4 +1,4 @@
-"""Judges seeds of one campaign in a process whose system may be patched: a job comes in, a line a seed goes out.
+"""Judges seeds of one campaign in a process whose system may be patched: reads a job, prints a line a seed.
 
     python -m staticfire.harness.museum.worker < job.json
 
@@ -21,13 +21,15 @@ from staticfire.harness.machines.options import MachineOptions
 
 NO_OPTIONS: Mapping[str, Any] = dict.fromkeys(("campaign", "followers", "leaders", "faults"))
 FAILURES_MAX = 3
-CPU_MARGIN_S = 120  # of one seed beyond the job's budget: a system that spins is killed then
+CPU_MARGIN_S = (
+    120  # CPU time of one seed beyond the job's budget, after which a system that spins is killed
+)
 
 
 def judged_seeds(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row a seed, until one is invalid, `seeds_max` are judged or `cpu_s` seconds of processor time are spent.
 
-    Three runs in a row that could not be carried out end it, too.
+    It also ends after three runs in a row that could not be carried out.
 
     Args:
         job: `recipe` names a bug whose campaign is run, or else `workloads` take turns and everything else is drawn;
@@ -50,19 +52,19 @@ def judged_seeds(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def options_of(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is given of the campaigns of a job, which take turns."""
+    """Return the given options of a job's campaigns, which take turns."""
     if job["recipe"]:
         return [recipe_of(job["recipe"])]
     return [{"workload": workload, "defect": job["defect"]} for workload in job["workloads"]]
 
 
 def recipe_of(name: str) -> dict[str, Any]:
-    """The options of the campaign that stands in the bug's file."""
+    """Return the options of the campaign in the bug's file."""
     return given_options(**NO_OPTIONS, defect=name)
 
 
 def judged(seed: int, given: dict[str, Any]) -> dict[str, Any]:
-    """Run and judge one seed; a run that could not be carried out has `failed`, which says why."""
+    """Run and judge one seed; a run that could not be carried out has `failed`, the reason."""
     from staticfire.harness.runs.simulated_runner import run_simulated
 
     started_s = time.process_time()
@@ -87,7 +89,7 @@ def judged(seed: int, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def broken_clauses(ids: Sequence[str]) -> list[str]:
-    """Those of these clauses of the contract whose case does not pass in the simulation."""
+    """Return those of these clauses whose case does not pass in the simulation."""
     from staticfire.harness.conformance.case import cases
     from staticfire.harness.conformance.result import Outcome
     from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
@@ -96,7 +98,7 @@ def broken_clauses(ids: Sequence[str]) -> list[str]:
     for clause in ids:
         try:
             outcome = run_in_world(cases()[clause], SimulatedSite().campaign).outcome
-        except Exception:  # a cluster that does not serve keeps no clause
+        except Exception:  # a cluster that does not serve breaks all of them
             outcome = Outcome.FAILED
         if outcome is not Outcome.PASSED:
             broken.append(clause)

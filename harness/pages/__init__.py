@@ -1,1 +1,1 @@
-"""Makes the parts of docs/ that repeat what the code declares: `make docs`."""
+"""Generates the parts of docs/ that repeat declarations of the code: `make docs`."""

@@ -81,7 +81,7 @@ FILES: Mapping[str, Callable[[], str]] = {
 
 
 def made_page(name: str, page: str) -> str:
-    """Return the page with all of its generated parts made anew. Raises PageError."""
+    """Return the page with all of its parts generated again. Raises PageError."""
     if name in FILES:
         return FILES[name]()
     for part, make in PAGES[name].items():

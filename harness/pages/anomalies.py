@@ -1,4 +1,4 @@
-"""Tables of docs/anomalies.md, made of what each anomaly declares and of the table of excuses."""
+"""Tables of docs/anomalies.md, from the declarations of anomalies and the table of excuses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from staticfire.checkers.guarantees.excuse_table import EXCUSES, Excuse
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS
 from staticfire.harness.pages.generated import table
 
-FAITHFUL = "faithful "  # begins the name of a row that counts in faithful mode alone
+FAITHFUL = "faithful "  # prefix of a row's name that counts in faithful mode alone
 
 
 def anomalies_tables() -> str:
-    """A heading for each promise, and under it the anomalies that break it."""
+    """Return a heading for each promise, and under it the anomalies that break it."""
     finders = {name: checker for checker in ALL_CHECKERS for name in checker.anomalies}
     promises: dict[str, list[tuple[str, ...]]] = {}
     for anomaly in ANOMALIES.values():
@@ -36,13 +36,13 @@ def _row(anomaly: Anomaly, finders: Mapping[str, Checker]) -> tuple[str, ...]:
 
 
 def kernel_of(checker: Checker) -> str:
-    """The path of the module that finds the anomalies of this checker."""
+    """Return the path of the module with this checker's kernel."""
     finder = checker.check if checker.kernel is None else checker.kernel.partial
     return finder.__module__.removeprefix("staticfire.").replace(".", "/") + ".py"
 
 
 def excuses_table() -> str:
-    """Which faults make which anomalies legal; anomalies that share a mechanism share a row."""
+    """Return the table of faults that make anomalies legal; anomalies with the same mechanism share a row."""
     rows: dict[tuple[str, str, str], dict[str, None]] = {}
     for of, excuses in EXCUSES.items():
         name = of.removeprefix(FAITHFUL)

@@ -1,4 +1,4 @@
-"""The table of docs/campaigns.md, made of the declared options of a campaign."""
+"""The table of docs/campaigns.md, from the declared options of a campaign."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.harness.pages.generated import table
 
 
 def options_table() -> str:
-    """One row for each option: its type, its meaning and the values that it takes."""
+    """Return a table with a row for each option: its type, its meaning and its values."""
     rows: list[tuple[str, ...]] = [
         (
             f"`{field.name}`",

@@ -1,4 +1,4 @@
-"""The pages docs/cli.md and docs/cli-admin.md: every command with its options, made of what click knows."""
+"""The pages docs/cli.md and docs/cli-admin.md: every command with its options, from click's declarations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTH = {"max_content_width": 100}
 
 
 def cli_page() -> str:
-    """Every command but those of `staticfire admin`, which have a page of their own."""
+    """Return the page of every command but those of `staticfire admin`, which have a page of their own."""
     commands = [(path, command) for path, command in _commands() if not _is_admin(path)]
     overview = table(
         ("command", "what it does"),
@@ -51,7 +51,7 @@ def cli_page() -> str:
 
 
 def admin_page() -> str:
-    """The commands of `staticfire admin`: the options that all of them have, and then those of each one."""
+    """Return the page of the commands of `staticfire admin`: their common options, and then those of each one."""
     commands = [
         (path, command)
         for path, command in _commands()
@@ -75,7 +75,7 @@ def _is_admin(path: str) -> bool:
 def _commands(
     path: str = "staticfire", command: click.Command = cli
 ) -> Iterator[tuple[str, click.Command]]:
-    """All commands below, groups before their commands, each with its whole name."""
+    """Yield all commands below, groups before their commands, each with its whole name."""
     if command is not cli:
         yield path, command
     if isinstance(command, click.Group):
@@ -98,7 +98,7 @@ def _section(path: str, command: click.Command, without: list[Record] | None = N
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """The paragraphs of a help text; one that click must not wrap is a block of commands or of other text."""
+    """Return the paragraphs of a help text; one that click does not wrap is a block of commands or of other text."""
     for paragraph in text.split("\n\n"):
         lines = paragraph.splitlines()
         if lines[:1] == ["\b"] and lines[1:2] == ["Example:"]:
@@ -111,7 +111,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _records(path: str, command: click.Command) -> list[Record]:
-    """Name and meaning of each option, `--help` left out, and of the arguments that say something."""
+    """Yield name and meaning of each option but `--help`, and of each documented argument."""
     context = click.Context(command, info_name=path, **WIDTH)  # type: ignore[arg-type]
     found = [param.get_help_record(context) for param in command.get_params(context)]
     return [record for record in found if record and record[1] and "--help" not in record[0]]
@@ -130,7 +130,7 @@ def _options_table(records: list[Record]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Escape text for a cell of a Markdown table."""
     for char in "|<":
         text = text.replace(char, f"\\{char}")
     return text.replace("*", "\\*")

@@ -1,4 +1,4 @@
-"""Tables of docs/client-protocol.md, made of what each kind of op declares."""
+"""Tables of docs/client-protocol.md, from the declarations of the kinds of op."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FieldsOf = Callable[[OpKind], Fields | None]
 
 
 def asked() -> list[OpKind]:
-    """The kinds that clients are asked for, those of producers first."""
+    """Return the kinds of requests, those of producers first."""
     return _by_role(
         [kind for kind in OP_KINDS.values() if kind.asked_of], lambda kind: kind.asked_of
     )
 
 
 def reported() -> list[OpKind]:
-    """The kinds that clients report, those of producers first."""
+    """Return the kinds of reports, those of producers first."""
     kinds = [kind for kind in OP_KINDS.values() if not set(kind.reported_by).isdisjoint(CLIENTS)]
     return _by_role(kinds, lambda kind: kind.reported_by)
 
@@ -31,7 +31,7 @@ def _by_role(kinds: list[OpKind], roles: Callable[[OpKind], tuple[Role, ...]]) -
 
 
 def requests_table() -> str:
-    """Every request."""
+    """Return the table of requests."""
     head = ("`f`", "of", "what it asks for", "in the history")
     rows: list[tuple[str, ...]] = [
         (f"`{kind.name}`", ", ".join(kind.asked_of), kind.about, _recorded(kind))
@@ -45,7 +45,7 @@ def _recorded(kind: OpKind) -> str:
 
 
 def reports_table() -> str:
-    """Every report."""
+    """Return the table of reports."""
     head = ("`emit`", "of", "what it says")
     return table(
         head,
@@ -69,7 +69,7 @@ def report_fields_table() -> str:
 
 
 def _fields_table(of: str, kinds: Iterable[OpKind], fields_of: FieldsOf) -> str:
-    """A row for each field; kinds that say the same of it share the row."""
+    """Return a row for each field; kinds with the same declaration share the row."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for kind in kinds:
         for name, field in (fields_of(kind) or {}).items():
@@ -82,7 +82,7 @@ def _fields_table(of: str, kinds: Iterable[OpKind], fields_of: FieldsOf) -> str:
 
 
 def items_table() -> str:
-    """What stands in the rows of lists, and in the objects of lists."""
+    """Return the table of items in rows and objects of lists."""
     rows: dict[tuple[str, str, str], dict[str, None]] = {}
     fields = [
         (name, field)
@@ -101,7 +101,7 @@ def items_table() -> str:
 
 
 def _inner(name: str, field: Field) -> Iterator[tuple[str, str, Field]]:
-    """The list and the fields of its items."""
+    """Return the list and the fields of its items."""
     for inner, item in (field.row or field.objects or {}).items():
         yield name, inner, item
     for inner, item in (field.contents or {}).items():
@@ -113,7 +113,7 @@ def _name(name: str, field: Field) -> str:
 
 
 def type_of(field: Field) -> str:
-    """The type of a field in words: "a whole number from 1 to 18", "a list of `[broker, queue]`"."""
+    """Return the type of a field in words: "a whole number from 1 to 18", "a list of `[broker, queue]`"."""
     if field.allowed:
         return f"{', '.join(f'`{word}`' for word in field.allowed[:-1])} or `{field.allowed[-1]}`"
     if field.kind == LIST and field.row is not None:

@@ -1,4 +1,4 @@
-"""Tables of docs/faults.md, made of what each kind of fault declares."""
+"""Tables of docs/faults.md, from the declarations of the kinds of fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRIKES = {
 
 
 def kinds_table(faults: Iterable[Fault]) -> str:
-    """What is done, and what proves it; kinds that say the same share a row."""
+    """Return the table of mechanisms and proofs; kinds with the same text share a row."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for fault in faults:
         said = (fault.simulated, fault.on_machines, fault.proof)
@@ -35,7 +35,7 @@ def kinds_table(faults: Iterable[Fault]) -> str:
 
 
 def plans_table(faults: Iterable[Fault]) -> str:
-    """What an entry of a plan may say, and what the fault does to its targets."""
+    """Return the table of plan entries, and of the faults' effects on their targets."""
     head = ("kind", "targets", "parameters", "effects", "destroys", "strikes", "needs")
     return table(head, [_plan_row(fault) for fault in faults])
 
@@ -72,5 +72,5 @@ def _params(fault: Fault) -> str:
 
 
 def effects_table() -> str:
-    """Every effect and its meaning."""
+    """Return the table of effects and their meaning."""
     return table(("effect", "meaning"), [(f"`{name}`", text) for name, text in EFFECTS.items()])

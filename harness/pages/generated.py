@@ -1,4 +1,4 @@
-"""Replaces the generated parts of a page, which stand between two marks; the prose around them is written by hand."""
+"""Replaces the generated parts of a page, between two marks; the prose around them is written by hand."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class PageError(Exception):
-    """A page lacks the marks of a generated part. The text says which."""
+    """A page lacks the marks of a generated part, which the text names."""
 
 
 def with_part(page: str, name: str, part: str) -> str:
-    """Return the page with what stands between the marks of `name` replaced by `part`.
+    """Return the page with `part` between the marks of `name`.
 
     Raises PageError if the marks are missing, out of order or there twice.
     """
@@ -38,5 +38,5 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def source(path: str) -> str:
-    """Return the Python file at `path`, counted from the root of the repository, as a fence."""
+    """Return the Python file at `path`, relative to the root of the repository, as a fence."""
     return f"```python\n{(ROOT / path).read_text(encoding='utf-8').strip()}\n```"

@@ -14,7 +14,7 @@ NOTHING = "Nothing has been measured yet."
 
 
 def jumps_text() -> str:
-    """The score in sentences."""
+    """Return the score in sentences."""
     jumps = _measured()
     if not jumps:
         return NOTHING
@@ -28,7 +28,7 @@ def jumps_text() -> str:
 
 
 def jumps_table() -> str:
-    """Every piece that was measured."""
+    """Return the table of measured pieces."""
     head = ("piece", "cause", "at", "jump between", "off by, of the run", "CPU s")
     return table(head, [_row(name, jump) for name, jump in _measured().items()])
 

@@ -1,4 +1,4 @@
-"""Tables of docs/museum.md, made of the pieces and of the figures that `make museum` has measured."""
+"""Tables of docs/museum.md, from the pieces and the figures of `make museum`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_MEASURED = Measured()
 
 
 def score_table() -> str:
-    """How many pieces of each tier were found, by recipe and blind."""
+    """Return the table of pieces found in each tier, by recipe and blind."""
     measured = read_measured()
     rows = []
     for tier, meaning in TIERS.items():
@@ -38,7 +38,7 @@ def _share(searches: list[Search]) -> str:
 
 
 def figures_text() -> str:
-    """The figures of the searches in sentences."""
+    """Return the figures of the searches in sentences."""
     measured = read_measured()
     known = [measured[name] for name in DEFECTS if name in measured]
     recipes = [piece.recipe for piece in known if piece.recipe.seeds]
@@ -64,7 +64,7 @@ def figures_text() -> str:
 
 
 def pieces_table() -> str:
-    """Every piece: what is wrong, where it was reported, what finds it."""
+    """Return the table of pieces: the bug, its source, and what finds it."""
     measured = read_measured()
     rows = [_row(defect, measured.get(name, NOT_MEASURED)) for name, defect in DEFECTS.items()]
     head = (
@@ -94,7 +94,7 @@ def _row(defect: Defect, piece: Measured) -> tuple[str, ...]:
 
 
 def _clauses(defect: Defect, search: Search) -> str:
-    """The clauses that the piece names, and what was measured of them; or why it breaks none."""
+    """Return the clauses that the piece names with their results, or the reason that it breaks none."""
     if not defect.conform:
         return _cell(f"none: {defect.not_by_conformance}")
     if search.broken is None:
@@ -115,7 +115,7 @@ def _search(search: Search) -> str:
 
 
 def not_found_table() -> str:
-    """Pieces that no campaign has shown, with the reason."""
+    """Return the table of pieces that no campaign has shown, with the reasons."""
     rows = [
         (f"`{name}`", _cell(defect.not_found))
         for name, defect in DEFECTS.items()
@@ -125,7 +125,7 @@ def not_found_table() -> str:
 
 
 def changes_table() -> str:
-    """Later changes of the checkers that a piece is expected to be found by."""
+    """Return the table of later changes of the pieces' expected checkers."""
     rows = [
         (f"`{name}`", _cell(change))
         for name, defect in DEFECTS.items()
@@ -135,5 +135,5 @@ def changes_table() -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that a table can hold."""
+    """Escape text for a cell of a table."""
     return text.replace("|", "\\|").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""Tables of docs/mutants.md, made of what `make mutants` has measured."""
+"""Tables of docs/mutants.md, from the figures of `make mutants`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from staticfire.harness.pages.generated import table
 
 
 def score_text() -> str:
-    """The score in sentences."""
+    """Return the score in sentences."""
     trials = read_trials().trials
     if not trials:
         return "Nothing has been measured yet."
@@ -42,7 +42,7 @@ STAGES = {
 
 
 def kinds_table() -> str:
-    """Found and survived by the kind of change."""
+    """Return the table of found and surviving mutants by kind of change."""
     trials = read_trials().trials
     rows = []
     for kind in sorted({trial.kind for trial in trials}):
@@ -57,7 +57,7 @@ def kinds_table() -> str:
 
 
 def survivors_table() -> str:
-    """The mutants that were not found."""
+    """Return the table of survivors."""
     rows = [
         (f"`{trial.name}`", _change(trial), f"{trial.differs} of {trial.hunts}", trial.equivalent)
         for trial in read_trials().trials
@@ -67,7 +67,7 @@ def survivors_table() -> str:
 
 
 def found_table() -> str:
-    """The mutants that were found, and by what."""
+    """Return the table of found mutants, with what found them."""
     rows = [
         (f"`{trial.name}`", _change(trial), trial.found_by, _cell(trial.reason[:80]))
         for trial in read_trials().trials
@@ -77,7 +77,7 @@ def found_table() -> str:
 
 
 def rule_text() -> str:
-    """When a survivor counts as equivalent."""
+    """Return the rule by which a survivor counts as equivalent."""
     return (
         f"A survivor counts as equivalent only if no digest differs in {EQUIVALENT_SEEDS} seeds and a reason is written"
         " into the file."

@@ -1,4 +1,4 @@
-"""The types in `checkers/op_kinds/values.py`, made of what each kind of op declares."""
+"""Generates the types in `checkers/op_kinds/values.py` from the declarations of the kinds of op."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = {type(None): "None"}
 
 
 def op_values() -> str:
-    """The module, as ruff formats it."""
+    """Return the module, formatted like by ruff."""
     parts = [HEAD]
     for kind in OP_KINDS.values():
         stem = "".join(word.capitalize() for word in kind.name.split("_"))
@@ -40,7 +40,7 @@ def op_values() -> str:
 
 
 def recorded(kind: OpKind) -> Fields:
-    """The fields of a send in a history: what was asked, once it has ended the answer, and what the harness notes."""
+    """Return the fields of a send in a history: the request, the answer once it has ended, the harness's additions."""
     parts: list[Fields] = []
     for one in OP_KINDS.values():
         if one.recorded_name == kind.name:
@@ -53,7 +53,7 @@ def recorded(kind: OpKind) -> Fields:
 
 
 def _of_one_send(fields: Fields) -> Fields:
-    """Of a batch, the fields of each of its messages."""
+    """Return the fields of each message of a batch."""
     messages = fields.get("messages")
     if messages is None or messages.objects is None:
         return fields
@@ -62,7 +62,7 @@ def _of_one_send(fields: Fields) -> Fields:
 
 
 def _classes(name: str, about: str, fields: Fields) -> Iterator[str]:
-    """The class of these fields, after those of the objects that its lists hold."""
+    """Yield the classes of the objects in lists, then the class of these fields."""
     for field_name, field in fields.items():
         if field.objects is not None:
             inner = f"{name}{field_name.capitalize()}"
@@ -83,7 +83,7 @@ def _optional(name: str, field_name: str, field: Field) -> str:
 
 
 def type_in_words(field: Field, objects: str) -> str:
-    """The annotation of a field; `objects` is the class of the objects that it holds."""
+    """Return the annotation of a field; `objects` is the class of the objects that it holds."""
     if field.kind == LIST:
         if field.row is not None:
             return "list[list[Any]]"
@@ -94,7 +94,7 @@ def type_in_words(field: Field, objects: str) -> str:
 
 
 def _item(field: Field) -> str:
-    """Of what may be anything, code that reads it has to know what it is."""
+    """Return the annotation of a list's items; `Any` for items of mixed types."""
     if field.item is None or not field.item.kind:
         return "Any"
     return type_in_words(field.item, "object")

@@ -1,4 +1,4 @@
-"""The JSON Schema of the line protocol, made of what each kind of op declares: docs/client-protocol.schema.json."""
+"""The JSON Schema of the line protocol, docs/client-protocol.schema.json, from the declarations of the kinds of op."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JSON_TYPES: Mapping[type, str] = {
 WHOLE: Schema = {"type": "integer"}
 STAMP: Schema = {"type": "integer", "minimum": 0, "description": "the client's monotonic clock, ns"}
 ERROR: Schema = {"type": ["string", "null"]}
-# The first line of a client: fields that are needed, and others.
+# The first line of a client: required fields, and optional ones.
 CONFIGURATIONS: Mapping[str, tuple[Mapping[str, Kind], Mapping[str, Kind]]] = {
     "producer": (
         configuration.NEEDED,
@@ -40,8 +40,11 @@ CONFIGURATIONS: Mapping[str, tuple[Mapping[str, Kind], Mapping[str, Kind]]] = {
 
 
 def protocol_schema() -> str:
-    """The whole file, ended by a newline. Definitions have the names configuration_<role>, request_<f>, answer_<f>
-    and report_<f>; those without a name behind are any of them."""
+    """Return the whole file, ended by a newline.
+
+    Definitions have the names configuration_<role>, request_<f>, answer_<f> and report_<f>; configuration, request,
+    answer and report stand for any of them.
+    """
     kinds = {
         "configuration": {role: _configuration(*known) for role, known in CONFIGURATIONS.items()},
         "request": {kind.name: _request(kind) for kind in asked()},
@@ -117,7 +120,7 @@ def _when_ok(result: Fields) -> Schema:
 
 
 def _object(fields: Fields) -> Schema:
-    """Fields that are not declared may be there, too."""
+    """Return the schema of an object, which may have undeclared fields, too."""
     return {
         "type": "object",
         "properties": {name: _field(field) for name, field in fields.items()},
@@ -143,7 +146,7 @@ def _field(field: Field) -> Schema:
 
 
 def _row(columns: Fields, contents: Fields | None = None) -> Schema:
-    """A list with exactly these items, and maybe one more."""
+    """Return the schema of a list with exactly these items and an optional last one."""
     items = [_field(column) for column in columns.values()]
     if contents is not None:
         items.append(_row(contents))

@@ -1,4 +1,4 @@
-"""The table of docs/shrink.md: what `shrink` comes to, of the run of each recipe."""
+"""The table of docs/shrink.md: the results of `shrink` for the run of each recipe."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from staticfire.harness.museum.shrinking import DATA, Shrunk
 from staticfire.harness.pages.generated import table
 
 NOTHING = "Nothing has been measured yet."
-WALL_S = 60.0  # in which a run is to become small
+WALL_S = 60.0  # the wall time in which a run should become small
 
 
 def shrunk_text() -> str:
-    """The figures in sentences."""
+    """Return the figures in sentences."""
     rows = read_figures(DATA, Shrunk)
     reached = [one.reached for one in rows.values() if one.reached is not None]
     if not reached:
@@ -36,7 +36,7 @@ def shrunk_text() -> str:
 
 
 def shrunk_table() -> str:
-    """Every piece that was measured, by tier."""
+    """Return the table of measured pieces, by tier."""
     rows = read_figures(DATA, Shrunk)
     known = sorted(
         (name for name in rows if name in DEFECTS),

@@ -1,4 +1,4 @@
-"""Tables of docs/track-record.md, made of docs/data/track-record.toml."""
+"""Tables of docs/track-record.md, from docs/data/track-record.toml."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Bug:
 
 
 def read_bugs(path: Path = DATA) -> list[Bug]:
-    """In the order of the file. Raises PageError."""
+    """Read the bugs in the order of the file. Raises PageError."""
     rows: list[dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["bug"]
     return [_bug(row, f"bug {number} of {path.name}") for number, row in enumerate(rows, 1)]
 
@@ -50,14 +50,14 @@ def _bug(row: dict[str, Any], place: str) -> Bug:
 
 
 def counts_text() -> str:
-    """How many bugs there are of each kind."""
+    """Return the numbers of bugs of each kind."""
     bugs = read_bugs()
     own, apache, client = (sum(bug.where == where for bug in bugs) for where in get_args(Where))
     return f"{own} in our own cluster, {apache} in Apache RocketMQ 4.9.8, {client} in a client."
 
 
 def bugs_table(where: Where) -> str:
-    """The bugs of one kind."""
+    """Return the table of bugs of one kind."""
     head = ("date", "what was wrong", "found by", "command", "status")
     return table(head, [_row(bug) for bug in read_bugs() if bug.where == where])
 
