@@ -19,15 +19,17 @@ from staticfire.harness.generators.keyed_sends import LARGE_BYTES
 from staticfire.harness.systems.system import Draw
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
-ACL_SHARE = 0.1  # of the seeds have access control
-TLS_SHARE = 0.1  # have TLS
-PULLING_SHARE = 1 / 6  # of the seeds whose workload needs no listener
+ACL_SHARE = 0.1  # share of the seeds with access control
+TLS_SHARE = 0.1  # share of the seeds with TLS
+PULLING_SHARE = (
+    1 / 6
+)  # share of the seeds with polling consumers, where the workload needs no listener
 ALL_HOURS = ";".join(map(str, range(24)))
-NONE_SHARE = 0.5  # of the campaigns have nothing but defaults
+NONE_SHARE = 0.5  # share of the campaigns with default properties
 EACH_SHARE = 0.3
 
-# Options of brokers under which a run shall find the same promises kept: those that belong together, each with the
-# values of which one is drawn.
+# Options of brokers that must not change which promises are kept, in groups that belong together. One of the values of
+# each option is drawn.
 _GROUPS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
     (("slaveReadEnable", ("true",)), ("accessMessageInMemoryMaxRatio", ("0",))),
     (("longPollingEnable", ("false",)), ("shortPollingTimeMills", ("100", "1000"))),
@@ -45,14 +47,16 @@ _GROUPS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
         ("maxTransferCountOnMessageInMemory", ("1", "64")),
         ("maxTransferBytesOnMessageInMemory", ("512", "4096")),
     ),
-    # Whatever every group has consumed is deleted as soon as a log file is full.
+    # Messages that every group has consumed are deleted as soon as their log file is full.
     (("rocketmq.broker.diskSpaceCleanForciblyRatio", ("0",)), ("deleteWhen", (ALL_HOURS,))),
 )
 
 
 def _some_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
-    """None in half of the campaigns, where another's product is tested, and where gaps are measured: some options make
-    clients wait by themselves (members that are not notified find each other after 20 s)."""
+    """Draw properties of brokers; none in half of the campaigns, for other products, and where gaps are measured.
+
+    Some options make clients wait (members without notifications find each other after 20 s).
+    """
     if drawn["gap_max_s"] or drawn["target"] != "own" or random.random() < NONE_SHARE:
         return ()
     groups = [group for group in _GROUPS if random.random() < EACH_SHARE]
@@ -73,21 +77,21 @@ def _draw_replication(random: Random, drawn: Mapping[str, Any]) -> str:
 
 
 def _draw_illegal_share(random: Random, drawn: Mapping[str, Any]) -> float:
-    """None where brokers keep the options that they have, and of a client that cannot be made to send such things."""
+    """Draw the share of illegal sends; 0 where brokers keep their options, and for clients that cannot send them."""
     if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
         return 0.0
     return pick(random, (0.0, 0.0, 0.01, 0.03))
 
 
 def _draw_large_share(random: Random, drawn: Mapping[str, Any]) -> float:
-    """None where log files are too small for several such messages."""
+    """Draw the share of large bodies; 0 where log files are too small for several such messages."""
     if drawn["gap_max_s"] or drawn["log_file_bytes"] < 4 * LARGE_BYTES[1]:
         return 0.0
     return pick(random, (0.0, 0.0, 0.05, 0.15))
 
 
 def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
-    """An unknown topic is illegal only where brokers do not make it."""
+    """Draw properties; with illegal sends brokers must not make unknown topics."""
     properties = _some_properties(random, drawn)
     if drawn["illegal_share"] and not drawn["auto_topic"]:
         properties = tuple(sorted((*properties, NO_NEW_TOPICS)))
@@ -95,28 +99,28 @@ def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Propert
 
 
 def _draw_acl(random: Random, drawn: Mapping[str, Any]) -> bool:
-    """Off where gaps are measured, and where the brokers or the clients are not ours."""
+    """Draw access control; off where gaps are measured, and where the brokers or the clients are not ours."""
     if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
         return False
     return random.random() < ACL_SHARE
 
 
 def _draw_tls(random: Random, drawn: Mapping[str, Any]) -> str:
-    """Off where gaps are measured, and on machines: there it costs the proxies, and with them kinds of faults."""
+    """Draw TLS; off where gaps are measured, and on real machines, where TLS excludes proxies and their faults."""
     if drawn["gap_max_s"] or drawn["environment"] != "simulation":
         return TLS_MODES[0]
     return pick(random, TLS_MODES[1:]) if random.random() < TLS_SHARE else TLS_MODES[0]
 
 
 def _draw_strategy(random: Random, drawn: Mapping[str, Any]) -> str:
-    """AVG where a client that is not ours shares out, and where gaps are measured: some members may have no queue."""
+    """Draw the strategy; AVG for other clients than ours, and where gaps are measured: others leave members idle."""
     if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn:
         return AVERAGELY
     return pick(random, (AVERAGELY, AVERAGELY, AVERAGELY, *STRATEGIES))
 
 
 def _draw_consumer_kind(random: Random, drawn: Mapping[str, Any]) -> str:
-    """Push where a client that is not ours consumes, and where gaps are measured: those who pull wait between pulls."""
+    """Draw the kind of consumer; push for clients that are not ours, and where gaps are measured: pulls have pauses."""
     share = random.random()
     if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn or share >= PULLING_SHARE:
         return PUSH
@@ -130,14 +134,14 @@ def _draw_consumer_kind(random: Random, drawn: Mapping[str, Any]) -> str:
     return pick(random, kinds) if kinds else PUSH
 
 
-# In this order: a later option may look at the earlier ones, and at all that the core draws.
+# In this order: the draw of an option may read earlier ones and all options that the core draws.
 DRAWS: Mapping[str, Draw] = {
     "flush": lambda random, drawn: pick(random, ("sync", "sync", "sync", "async")),
     "replication": _draw_replication,
     "followers": _draw_followers,
     "coordinators": lambda random, drawn: pick(random, (1, 2, 2, 2, 3)),
     "log_file_bytes": lambda random, drawn: pick(random, (65536, 131072, 262144, 1048576)),
-    # A swarm looks for bugs, and faithful mode has them; the product of others is always faithful.
+    # A swarm looks for bugs, and faithful mode has known ones. Other products are always judged as faithful.
     "mode": lambda random, drawn: "hardened" if drawn["target"] == "own" else "faithful",
     "strategy": _draw_strategy,
     "large_share": _draw_large_share,

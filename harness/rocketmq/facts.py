@@ -1,4 +1,4 @@
-"""Derives the facts of a run for the checkers: profile, nodes, and what each fault came to."""
+"""Derives the facts of a run for the checkers: profile, nodes, and the outcome of each fault."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from staticfire.harness.workloads.delay_levels import delay_levels_ms
 from staticfire.harness.workloads.groups import groups_of
 
 SIDE_STARTS = ("start_topic-anew", "start_offsets-cloned")
-# How full a disk must be for a broker to delete what is young.
+# How full a disk must be for a broker to delete unexpired files.
 FORCING = frozenset(
     {
         "rocketmq.broker.diskSpaceCleanForciblyRatio",
@@ -45,7 +45,7 @@ POOL_PROPERTY = "transientStorePoolEnable"
 
 
 def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[Op]) -> RunFacts:
-    """`ops` is the history so far: it says which nodes ended by themselves."""
+    """Return the facts of a run. `ops` is the history so far, which has the nodes that ended by themselves."""
     topology = campaign.topology()
     lost = {
         target
@@ -120,9 +120,9 @@ def _reserved_s(campaign: Campaign) -> float:
 
 
 def _kept_s(campaign: Campaign) -> float:
-    """How long brokers keep what every group has consumed, by clocks that faults may set; 0 if it is not known.
+    """Return how long brokers keep consumed messages, by clocks that faults may set; 0 if it is not known.
 
-    They delete it earlier where a disk is as full as options say, and a real one may be that by what others keep there.
+    They delete messages earlier once a disk is as full as options say, and other files may fill a real disk.
     """
     properties = dict(campaign.broker_properties)
     forcible = properties.get("cleanFileForciblyEnable", "true") == "true"
@@ -136,7 +136,7 @@ def _kept_s(campaign: Campaign) -> float:
 
 
 def _measures_resources(campaign: Campaign) -> bool:
-    """Whether the processes of servers are ours, and run where we can look into them."""
+    """Whether the processes of servers are ours, and run where the harness can inspect them."""
     return campaign.target == "own" and campaign.environment in (
         "simulation",
         "processes",
@@ -145,12 +145,12 @@ def _measures_resources(campaign: Campaign) -> bool:
 
 
 def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
-    """What a history of this campaign must hold, unless the harness did not look: see checkers/engine/evidence.py."""
-    if lives:  # there is a master to be asked
+    """Return the evidence that a history of this campaign must hold: see checkers/engine/evidence.py."""
+    if lives:  # there is a master to query
         yield "look_up"
-    if campaign.environment == "simulation":  # its nodes keep their logs through every fault
+    if campaign.environment == "simulation":  # simulated nodes keep their logs through every fault
         yield "recovery"
-    if campaign.client != "own":  # others need not report the rest
+    if campaign.client != "own":  # other clients need not report the rest
         return
     yield from ("open", "assign")
     if any(_has_contents(op) for op in ops if op.f == "consume"):
@@ -164,7 +164,9 @@ def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
     if any(op.type == "ok" and "reply" in op.value for op in sends):
         yield "answer"
     undecided = {op.value["key"] for op in sends if op.value.get("state") == "unknown"}
-    if undecided and not undecided.isdisjoint(_delivered(ops)):  # only a broker that asked can know
+    if undecided and not undecided.isdisjoint(
+        _delivered(ops)
+    ):  # only a broker that checked a transaction has its end
         yield "check_back"
 
 
@@ -177,16 +179,16 @@ def _delivered(ops: Sequence[Op]) -> Iterator[str]:
 
 
 def _side_groups(ops: Sequence[Op], *, made_anew: bool = False) -> dict[str, tuple[str, ...]]:
-    """The groups that administrators made beside the load, and their topics (`administration/side_topics.py`).
+    """Return the groups beside the load, and their topics (`administration/side_topics.py`).
 
-    `made_anew`: only the group of each topic that was made once the first one had consumed.
+    `made_anew`: only the groups that were made after the first group of their topic had consumed.
     """
     made = (op.value["evidence"] for op in ops if op.f in SIDE_STARTS and "evidence" in op.value)
     return {group: (seen["topic"],) for seen in made for group in seen["groups"][made_anew:]}
 
 
 def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[ConsumerSpec]]) -> tuple[str, ...]:
-    """The groups whose members share out queues that all of them know, as evenly as can be."""
+    """Return the groups whose members share the same queues as evenly as possible."""
     if campaign.auto_topic:
         return ()
     return tuple(
@@ -202,7 +204,7 @@ def _evenly(campaign: Campaign, groups: Mapping[str, Sequence[ConsumerSpec]]) ->
 
 
 def _wanted_tags(members: Sequence[ConsumerSpec]) -> tuple[str, ...] | None:
-    """What a group wants is what all its members want together; None for everything."""
+    """Return the union of the members' wanted tags; None for everything."""
     if any(member.wanted_tags is None for member in members):
         return None
     return tuple(dict.fromkeys(tag for member in members for tag in member.wanted_tags or ()))
@@ -211,8 +213,10 @@ def _wanted_tags(members: Sequence[ConsumerSpec]) -> tuple[str, ...] | None:
 def _filters(
     campaign: Campaign, groups: Mapping[str, Sequence[ConsumerSpec]], ops: Sequence[Op]
 ) -> dict[str, Any]:
-    """What each group that filters asks for; of one that changed its filter also what it asked for before, and when
-    the last of its members opened with the new expression."""
+    """Return the filter of each filtering group.
+
+    For a group that changed its filter also the former one, and when its last member opened with the new expression.
+    """
     wanted = {
         group: tags
         for group, members in groups.items()

@@ -33,10 +33,13 @@ ACL_PROPERTIES = (
     "aclFullSignature",
 )
 LOG_FILE_BYTES = (4096, 2**30)
-FRAME_BYTES = 1024  # of a message, beside its body
-REFUSED_TOPICS = ("name of the topic", "unknown topic")  # why a send must be refused
+FRAME_BYTES = 1024  # bytes of a message beside its body
+REFUSED_TOPICS = (
+    "name of the topic",
+    "unknown topic",
+)  # reasons for which brokers must refuse a send
 REAL = ", ".join(name for name in ENVIRONMENTS if name != "simulation")
-# The environments in which each target can be.
+# The environments in which each target can run.
 PLACES = {
     "own": tuple(name for name in ENVIRONMENTS if name != "address"),
     "apache": tuple(name for name in ENVIRONMENTS if name not in ("simulation", "address")),
@@ -45,7 +48,7 @@ PLACES = {
 
 
 def check_rocketmq(campaign: Campaign) -> None:
-    """Raises CampaignError with one sentence for the first option that is not allowed."""
+    """Raises CampaignError, one sentence, for the first option that is not allowed."""
     c = campaign
     require(1 <= c.leaders <= 9, "leaders (masters)", c.leaders, "1 to 9")
     require(
@@ -167,7 +170,7 @@ def _check_replication(c: Campaign) -> None:
 
 
 def _check_log_file(c: Campaign) -> None:
-    """A file of the commit log holds the largest message."""
+    """Raises CampaignError if a file of the commit log cannot hold the largest message."""
     largest = max(c.payload_bytes[1], LARGE_BYTES[1] if c.large_share else 0)
     require(
         max(LOG_FILE_BYTES[0], largest + FRAME_BYTES) <= c.log_file_bytes <= LOG_FILE_BYTES[1],
@@ -178,7 +181,7 @@ def _check_log_file(c: Campaign) -> None:
 
 
 def _check_refused_ops(c: Campaign) -> None:
-    """What must be refused has to be refusable: without accounts, say, no signature is wrong."""
+    """Raises CampaignError for an op that brokers would not refuse: without accounts, say, no signature is wrong."""
     for number, op in enumerate(c.ops or ()):
         account, why = op.value.get(ACCOUNT), op.value.get(ILLEGAL)
         if account == PLAIN:

@@ -1,4 +1,4 @@
-"""Timings of RocketMQ: its defaults, and what the options of a campaign make of them."""
+"""Timings of RocketMQ: its defaults, and their changes by the options of a campaign."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEFAULTS = Timings(
     follower_timeout_s=3.0,  # slaveTimeout: then FLUSH_SLAVE_TIMEOUT
     flush_s=0.5 + 10.0 + FSYNC_S,  # flushIntervalCommitLog, flushCommitLogThoroughInterval
 )
-# The option of brokers, in milliseconds, that decides a timing alone.
+# Options of brokers, in milliseconds, each of which alone decides a timing.
 OPTIONS: Mapping[str, str] = {
     "offset_persist_s": "flushConsumerOffsetInterval",
     "flush_timeout_s": "syncFlushTimeout",
@@ -49,18 +49,20 @@ OPTIONS: Mapping[str, str] = {
 SHORT_POLLING_S = 1.0  # shortPollingTimeMills
 METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
 WRITE_BACK_S = 35.0  # Linux: dirty_expire_centisecs, and the next turn of its flusher
-SIMULATED_FLUSH_S = 1.0  # our broker begins a flush when the one before has ended, or after so long
+SIMULATED_FLUSH_S = (
+    1.0  # our broker begins a flush when the previous one has ended, or after this time
+)
 # Files that a broker flushes beside the log and its queues: the index, and twice the checkpoint, the offsets, the
 # progress of delays, topics and groups.
 OTHER_FSYNCS = 11
-LOG_FSYNCS = 2  # one that had begun before, and its own
-KEPT_BACK_QUEUES = 2  # of half messages and of what became of them
+LOG_FSYNCS = 2  # a flush that had begun before, and the message's own
+KEPT_BACK_QUEUES = 2  # the queues of half messages and of op messages
 
 
 def timings_of(campaign: Campaign) -> Timings:
-    """The timings of the run: what the properties of brokers change, and otherwise the defaults.
+    """Return the timings of the run: RocketMQ's defaults with the changes by broker properties.
 
-    Of an option that changes under load the wider timing counts, for the whole run.
+    If an option changes under load, the wider timing counts for the whole run.
     """
     properties = dict(campaign.broker_properties)
     changes = [option_of(one) for one in campaign.plan if one.kind == OptionsChange.name]
@@ -76,11 +78,11 @@ def timings_of(campaign: Campaign) -> Timings:
 
 
 def _fsyncs_of_a_flush(campaign: Campaign) -> int:
-    """At most how many fsyncs, one after the other, the disk of a broker makes until a message is flushed.
+    """Return the greatest number of successive fsyncs of a broker until a message is flushed.
 
-    The flush of the log waits for the turn of the worker that also flushes queues, and every file has an fsync: a queue
-    of the topic, of a delay level, of a group's retries, of half messages. Measured on disks of 40-400 ms an fsync: 13
-    to 26 between two of the log.
+    One worker flushes the log and the queues in turn, with an fsync for every file: queues of the topic, of delay
+    levels, of groups' retries, of half messages. Measured on disks of 40-400 ms an fsync: 13 to 26 fsyncs between two
+    of the log.
     """
     queues = (queues_max(campaign) or campaign.queues) + len(delay_levels_ms(campaign))
     queues += len(groups_of(campaign)) + KEPT_BACK_QUEUES

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ClusterChanges:
-    """Written by `ClusterThroughAdmin`, read by the drain and the interpreter.
+    """The changes so far. `ClusterThroughAdmin` writes them, the drain and the interpreter read them.
 
     Attributes:
         queues_max: queues of the topic on each broker; the fault topic-change adds some.

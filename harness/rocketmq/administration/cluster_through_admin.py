@@ -1,4 +1,4 @@
-"""Changes a cluster for faults through the harness's own client, in every environment alike."""
+"""Changes a cluster for faults through the harness's own client, in the same way in every environment."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ClusterThroughAdmin:
             }
             types[node] = (await environment.request(ADMIN, request)).type
         unheard = [node for node, type_ in types.items() if type_ not in ("ok", "fail")]
-        # A master answers once its name servers know: where they are silent, its own table shows what it did.
+        # A master answers once its name servers have the change. If they are silent, its own table shows the change.
         unheard = [node for node in unheard if not await self._has_queues(node, topic, count)]
         accepted = [node for node in nodes if types[node] != "fail" and node not in unheard]
         # A master that did not answer in time may carry it out later.
@@ -122,7 +122,7 @@ class ClusterThroughAdmin:
         return back
 
     async def _option(self, node: str, name: str) -> str | None:
-        """What a broker says of an option; None if it does not answer or does not know it."""
+        """Read an option of a broker; None if the broker does not answer or does not know it."""
         outcome = await self._order(node, RequestCode.GET_BROKER_CONFIG)
         return parse_properties(outcome.value.get("body", "")).get(name)
 

@@ -1,8 +1,8 @@
-"""Topics and groups beside the load: what administrators do to them, and readers whose deliveries are in the history.
+"""Topics and groups beside the load: changes by administrators, and readers whose deliveries are in the history.
 
-The main topic is not touched. A side topic is filled through the producer that no fault touches and read with the
-harness's own client, so that the checkers judge it like any other topic: what was acknowledged must come, and what
-was not sent since it was made must not.
+The main topic does not change. The producer that no fault touches fills a side topic, and the harness's own client
+reads it, so that checkers judge it like any other topic: acknowledged messages must come, and messages from before the
+topic was made must not.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 
 FIRST_PROCESS = 98_000  # a side topic is one process of the history
 QUEUES = 2
-MESSAGES = 6  # sent to each broker at a time
+MESSAGES = 6  # messages sent to each broker at a time
 MESSAGE_BYTES = 64
 TRIES, POLL_S = 16, 0.5
-FORMER_OFFSET = 1  # where the group of the former topic stood
+FORMER_OFFSET = 1  # the offset of the former topic's group
 
 Row = list[Any]  # broker, queue, min, max and position of a reader
 Scope = tuple[str, str]  # group and topic
@@ -33,19 +33,19 @@ Machine = tuple[str, int]  # broker name and queue
 
 @dataclass(slots=True, kw_only=True)
 class Reader:
-    """The one member of a group, which is a name of the history: a group that was made anew is another one there."""
+    """The only member of a group. In the history a group that was deleted and made again has another name."""
 
     group: str
     positions: dict[Machine, int] = field(default_factory=dict)
 
 
 class SideTopic:
-    """A topic of its own on every broker that answers, and its group.
+    """A topic beside the load, on every broker that answers, and its group.
 
     Args:
-        environment: where the brokers are.
-        number: of the fault, part of the names.
-        index: how many topics were made beside the load before; decides the number of its process in the history.
+        environment: the environment of the brokers.
+        number: the fault's number, part of the names.
+        index: the number of earlier side topics, which decides its process number in the history.
     """
 
     def __init__(self, environment: Environment, number: int, index: int) -> None:
@@ -65,9 +65,9 @@ class SideTopic:
         return _brokers(self._begins)
 
     async def make_anew(self) -> Evidence:
-        """Use a topic and a group, delete both and make them again; then send. Answers what came of it.
+        """Use a topic and a group, delete both and make them again; then send. Returns the results.
 
-        A broker that leaves a request unanswered takes no further part: what it holds then is not known.
+        A broker that leaves a request unanswered takes no further part, since its state is unknown.
         """
         made = [name for name in self._living_masters() if await self._make(name)]
         await self._wait_for_route()
@@ -86,9 +86,9 @@ class SideTopic:
         }
 
     async def clone_offsets(self) -> Evidence:
-        """Let the group read, and then another one in its place, which is given its offsets.
+        """Let the group read, then clone its offsets to another group, which reads on.
 
-        For the history the two are one group: each message must come to it, and none again.
+        In the history the two are one group: it must get each message, and none twice.
         """
         made = [name for name in self._living_masters() if await self._make(name)]
         await self._wait_for_route()
@@ -112,7 +112,7 @@ class SideTopic:
         }
 
     async def _clone(self, name: str) -> dict[Machine, int]:
-        """Clone the group's offsets on a broker, each request once: where the clone stands, empty if one failed."""
+        """Clone the group's offsets on a broker, each request once. Return the clone's offsets; empty: a failure."""
         for queue in range(QUEUES):
             if not await self._commit(name, queue, self._first.positions[name, queue], tries=1):
                 return {}
@@ -127,7 +127,7 @@ class SideTopic:
         await self._send()
 
     async def drain(self) -> tuple[dict[Scope, list[Row]], bool]:
-        """Let the group read what is left, and once it is made anew, everything; and whether all brokers answered."""
+        """Let the group read the rest, and the remade group everything; return whether all brokers answered."""
         first, complete = await self._read(self._first)
         if complete and not self._again.positions:
             complete = await self._make_group_anew()
@@ -154,7 +154,7 @@ class SideTopic:
         return await self._order(name, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext)
 
     async def _remake(self, name: str) -> dict[Machine, int]:
-        """Delete topic and group on a broker and make them again; where the group begins, empty: no answer."""
+        """Delete topic and group on a broker and make them again. Return the group's offsets; empty: no answer."""
         ext = {"topic": self.topic}
         if not (
             await self._commit(name, 0, FORMER_OFFSET)
@@ -167,7 +167,7 @@ class SideTopic:
         return await self._stands(name, self.group) if await self._make(name) else {}
 
     async def _make_group_anew(self) -> bool:
-        """Delete the group where it stands and make it again, to begin at the beginning; whether that is done."""
+        """Delete the group and make it again, to begin at the beginning; return whether that is done."""
         begins = dict(self._begins)
         for name in filter(self._is_served_by_master, self.brokers):
             for queue in range(QUEUES):
@@ -178,12 +178,12 @@ class SideTopic:
             if not (stands := await self._stands(name, self.group)):
                 return False
             begins |= stands
-        # A slave that is left of a broker was never asked to delete anything: it is read from where the master began.
+        # A slave without its master never got the deletion, so it is read from the master's first offsets.
         self._again.positions = begins
         return True
 
     async def _stands(self, name: str, group: str) -> dict[Machine, int]:
-        """Where a group stands on a broker, without an offset at the beginning of the queue; empty: no answer."""
+        """Return a group's offsets on a broker, without an offset the beginning of the queue; empty: no answer."""
         outcome = await self._queue_state(name, group)
         return {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
 
@@ -215,7 +215,7 @@ class SideTopic:
         return self._environment.topology.replicas_of(name)[0].node
 
     def _living(self, name: str) -> str:
-        """The master, or the first slave if that is gone for good."""
+        """Return the master, or the first slave if the master is lost."""
         environment = self._environment
         replicas = [replica.node for replica in environment.topology.replicas_of(name)]
         return next((node for node in replicas if not environment.is_lost(node)), replicas[0])
@@ -226,7 +226,7 @@ class SideTopic:
     # Messages
 
     async def _wait_for_route(self) -> None:
-        """A producer that finds no route looks again only 30 s later."""
+        """Wait for the route, since a producer without a route checks again only 30 s later."""
         for _ in range(TRIES):
             for server in self._environment.topology.coordinators:
                 outcome = await self._ask(server, {"f": "route", "topic": self.topic})
@@ -235,7 +235,7 @@ class SideTopic:
             await asyncio.sleep(POLL_S)
 
     async def _send_former(self, name: str) -> int:
-        """Send what is deleted with the topic, and is in no history: how many were stored; 0 if that is not known."""
+        """Send messages, outside the history, that are deleted with the topic; return the number stored, or 0."""
         stored = 0
         for number in range(MESSAGES):
             outcome = await self._send_one(self._message(name, number, "former"))
@@ -246,7 +246,7 @@ class SideTopic:
         return stored
 
     async def _send(self) -> None:
-        """Send to each of the brokers, as the history says."""
+        """Send to each of the brokers, with ops in the history."""
         record = self._environment.recorder.record
         for name in self.brokers:
             for number in range(MESSAGES):
@@ -275,7 +275,7 @@ class SideTopic:
         return await self._ask(self._living(name), {"f": "queue_state", **scope})
 
     async def _read(self, reader: Reader) -> tuple[list[Row], bool]:
-        """Give a reader what there is: its queues as far as brokers answered, and whether all did."""
+        """Let a reader read all there is. Return its queues as far as brokers answered, and whether all did."""
         rows: list[Row] = []
         complete = True
         for name in _brokers(reader.positions):
@@ -287,8 +287,8 @@ class SideTopic:
         return rows, complete
 
     async def _read_queue(self, reader: Reader, name: str, queue: int, high: int) -> bool:
-        """Deliver what lies behind the reader's position; whether the broker gave all up to `high`."""
-        # A power cut may have taken what the reader had, and what comes next has its places.
+        """Deliver the messages behind the reader's position; return whether the broker returned all up to `high`."""
+        # A power cut may have taken messages that the reader had. New messages then have their offsets.
         position = min(reader.positions[name, queue], high)
         where = {"topic": self.topic, "broker": name, "queue": queue}
         request = {"f": "read_queue", **where, "offset": position}
@@ -308,5 +308,5 @@ def _brokers(places: dict[Machine, int]) -> list[str]:
 
 
 def order(code: RequestCode, ext: dict[str, str], body: str = "") -> dict[str, object]:
-    """What the harness's own client is asked to have a server do."""
+    """Return the request by which the harness's own client sends a server an administrator's request."""
     return {"f": "order", "code": int(code), "ext": ext, "body": body}

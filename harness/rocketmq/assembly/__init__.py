@@ -1,1 +1,1 @@
-"""RocketMQ put together: its face, the operations of a run, the choice of a target."""
+"""Assembles RocketMQ as a system: its interface, the operations of a run, the choice of a target."""

@@ -1,4 +1,4 @@
-"""One run of a RocketMQ cluster beside load and faults: set-up, probes, drain and inspections."""
+"""Operations of a run of a RocketMQ cluster beside load and faults: set-up, probes, drain and inspections."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class RocketMQOperations:
             raise RunError(f"{node} did not come up{self._why_not(node, outcome)}")
 
     async def _wait_until_serving(self, broker_name: str) -> None:
-        """A synchronous master answers SEND_OK only once its slave has connected."""
+        """Wait until the brokers serve; a synchronous master answers SEND_OK only once its slave has connected."""
         outcome = await self._prober.send_until_served(broker_name, "warm-up", SETUP_BOUND_S)
         if outcome.type != "ok":
             [master] = [
@@ -122,18 +122,18 @@ class RocketMQOperations:
             raise RunError(f"{broker_name} did not serve{self._why_not(master, outcome)}")
 
     def _why_not(self, node: str, outcome: Outcome) -> str:
-        """The end of a sentence: that of a node that ends by itself is its last exit."""
+        """Return the end of an error: the last exit for a node that ends by itself, otherwise the outcome's error."""
         if self._environment.is_dead(node):
             return self._last_exit()
         return f" in {SETUP_BOUND_S:g} s: {outcome.error}{self._last_exit()}"
 
     def _last_exit(self) -> str:
-        """Which node ended last by itself, and why; empty if none did."""
+        """Return the last node that ended by itself, with the reason; empty if none did."""
         exits = [op for op in self._recorder.ops if op.f == "node_exit"]
         return f"; {exits[-1].node} ended: {exits[-1].error}" if exits else ""
 
     async def _ask_until_ok(self, node: str, request: Request, bound_s: float) -> Outcome:
-        """Ask a server until it answers `ok`, is dead, or the bound is over; the last answer."""
+        """Ask a server until it answers `ok`, is dead, or the bound is over; return the last answer."""
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
         while True:
             outcome = await self._environment.request(ADMIN, request)

@@ -1,4 +1,4 @@
-"""The targets by name: what a campaign on real machines starts there."""
+"""The targets of RocketMQ on real machines, by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from staticfire.harness.targets.target import Target
 
 
 def check_machines(campaign: Campaign, options: MachineOptions) -> None:
-    """What `System.check_machines` says, for every target of RocketMQ."""
+    """Do what `System.check_machines` describes, for every target of RocketMQ."""
     if campaign.target == "own":
         check_properties(campaign)
     else:
@@ -45,11 +45,11 @@ def check_machines(campaign: Campaign, options: MachineOptions) -> None:
 
 
 def check_target(campaign: Campaign, options: MachineOptions) -> None:
-    """Ask the machines of servers for what the target needs there, before anything is made.
+    """Check that the machines of servers have what the target needs, before anything is made there.
 
     Raises:
-        MachineOptionError: the user has to say more, or something else.
-        EnvironmentFailed: a machine cannot run it, or cannot be asked.
+        MachineOptionError: an option about machines is missing or wrong.
+        EnvironmentFailed: a machine cannot run the target, or cannot be checked.
     """
     if campaign.target != "apache":
         return
@@ -65,20 +65,20 @@ def check_target(campaign: Campaign, options: MachineOptions) -> None:
 
 
 def version_of(campaign: Campaign, options: MachineOptions) -> str:
-    """Of the Apache RocketMQ that `check_target` has nothing against, such as 4.9.8."""
+    """Return the version, such as 4.9.8, of an Apache RocketMQ that passed `check_target`."""
     assert options.home is not None, "check_target has looked"
     return next(iter(_facts(campaign, options, options.home).values())).version
 
 
 def _facts(campaign: Campaign, options: MachineOptions, home: str) -> Mapping[str, MachineFacts]:
-    """Of the machines of servers, by how a sentence names them. Raises EnvironmentFailed."""
+    """Return the facts of the servers' machines, by their names in error messages. Raises EnvironmentFailed."""
     hosts = options.hosts[: len(campaign.topology().servers)]
     return _facts_of(campaign.environment, replace(options, hosts=hosts), home)
 
 
 @cache
 def _facts_of(environment: str, options: MachineOptions, home: str) -> Mapping[str, MachineFacts]:
-    """They do not change while one command carries out many runs."""
+    """Return the facts, which are read once for all runs of a command."""
     argv = question(home)
     if environment == "docker":
         from staticfire.harness.machines.docker.engine import ask_image
@@ -99,7 +99,7 @@ async def _ask_hosts(options: MachineOptions, argv: Sequence[str]) -> dict[str, 
 
 
 async def _answer(executor: Executor, argv: Sequence[str]) -> str:
-    """Raises EnvironmentFailed."""
+    """Return a machine's answer to `question`. Raises EnvironmentFailed."""
     try:
         return (await executor.run(argv)).decode(errors="replace")
     except CommandTimedOut as error:
@@ -118,7 +118,7 @@ def make_target(
     machines: Mapping[str, Machine],
     options: MachineOptions,
 ) -> Target:
-    """The target of the campaign on machines that are up; `check_target` has nothing against it."""
+    """Return the target of the campaign on machines that are up and passed `check_target`."""
     reach = provider.reach if isinstance(provider, Rerouting) else directly
     if isinstance(provider, AddressProvider):
         return ExternalCluster(
@@ -144,7 +144,7 @@ def make_target(
 
 
 def _ports(topology: Topology, machines: Mapping[str, Machine]) -> dict[str, int]:
-    """Free ones for servers that share the loopback of one machine; elsewhere the usual ones."""
+    """Return free ports for servers that share one machine's loopback; elsewhere none, for the default ports."""
     if not all(ip_address(machines[node].address).is_loopback for node in topology.servers):
         return {}
     return dict(zip(topology.servers, free_ports(len(topology.servers)), strict=True))

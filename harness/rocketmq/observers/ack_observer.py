@@ -18,21 +18,21 @@ class _Copy(NamedTuple):
     """A record on one node."""
 
     end_offset: int  # in the log
-    is_durable: bool  # all of it is on the disk
+    is_durable: bool  # the whole record is on the disk
 
 
 class _Place(NamedTuple):
-    """Where a record must be on each node that has it."""
+    """The position at which each node must have a record."""
 
     offset: int  # physical
-    paths: list[str]  # of the commit-log file: one in each folder of the log
+    paths: list[str]  # the names of the commit-log file: one in each folder of the log
     position: int  # in that file
-    size: int | None  # of what has the mark; None: the size that the record says
+    size: int | None  # size of the record with the mark; None: the size in the record
     mark: bytes
 
 
 class AckObserver:
-    """Writes one observation for each send that a broker has stored, in order with the acknowledgements."""
+    """Writes an observation for each send that a broker has stored, in the order of acknowledgements."""
 
     def __init__(self, environment: SimulationEnvironment) -> None:
         self._environment = environment
@@ -45,7 +45,7 @@ class AckObserver:
         self._log_file_bytes = environment.campaign.log_file_bytes
 
     def acknowledged(self, op: Op[SendValue]) -> None:
-        """Called for each such send at the instant the client has its status, SEND_OK or a weaker one."""
+        """Observe a send; called at the instant the client has its status, SEND_OK or a weaker one."""
         value = op.value
         place = self._place_of(value)
         copies: dict[str, _Copy] = {}
@@ -68,18 +68,18 @@ class AckObserver:
         )
 
     def _place_of(self, value: SendValue) -> _Place:
-        """Where the record of a stored send must be, and how it is known."""
+        """Return where the record of a stored send must be, and the mark by which it is recognised."""
         stored_at = _stored_at(value)
         start = stored_at - stored_at % self._log_file_bytes
         paths = [f"{folder}/{start:020d}" for folder in self._log_folders]
         key, size = value["key"].encode(), value["size"]
-        if size >= COMPRESS_OVER_BYTES:  # then only a property has the key in clear
+        if size >= COMPRESS_OVER_BYTES:  # then only a property holds the uncompressed key
             return _Place(stored_at, paths, stored_at - start, None, b"KEYS\x01" + key)
         return _Place(stored_at, paths, stored_at - start, RECORD_HEADER_SIZE + size, key + b" ")
 
 
 def _copy_on(disk: SimDisk, place: _Place) -> _Copy | None:
-    """The record on a disk, None if it is not there."""
+    """Return the record on a disk, None if it is not there."""
     path = next((path for path in place.paths[1:] if disk.has(path)), place.paths[0])
     size = place.size
     try:
@@ -96,5 +96,5 @@ def _copy_on(disk: SimDisk, place: _Place) -> _Copy | None:
 
 
 def _stored_at(value: SendValue) -> int:
-    """The physical offset of what was acknowledged; of messages that brokers keep back, where they keep them."""
+    """Return the physical offset of the acknowledged record, also of a message that the broker keeps back."""
     return int(value["stored_at"] if "stored_at" in value else value["physical_offset"])

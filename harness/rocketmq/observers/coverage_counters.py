@@ -23,9 +23,9 @@ from staticfire.harness.log_line import LogLine
 from staticfire.harness.observers.probe import PROBE_PROCESS
 
 IDLE_NS = 120_000_000_000  # brokers forget clients that are silent for longer
-LONG_AFTER_NS = 45_000_000_000  # longer than any excuse reaches behind a fault
+LONG_AFTER_NS = 45_000_000_000  # longer than the window of any excuse behind a fault
 _REFUSED = re.compile(r"refused the message with code (\d+)")
-# Events that tell more than their name: event -> what to count besides it, and when.
+# Events with details that are counted, too: event -> (detail, condition).
 DETAILS: Mapping[str, Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
     "store opened": {
         "unclean": lambda fields: fields["clean"] is False,
@@ -46,7 +46,7 @@ DETAILS: Mapping[str, Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
 
 
 def count_log(lines: Iterable[LogLine]) -> Counter[str]:
-    """Lines of a log by event, and by event and detail (`store opened: cut`)."""
+    """Count lines of a log by event, and by event and detail (`store opened: cut`)."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts[line.event] += 1
@@ -56,19 +56,19 @@ def count_log(lines: Iterable[LogLine]) -> Counter[str]:
 
 
 def _is_compressed(op: Op[SendValue]) -> bool:
-    """Whether clients compress the body of this message; a batch goes out as it is."""
+    """Whether clients compress the body of this message; they do not compress batches."""
     is_alone = op.f == "send" and "batch" not in op.value
     return is_alone and op.value.get("size", 0) >= LARGE_BYTES[0]
 
 
 def _idle_phases(ops: Sequence[Op]) -> int:
-    """How often no send began or ended for minutes, before producers went on."""
+    """Count the phases of minutes in which no send began or ended, before producers went on."""
     times = [op.time_ns for op in ops if op.f in SENDS and op.process != PROBE_PROCESS]
     return sum(after - before > IDLE_NS for before, after in pairwise(times))
 
 
 def count_sends(ops: Sequence[Op]) -> Counter[str]:
-    """Sends by what was special about them."""
+    """Count sends by their special features."""
     counts: Counter[str] = Counter()
     faults_over_ns = max((op.time_ns for op in ops if "fault_id" in op.value), default=None)
     counts["idle phase"] = _idle_phases(ops)

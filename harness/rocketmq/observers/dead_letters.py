@@ -1,9 +1,8 @@
 """Reads retry and dead-letter topics at the end of a run.
 
-No consumer of the load reads dead letters: for the checkers the group has given them up. A topic that a broker refuses
-to serve would look like an empty one, so each attempt is recorded (`try_read`). So is the offset at which the reading
-of dead letters ended early: a broker serves nothing behind a record that the disk has damaged and no replica has
-mended.
+No consumer of the load reads dead letters; for the checkers the group has given them up. A topic that a broker refuses
+to serve would appear empty, so each attempt is recorded (`try_read`). So is the offset at which the reading of dead
+letters ended early: a broker serves nothing behind a damaged record that no replica has repaired.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class DeadLetters:
     async def _read_queue(
         self, group: str, topic: str, broker: str, limit: dict[str, int]
     ) -> Outcome:
-        """Read a queue; how that went is in the history."""
+        """Read a queue, and record the attempt."""
         environment = self._environment
         node = next(
             replica.node
@@ -70,7 +69,7 @@ def _place(group: str, topic: str, broker: str) -> dict[str, object]:
 
 
 def _end_of(outcome: Outcome, *, is_whole: bool) -> tuple[OpType, str | None]:
-    """How a try to read ended: a refusal is known to have been one. `is_whole`: all messages were asked for."""
+    """Return the type of an attempt's end; a refusal is `fail`. `is_whole`: all messages were requested."""
     if outcome.type != "ok":
         return "info", outcome.error or "no answer"
     if refusal := outcome.value.get("refusal"):

@@ -1,7 +1,7 @@
-"""The end of a run: wait until every group has consumed and committed everything that is left.
+"""The drain of a run: waits until every group has consumed and committed all messages.
 
-What is left is what lies in queues, and what brokers still keep back: messages that are not due, halves of
-transactions, what a listener failed for. The workload knows of the latter (`Workload.awaits`).
+That includes messages in queues, and messages that brokers still keep back: delayed ones, half messages, and retries.
+The workload counts the latter (`Workload.awaits`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
 from staticfire.harness.workloads.groups import groups_of
 
-# For what was acknowledged to show in its queue. A slave believes for 20 s that a master whose power is gone is only
-# silent (haHousekeepingInterval), and asks the other slaves then.
+# Time until acknowledged messages are visible in their queue. A slave takes a master without power for silent for 20 s
+# (haHousekeepingInterval), and only then asks the other slaves.
 VISIBLE_BOUND_S = 40.0
-# For what a listener failed for to come again. A client that sends it back gets it from a retry topic, 10 s later the
-# first time and 30 s later the second (RocketMQ: messageDelayLevel from level 3 on).
+# Time until a failed message comes again. A client that sends it back gets it from a retry topic, 10 s later the first
+# time and 30 s later the second (RocketMQ: messageDelayLevel from level 3 on).
 RETRY_BOUND_S = 60.0
 POLL_S = 1.0
 
@@ -40,7 +40,7 @@ class Drain:
     """Asks the brokers how far each group is behind, and records the answers as ops `drain`.
 
     Args:
-        still_s: once no offset has moved for so long, what is left is not waited for; None: it is, until the bound.
+        still_s: the drain ends once no offset has moved for this many seconds; None: only the bound ends it.
     """
 
     def __init__(
@@ -56,21 +56,21 @@ class Drain:
         self._members = [spec for members in groups.values() for spec in members]
         self._failed: set[tuple[str, str | None]] = set()  # see _awaits_retries
         self._ops_seen = 0
-        # The last offset that was acknowledged of each queue, by topic, broker and queue; and how many ops it is of.
+        # The last acknowledged offset of each queue, by topic, broker and queue; and the number of ops read for it.
         self._acknowledged: dict[tuple[str, str, int], int] = {}
         self._acknowledged_of = 0
         self._silent: dict[str, None] = {}  # nodes that did not answer the last round
 
     async def run(self, bound_s: float) -> None:
-        """Return when nothing is left to consume, or the bound is over."""
+        """Wait until nothing is left to consume, or the bound is over."""
         start_ns = self._environment.now_ns()
         bound_s = max(bound_s, self._workload.settle_s + VISIBLE_BOUND_S)
-        ends: dict[tuple[Scope, str, int], list[int]] = {}  # of queues, as they were seen last
+        ends: dict[tuple[Scope, str, int], list[int]] = {}  # the queues' last known rows
         moved_ns = start_ns
         while True:
             rows, complete = await self._rows_of_all()
             before = dict(ends)
-            for scope, found in rows.items():  # a broker that does not answer moves nothing
+            for scope, found in rows.items():  # without an answer no offset moves
                 ends |= {(scope, row[0], row[1]): row[2:] for row in found}
             if ends != before:
                 moved_ns = self._environment.now_ns()
@@ -108,7 +108,7 @@ class Drain:
         return self._still_s is not None and still_s > self._still_s
 
     def _is_settled(self, rows: dict[Scope, list[QueueRow]], waited_s: float) -> bool:
-        """Whether nothing is on its way into the queues, or it has had its time."""
+        """Whether no message is still on its way into the queues, or the time for that is over."""
         if waited_s <= VISIBLE_BOUND_S and not self._shows_acknowledged(rows):
             return False
         if waited_s <= RETRY_BOUND_S and self._awaits_retries():
@@ -117,7 +117,7 @@ class Drain:
         return waited_s > self._workload.settle_s or self._workload.awaits(ops, now_ns) is None
 
     def _shows_acknowledged(self, rows: dict[Scope, list[QueueRow]]) -> bool:
-        """Whether every queue is as long as the acknowledgements say; if one never is, that is for the checkers."""
+        """Whether every queue has its last acknowledged offset; the checkers judge a queue that never has."""
         ends = {
             (topic, broker, queue): high
             for (_, topic), found in rows.items()
@@ -132,7 +132,7 @@ class Drain:
         )
 
     def _read_acknowledged(self) -> None:
-        """Go on with the ops that have come since the last time."""
+        """Read the ops that have come since the last call."""
         acknowledged, ops = self._acknowledged, self._recorder.ops
         for op in islice(ops, self._acknowledged_of, None):
             if op.type == "ok" and (last := _last_offset(op)) is not None:
@@ -160,7 +160,7 @@ class Drain:
         return bool(failed)
 
     async def _rows_of_all(self) -> tuple[dict[Scope, list[QueueRow]], bool]:
-        """The queues of all groups on all brokers; and whether every broker answered."""
+        """Return the queues of all groups on all brokers, and whether every broker answered."""
         rows: dict[Scope, list[QueueRow]] = {}
         complete = True
         self._silent.clear()
@@ -183,7 +183,7 @@ class Drain:
     async def _queue_rows(
         self, spec: ConsumerSpec, topic: str, queues: int
     ) -> tuple[list[QueueRow], bool]:
-        """The queues of a topic on all brokers; and whether every broker answered."""
+        """Return the queues of a topic on all brokers, and whether every broker answered."""
         rows: list[QueueRow] = []
         complete = True
         for name in self._environment.topology.replica_sets:
@@ -208,7 +208,7 @@ class Drain:
         return rows, complete
 
     def _node_of(self, broker_name: str) -> str:
-        """The replica that is asked for a broker's queues."""
+        """Return the replica to query for a broker's queues."""
         environment = self._environment
         living = [
             replica.node
@@ -219,7 +219,7 @@ class Drain:
 
 
 def _last_offset(op: Op) -> int | None:
-    """The queue offset of the last message of a send; None for another op."""
+    """Return the queue offset of the last message of a send; None for another op."""
     if op.f == "send":
         return int(op.value["queue_offset"])
     if op.f == SEND_MANY:

@@ -1,4 +1,4 @@
-"""Inspects nodes after the load: replicas and queues that agree, what each start found, events."""
+"""Inspects nodes after the load: compares replicas and queues, reports recoveries and events."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from staticfire.system_under_test.protocol.message import RecordError, scan_head
 
 READ_MAX = 1_000_000  # acknowledged messages: larger stores are not read into memory
 LOOKS_MAX = 5
-DIFFERENCES_MAX = 100  # offsets of bytes that differ between two logs; more of them are another log
-LOOK_AGAIN_S = (
-    0.5  # a record has its entry a flush later, and a send that was held up may come at any time
-)
+DIFFERENCES_MAX = 100  # offsets of differing bytes of two logs; more differences make another log
+LOOK_AGAIN_S = 0.5  # a record gets its entry a flush later, and a delayed send may come at any time
 
 
 class Inspector:
-    """Writes observations into the run's recorder."""
+    """Records observations of the nodes' files and logs."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -37,14 +35,14 @@ class Inspector:
 
     @property
     def reads_files(self) -> bool:
-        """Whether the files of brokers are looked into."""
+        """Whether the inspector reads the files of brokers."""
         return self._recorder.acknowledged <= READ_MAX
 
     async def compare_replicas(self) -> None:
         """Compare the commit logs of living replicas byte by byte, as processes would read them.
 
-        The master's log is what the others are held against; without it the longest one is. Logs that
-        are too large are left out.
+        The others are compared with the master's log, or without it with the longest log. Logs that are too large are
+        skipped.
         """
         if not self.reads_files:
             return
@@ -52,7 +50,7 @@ class Inspector:
             if self._environment.is_external(replicas[0].node):
                 continue
             living = [r.node for r in replicas if not self._environment.is_lost(r.node)]
-            # Slaves first: a real master may write on its own account while they are read.
+            # Slaves first: a real master may append records of its own meanwhile.
             logs = {node: await self._look_into(name, node) for node in reversed(living)}
             if replicas[0].node not in logs:
                 living.sort(key=lambda node: -logs[node].end)
@@ -60,9 +58,9 @@ class Inspector:
                 self._compare(name, living[0], node, logs)
 
     async def _look_into(self, broker_name: str, node: str) -> LogBytes:
-        """The node's commit log; how its queues agree with it is written down.
+        """Return the node's commit log, and record whether its queues agree with it.
 
-        Records without an entry are looked for again: those that have just come will have one.
+        Records without an entry are checked again later, since new records get theirs after a moment.
         """
         for look in range(LOOKS_MAX):
             if look:
@@ -90,7 +88,7 @@ class Inspector:
         )
 
     def report_recoveries(self) -> None:
-        """Write down what every start of a broker found in its store."""
+        """Record what every start of a broker found in its store."""
         for broker in self._environment.topology.replicas:
             for line in self._environment.log_lines(broker.node):
                 if line.event == "store opened":
@@ -98,7 +96,7 @@ class Inspector:
                     self._recorder.observe("recovery", at_ns=line.time_ns, **fields)
 
     def report_events(self) -> None:
-        """Write down how often what happened in the logs of nodes and at the ends of sends."""
+        """Record the counts of log events and of send outcomes."""
         environment = self._environment
         topology = environment.topology
         nodes = [
@@ -114,7 +112,7 @@ class Inspector:
         self._recorder.observe("events", log=_sorted(log), history=_sorted(history))
 
     def _consumed(self) -> Counter[str]:
-        """Assignments and deliveries, by how the members of this campaign share out and consume."""
+        """Count assignments and deliveries, by strategy and kind of consumer."""
         campaign, ops = self._environment.campaign, self._recorder.ops
         kind = campaign.consumer_kind
         given = sum(op.f in DELIVERIES and op.type != "invoke" for op in ops)
@@ -142,7 +140,7 @@ class LogBytes(NamedTuple):
 
 
 def log_of(store: Mapping[str, bytes]) -> LogBytes:
-    """Every record of a node's commit log, without what lies behind the last one."""
+    """Return the records of a node's commit log, without the bytes behind the last one."""
     # By name: several folders may hold the files of one log.
     paths = {path.rpartition("/")[2]: path for path in store if is_log_file(path)}
     data = b"".join(whole_records(store[paths[name]]) for name in sorted(paths))
@@ -150,12 +148,12 @@ def log_of(store: Mapping[str, bytes]) -> LogBytes:
 
 
 def is_log_file(path: str) -> bool:
-    """Whether a path is a file of a commit log, whose folders are called commitlog and something."""
+    """Whether a path is a file of a commit log, whose folders' names begin with commitlog."""
     return path.rpartition("/")[0].rpartition("/")[2].startswith("commitlog")
 
 
 def whole_records(data: bytes) -> bytes:
-    """The prefix of a commit-log file that holds records (and the blank that fills it up)."""
+    """Return the prefix of a commit-log file that holds records (and the blank at its end)."""
     position = 0
     while position < len(data):
         try:
@@ -166,7 +164,7 @@ def whole_records(data: bytes) -> bytes:
 
 
 def differences(master: LogBytes, slave: LogBytes) -> list[int]:
-    """The first offsets at which the slave, from where both have a log, is not a prefix of the master."""
+    """Return the first offsets at which the slave's log, within the common range, differs from the master's."""
     begin = max(master.start, slave.start)
     ours, theirs = master.data[begin - master.start :], slave.data[begin - slave.start :]
     if ours.startswith(theirs):

@@ -1,6 +1,6 @@
-"""After the drain: acknowledged messages are asked for by key and by id, some by time; and what slaves have served.
+"""Looks up acknowledged messages after the drain: by key and id, some by time; and reads how much slaves have served.
 
-Of those that were sent many at once the first of each stretch is: one of a thousand or so.
+Of large batches it looks up the first message of each range, about one of a thousand.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ POLL_S = 2.0
 
 
 def _wanted(op: Op) -> list[list[Any]]:
-    """[key, queue, queue offset, physical offset] of what a send put into a queue; of many, the first of a stretch.
+    """Return [key, queue, queue offset, physical offset] of a send's messages; of a large batch, of each range's first.
 
-    A client need not say the physical offset; then it is UNKNOWN, and the message cannot be asked for by id.
+    A client need not report the physical offset. Then it is UNKNOWN, and a look-up by id is not possible.
     """
     value = op.value
     if op.f == SEND_MANY:
@@ -39,14 +39,14 @@ def _wanted(op: Op) -> list[list[Any]]:
 
 
 def _lacking(wanted: list[list[Any]], answer: dict[str, Any]) -> list[list[Any]]:
-    """The messages of a look-up that are not in their queue, or cannot be read there."""
+    """Return the messages of a look-up that are not in their queue, or cannot be read there."""
     missing = {tuple(row[:3]) for row in answer["messages"] if not row[5]}
     missing |= {tuple(row[:3]) for row in answer.get("torn", ())}
     return [message for message in wanted if tuple(message[:3]) in missing]
 
 
 def _some_places(acknowledged: list[list[Any]]) -> list[list[Any]]:
-    """[key, queue, queue offset] of SEARCHED_OF_QUEUE messages of each queue: the last one, and one half way."""
+    """Return [key, queue, queue offset] of SEARCHED_OF_QUEUE messages of each queue: the last and the middle one."""
     of_queue: dict[int, list[tuple[int, str]]] = {}
     for key, queue, offset, _ in acknowledged:
         of_queue.setdefault(queue, []).append((offset, key))
@@ -60,7 +60,7 @@ def _some_places(acknowledged: list[list[Any]]) -> list[list[Any]]:
 
 
 class LookUps:
-    """Asks the master of each broker name, or the first slave that is left; and the others for what it lacks."""
+    """Queries the master of each broker name, or the first remaining slave, and other replicas for what it lacks."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -77,11 +77,11 @@ class LookUps:
                 self._recorder.observe("slave_reads", node=broker.node, messages=served)
 
     def _counts_for_us(self, node: str) -> bool:
-        """Whether what the node has served was served to this run."""
+        """Whether all messages that the node has served went to this run."""
         return not self._environment.is_lost(node) and not self._environment.is_external(node)
 
     def _acknowledged(self, broker_name: str) -> dict[str, list[list[Any]]]:
-        """What to look for, by topic."""
+        """Return the messages to look up, by topic."""
         found: dict[str, list[list[Any]]] = {self._environment.campaign.topic: []}
         for op in self._recorder.ops:
             if op.type == "ok" and op.f in SENDS and op.value["broker"] == broker_name:

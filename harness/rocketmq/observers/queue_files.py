@@ -1,6 +1,6 @@
-"""Consume queues of a node as they lie in its files, held against its commit log: dense, true and complete.
+"""Compares the consume queue files of a node with its commit log: without holes, correct and complete.
 
-Integers of many records at a time with NumPy: this runs after every seed of a hunt.
+It uses NumPy for many records at a time, since it runs after every seed of a hunt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from staticfire.checkers.model.columns import Ints, Mask
 
 WITNESSES_MAX = 5
 ENTRY = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tag", ">i8")])
-# The front of a record (RocketMQ: CommitLog), as far as it is compared.
+# The compared fields at the beginning of a record (RocketMQ: CommitLog).
 FRONT = np.dtype(
     [
         ("size", ">i4"),
@@ -30,13 +30,13 @@ FRONT = np.dtype(
     ]
 )
 MESSAGE_MAGICS = (0xDAA320A7, 0xDAA320AB)
-FILLER_SIZE = 0x7FFFFFFF  # of entries in front of the first one (ConsumeQueue)
-TRANSACTION_BITS, NOT_INDEXED = 0xC, (0x4, 0xC)  # prepared and rolled back are in no queue
+FILLER_SIZE = 0x7FFFFFFF  # of blank entries before the first one (ConsumeQueue)
+TRANSACTION_BITS, NOT_INDEXED = 0xC, (0x4, 0xC)  # prepared and rolled back messages are in no queue
 _QUEUE_FILE = re.compile(r"/consumequeue/(?P<topic>[^/]+)/(?P<queue>\d+)/(?P<base>\d{20})$")
 
 
 class QueueFile(NamedTuple):
-    """Where the entries of one file belong."""
+    """One file of a queue, and the position of its entries."""
 
     topic: str
     queue: int
@@ -62,7 +62,7 @@ def inspect_queues(files: Mapping[str, bytes], log: bytes, start: int) -> dict[s
         entries += len(numbers)
         within = np.arange(numbers[0], numbers[-1] + 1)
         holes += _places(place, within[~is_there[within]])
-        # What lies in front of the log was deleted with its oldest files.
+        # Records before the log's first byte were deleted with its oldest files.
         kept = numbers[found["offset"][numbers] >= start]
         wrong += _places(place, kept[~_agree(found[kept], kept + place.first, place, log, start)])
     return {
@@ -77,7 +77,7 @@ def inspect_queues(files: Mapping[str, bytes], log: bytes, start: int) -> dict[s
 
 
 def _by_queue(files: Mapping[str, bytes]) -> Iterable[tuple[QueueFile, bytes]]:
-    """The files of each queue, one after the other, as one."""
+    """Return the entries of each queue, joined from its files."""
     found: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
     for path in sorted(files):
         if match := _QUEUE_FILE.search(path):
@@ -100,7 +100,7 @@ def _places(place: QueueFile, numbers: Ints) -> list[list[Any]]:
 def _agree(
     entries: np.ndarray[Any, Any], offsets: Ints, place: QueueFile, log: bytes, start: int
 ) -> Mask:
-    """Which entries lead to a record that says that it is this message of this queue."""
+    """Return which entries point to a record of the same message of the same queue."""
     at = entries["offset"].astype(np.int64) - start
     inside = at + FRONT.itemsize <= len(log)
     fronts = _fronts(log, np.where(inside, at, 0))
@@ -122,7 +122,7 @@ def _fronts(log: bytes, at: Ints) -> np.ndarray[Any, Any]:
 
 
 def _indexable(log: bytes) -> int:
-    """How many records of a log belong into a queue."""
+    """Return the number of records of a log that belong into a queue."""
     fronts = _fronts(log, np.array(list(_positions(log)), np.int64))
     is_message = np.isin(fronts["magic"], MESSAGE_MAGICS)
     kind = fronts["sys_flag"] & TRANSACTION_BITS
@@ -130,7 +130,7 @@ def _indexable(log: bytes) -> int:
 
 
 def _positions(log: bytes) -> Iterable[int]:
-    """Where records and blanks begin; the log holds nothing else."""
+    """Return the positions of records and blanks, which fill the log."""
     position = 0
     while position + FRONT.itemsize <= len(log):
         size = int.from_bytes(log[position : position + 4], "big")

@@ -1,8 +1,8 @@
-"""Compares, after the drain, what name servers say of a topic's queues with the table of each master.
+"""Compares, after the drain, name servers' routes of a topic with the table of each master.
 
 A broker registers changes at once and everything again every `registerNameServerPeriod`, so the two agree within that
-time. The comparison is repeated until they do, or until the period and ARRIVED_S have passed; then one observation for
-each pair is written down.
+time. The comparison is repeated until they do, or until the period and ARRIVED_S have passed; then there is one
+observation for each pair.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAUSE_S = 3.0
 
 
 class RouteContents:
-    """Asks name servers and masters, through the client that no fault touches."""
+    """Queries name servers and masters, through the client that no fault touches."""
 
     def __init__(self, environment: Environment, register_s: float) -> None:
         self._environment = environment
@@ -62,7 +62,7 @@ class RouteContents:
         servers: Sequence[str],
         routes: Sequence[Mapping[str, Any] | None],
     ) -> Iterator[Mapping[str, Any]]:
-        """Queue numbers and permission by both; null where the topic is not known, or not on this broker."""
+        """Return queue numbers and permission from both; null if the topic is unknown, or not on this broker."""
         for node, route in zip(servers, routes, strict=True):
             if route is not None:
                 yield {
@@ -74,7 +74,7 @@ class RouteContents:
                 }
 
     async def _ask(self, f: str, node: str, topic: str) -> Mapping[str, Any] | None:
-        """None: no answer."""
+        """Send a request; None: no answer."""
         address = self._environment.server_address(node)
         outcome = await self._environment.request(
             ADMIN, {"f": f, "topic": topic, "address": address}

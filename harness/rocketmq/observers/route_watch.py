@@ -1,6 +1,6 @@
-"""Asks every name server for the route of the topic, again and again, through the client that no fault touches.
+"""Queries every name server periodically for the topic's route, through the client that no fault touches.
 
-Answers are written down when they change, and once more at the end, with the brokers that ran at that moment.
+It records answers when they change, and once more at the end with the brokers that run at that moment.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class RouteWatch:
         self._nodes = {environment.server_address(b.node): b.node for b in topology.replicas}
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Query until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(EVERY_S)
 
     async def look(self, *, last: bool = False) -> None:
-        """Ask every name server once; `last` writes down what has not changed, too."""
+        """Query every name server once; `last` also records unchanged answers."""
         servers = [
             node
             for node in self._environment.topology.coordinators
@@ -43,7 +43,7 @@ class RouteWatch:
                 self._environment.recorder.observe("route", node=node, brokers=brokers, up=up)
 
     async def _ask(self, node: str) -> dict[str, dict[str, str]] | None:
-        """Broker name -> number -> node, or the address where no node has it; None: no answer."""
+        """Return broker name -> number -> node, or the address if no node has it; None: no answer."""
         environment = self._environment
         request = {
             "f": "route",

@@ -1,4 +1,4 @@
-"""The memory of a simulated server at one instant: store, queues and offsets of a broker, routes of a name server."""
+"""Reads the memory of a simulated server: store, queues and offsets of a broker, routes of a name server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RocketMQMemory:
     parts = ("store", "queues", "offsets", "routes")
 
     def read(self, process: SimProcess) -> Mapping[str, Any]:
-        """`store`, `queues` and `offsets` of a broker, `routes` of a name server."""
+        """Return `store`, `queues` and `offsets` of a broker, `routes` of a name server."""
         for found in _locals_of(process):
             if isinstance(found, Broker):
                 return {
@@ -30,7 +30,7 @@ class RocketMQMemory:
 
 
 def _locals_of(process: SimProcess) -> Iterator[object]:
-    """Local variables of the coroutine that the process runs, and of those that it awaits."""
+    """Return local variables of the process's coroutine, and of the coroutines that it awaits."""
     for task in process.queue.tasks:
         coroutine: Any = task.get_coro()
         while (frame := getattr(coroutine, "cr_frame", None)) is not None:
@@ -39,7 +39,7 @@ def _locals_of(process: SimProcess) -> Iterator[object]:
 
 
 def _store(broker: Broker) -> dict[str, object]:
-    """Offsets in the commit log, in bytes."""
+    """Return offsets in the commit log, in bytes."""
     store = broker.store
     return {
         "begins": store.min_offset,

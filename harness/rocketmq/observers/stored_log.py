@@ -1,4 +1,4 @@
-"""Reads a range of a commit log from the files that a run kept of a node; files may hold anything."""
+"""Reads a range of a commit log from the files that a run kept of a node. It trusts no content of the files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from staticfire.system_under_test.protocol.message import (
     decode_record,
 )
 
-FOLDER = "commitlog"  # and those of --multi-path, with a suffix
+FOLDER = "commitlog"  # with --multi-path there are more, with a suffix
 FILES_MAX = 10_000  # of one log
 NAME_DIGITS = 20
 
 
 def read_log_range(store: Path, begin: int, end: int) -> LogRange | None:
-    """The bytes of a log below a node's store; None if no file has the first one. Raises OSError.
+    """Read bytes of the log in a node's store; None if no file has the first one. Raises OSError.
 
     A link is not followed, and a device is not read.
     """
@@ -36,7 +36,7 @@ def read_log_range(store: Path, begin: int, end: int) -> LogRange | None:
 
 
 def records_of(log_range: LogRange, starts: Iterable[int]) -> dict[int, StoredRecord]:
-    """Records by physical offset. From each start on, they follow one another until there is none."""
+    """Return records by physical offset: those that follow one another from each start on."""
     found: dict[int, StoredRecord] = {}
     for start in sorted(starts):
         at = start
@@ -67,7 +67,7 @@ def _text(message: Message, key: str | None) -> str:
 
 
 def _log_files(store: Path) -> Mapping[int, Path]:
-    """Files of the log by the physical offset of their first byte."""
+    """Return files of the log by the physical offset of their first byte."""
     files: dict[int, Path] = {}
     for folder in sorted(store.glob(f"{FOLDER}*")):
         if folder.is_symlink() or not folder.is_dir():
@@ -105,5 +105,5 @@ class CommitLogs:
         return int(name) if is_log else None
 
     def marks(self, key: str) -> Sequence[bytes]:
-        """The key as a body of the load begins, and as the property KEYS of a message whose body is compressed."""
+        """Return the key as the load's bodies begin, and as the property KEYS of a message with a compressed body."""
         return (f"{key} ".encode(), f"KEYS\x01{key}\x02".encode())
