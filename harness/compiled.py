@@ -47,7 +47,7 @@ class CompiledFinder(MetaPathFinder):
 
 
 def use_build(folder: Path, package_path: Sequence[str]) -> None:
-    """Let imports find the modules of the build in `folder`; where that is impossible, say why and end the process."""
+    """Let imports find the modules of the build in `folder`; if that is impossible, print why and end the process."""
     try:
         parts = build_files(folder, package_path)
     except BuildRefused as refusal:
@@ -103,5 +103,5 @@ def checksum_of(source: Path) -> str:
 
 
 def python_tag() -> str:
-    """What names extension modules of this Python, such as `cpython-311-x86_64-linux-gnu`."""
+    """Return the tag in file names of extension modules, such as `cpython-311-x86_64-linux-gnu`."""
     return str(sysconfig.get_config_var("SOABI"))

@@ -82,7 +82,7 @@ def sources(part: str) -> list[str]:
 
 
 def build(folder: Path) -> None:
-    """Compile into `folder`, in place of what it held. Raises BuildError."""
+    """Compile into `folder`, replacing its contents. Raises BuildError."""
     check_compiler()
     shutil.rmtree(folder, ignore_errors=True)
     parts = {}

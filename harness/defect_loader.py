@@ -1,7 +1,7 @@
 """Runs a command again against a system under test with a planted bug.
 
-`use_defect` interrupts the command, and `run_planted` starts the same command as a process that finds a patched copy of
-the system first on its import path. Nothing depends on which module imports the system when.
+`use_defect` interrupts the command, and `run_planted` starts the same command in a process that finds a patched copy
+of the system first on its import path. So it does not matter when a module imports the system.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import staticfire
 from staticfire.faults.defects import SYSTEM, defect_named, plant
 from staticfire.harness.temporary import TemporaryFolder
 
-VARIABLE = "STATICFIRE_PLANTED"  # the defect that the system of this process has
+VARIABLE = "STATICFIRE_PLANTED"  # the defect in the system of this process
 
 
 class DefectToPlant(Exception):
@@ -42,7 +42,7 @@ def use_defect(name: str) -> None:
 
 @contextmanager
 def planted(name: str) -> Iterator[tuple[str, str]]:
-    """Two folders for the beginning of an import path: a temporary one with the system that has the defect, and ours.
+    """Yield two folders for the start of an import path: a temporary one with the defective system, and ours.
 
     Raises DefectError.
     """
@@ -53,7 +53,7 @@ def planted(name: str) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def patched_system(patch: Callable[[Path, Path], object]) -> Iterator[tuple[str, str]]:
-    """The same for any patch, which is called with our system and the folder that is to hold its copy."""
+    """Do the same for any patch, a function of our system and of the folder for its copy."""
     face = Path(staticfire.__file__).parent
     temporary = TemporaryFolder("staticfire-defect-")
     try:
@@ -70,7 +70,7 @@ def patched_system(patch: Callable[[Path, Path], object]) -> Iterator[tuple[str,
 def run_planted(name: str, arguments: Sequence[str]) -> int:
     """Run `staticfire` with these arguments in a process that has the defect; return its exit status.
 
-    Ctrl-C and SIGTERM of this process end that one, too. Raises DefectError.
+    Ctrl-C and SIGTERM of this process also end the other one. Raises DefectError.
     """
     with planted(name) as folders:
         paths = [*folders, *filter(None, [os.environ.get("PYTHONPATH")])]

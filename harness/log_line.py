@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """`fields` are plain data; the time is the run's."""
+    """A line of a node's log. `fields` are plain data; the time is by the run's clock."""
 
     time_ns: int
     level: str

@@ -1,4 +1,4 @@
-"""An unexpected error as one line: what it says, and the place of the project that raised it."""
+"""Formats an unexpected error as one line: its text, and the line of the project that raised it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import traceback
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-LENGTH_MAX = 300  # of what it says, characters
+LENGTH_MAX = 300  # characters of its text
 
 
 def raised_text(error: BaseException) -> str:
-    """Return such as `ValueError: no number, at harness/cli/run.py:12 in run`; control characters are kept."""
+    """Return a text such as `ValueError: no number, at harness/cli/run.py:12 in run`; control characters are kept."""
     said = " ".join(str(error).split())
     text = type(error).__name__ + (f": {said[:LENGTH_MAX]}" if said else "")
     frames = traceback.extract_tb(error.__traceback__)
@@ -22,7 +22,7 @@ def raised_text(error: BaseException) -> str:
 
 
 def _of_project(name: str) -> str:
-    """The path in the project; of a planted copy, too. Empty for what others wrote."""
+    """Return the path in the project, also for a planted copy; empty for code of libraries."""
     parts = Path(name).parts
     if "site-packages" in parts:
         return ""

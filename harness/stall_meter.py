@@ -1,4 +1,4 @@
-"""Measures how late the event loop of the harness is. Lines of clients are read late while it is."""
+"""Measures how late the event loop of the harness is. While it is late, the harness reads lines of clients late."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REMEMBERED_NS: Final = 1_000_000_000
 
 
 class StallMeter:
-    """Wakes up every `PERIOD_S`, and notes how much later than that it was.
+    """Wakes up every `PERIOD_S`, and measures how late it wakes.
 
     Args:
         now_ns: a clock that never goes back.
@@ -35,7 +35,7 @@ class StallMeter:
             self._timer = None
 
     def late_ns(self) -> int:
-        """The longest stall of the last second, the one that goes on included; 0 before the start."""
+        """Return the longest stall of the last second, including one under way; 0 before the start."""
         now_ns = self._now_ns()
         while self._stalls and self._stalls[0][0] < now_ns - REMEMBERED_NS:
             self._stalls.popleft()

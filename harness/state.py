@@ -1,4 +1,4 @@
-"""The folder in which runs note what they make on machines, so that `staticfire clean` finds it."""
+"""The state folder, in which runs record what they make on machines, so that `staticfire clean` finds it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ VARIABLE = "STATICFIRE_STATE"
 
 
 def state_folder() -> Path:
-    """`STATICFIRE_STATE`, or a folder of this user among the temporary files."""
+    """Return `STATICFIRE_STATE`, or a folder of this user among the temporary files."""
     given = os.environ.get(VARIABLE)
     return Path(given) if given else Path(tempfile.gettempdir()) / f"staticfire-{os.getuid()}"

@@ -15,7 +15,7 @@ from staticfire.harness.state import state_folder
 
 
 class TemporaryFolder:
-    """Has its path from the beginning; written down before it is made, where the state folder can be used."""
+    """A temporary folder. Its path is known at once, and recorded before `make` if the state folder can be used."""
 
     def __init__(self, prefix: str) -> None:
         self.path = Path(tempfile.gettempdir(), f"{prefix}{secrets.token_hex(8)}")
@@ -30,7 +30,7 @@ class TemporaryFolder:
         return self.path
 
     def remove(self) -> None:
-        """What cannot be removed stays written down. May be repeated."""
+        """Remove the folder; if that fails, its record stays. May be called again."""
         shutil.rmtree(self.path, ignore_errors=True)
         inventory, self._inventory = self._inventory, None
         if inventory is not None:

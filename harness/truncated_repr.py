@@ -8,7 +8,7 @@ SHOWN_MAX = 100  # characters
 
 
 def printable(text: str) -> str:
-    """One line for a terminal: control characters, and marks that turn the direction of text, as escapes."""
+    """Return one line for a terminal. Control characters and marks that change the text direction become escapes."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

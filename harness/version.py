@@ -35,13 +35,13 @@ def version_line() -> str:
 def _package_version() -> str:
     try:
         return version("staticfire")
-    except PackageNotFoundError:  # the sources alone are on the path
+    except PackageNotFoundError:  # the package is not installed
         return "unknown"
 
 
 @cache
 def commit_of(root: Path) -> str | None:
-    """The commit that is checked out at `root`, with `-dirty` if files that it knows differ; None if there is none."""
+    """Return the commit checked out at `root`, with `-dirty` if tracked files differ; None if there is none."""
     if not (root / ".git").exists():
         return None
     command = ("git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=12")

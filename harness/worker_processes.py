@@ -1,4 +1,4 @@
-"""Processes that do parts of a command."""
+"""Worker processes, which carry out parts of a command."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """Forked processes, which begin with the first task.
+    """A pool of processes, forked at the first task.
 
-    They ignore Ctrl-C and SIGTERM, which are for the command, and end with it. `end`, or an exception that leaves the
+    They ignore Ctrl-C and SIGTERM, which the command handles, and end with it. `end`, or an exception that leaves the
     `with` statement, kills them.
     """
 
     def __init__(self, jobs: int) -> None:
-        """`jobs`: how many processes."""
+        """`jobs`: the number of processes."""
         self._jobs = jobs
         context = multiprocessing.get_context("fork")
         super().__init__(jobs, mp_context=context, initializer=_begin)
@@ -42,9 +42,9 @@ class WorkerPool(ProcessPoolExecutor):
             return super().submit(fn, *args, **kwargs)
 
     def results(self, call: Callable[[A], T], tasks: Iterable[A]) -> Iterator[T]:
-        """The result of each task as it comes. Few tasks wait at a time.
+        """Yield the result of each task as it comes. Few tasks are queued at a time.
 
-        Raises what `call` raises, and BrokenProcessPool.
+        Raises any exception of `call`, and BrokenProcessPool.
         """
         left, under_way = iter(tasks), set[Future[T]]()
         while True:
@@ -57,7 +57,7 @@ class WorkerPool(ProcessPoolExecutor):
                 yield future.result()
 
     def end(self) -> None:
-        """Tasks under way are not waited for."""
+        """End the processes without waiting for tasks under way."""
         for worker in list((self._processes or {}).values()):
             worker.kill()
         self.shutdown(cancel_futures=True)
@@ -74,15 +74,15 @@ class WorkerPool(ProcessPoolExecutor):
 
 
 class WorkerLost(Exception):
-    """One sentence: why a call has no result."""
+    """A call has no result; the text is one sentence with the reason."""
 
 
 class WatchedWorker:
-    """A forked process that carries out one call after the other; one that ends or takes too long is replaced.
+    """A forked process that carries out one call after the other. It is replaced if it ends or takes too long.
 
     Args:
-        call: what it carries out. It must not raise.
-        limit_s: wall time that a call may take; None is any.
+        call: the function to call; it must not raise.
+        limit_s: wall time allowed for a call; None: no bound.
     """
 
     def __init__(self, call: Callable[..., Any], limit_s: float | None = None) -> None:
@@ -92,7 +92,7 @@ class WatchedWorker:
         self._ends_s: float | None = None
 
     def begin(self, *arguments: Any) -> None:
-        """Begin a call; the last one must have ended."""
+        """Begin a call. The previous one must have ended."""
         if self._process is not None and not self._process.is_alive():
             self.end()
         if self._process is None:
@@ -111,18 +111,18 @@ class WatchedWorker:
 
     @property
     def waits_for(self) -> tuple[Connection, int]:
-        """Of these, one is ready when the call has ended: arguments of `multiprocessing.connection.wait`."""
+        """Return arguments of `multiprocessing.connection.wait`, one of which is ready once the call has ended."""
         assert self._pipe is not None
         assert self._process is not None
         return self._pipe, self._process.sentinel
 
     @property
     def left_s(self) -> float | None:
-        """What is left of the time of the call."""
+        """Return the rest of the call's time, in seconds."""
         return None if self._ends_s is None else max(0.0, self._ends_s - time.monotonic())
 
     def result(self) -> Any:
-        """The result of the call, which is waited for. Raises WorkerLost."""
+        """Wait for the call; return its result. Raises WorkerLost."""
         pipe, sentinel = self.waits_for
         ready = multiprocessing.connection.wait([pipe, sentinel], self.left_s)
         try:
@@ -135,7 +135,7 @@ class WatchedWorker:
         raise WorkerLost(reason)
 
     def end(self) -> None:
-        """A call under way is not waited for."""
+        """End the process without waiting for a call under way."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -169,7 +169,7 @@ def _serve(call: Callable[..., Any], pipe: Connection) -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """A signal that comes meanwhile is taken afterwards: Python drops exceptions in what it calls around a fork."""
+    """Delay signals until after a fork, since Python drops exceptions in its hooks around a fork."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
