@@ -1,6 +1,6 @@
-"""A run and its verdict in few lines: ten for a valid run, twenty for another one. Diagnoses come on top.
+"""A run and its verdict in few lines: ten for a valid run, twenty for another one, plus diagnoses.
 
-The verdict is first, then the story of each cause, then what the run did, then the commands that go on.
+The verdict is first, then the story of each cause, then counts of the run, then commands for next steps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from staticfire.harness.report.verdict_lines import WORDS, explanations
 from staticfire.harness.truncated_repr import printable
 
 VALID_LINES, OTHER_LINES = 10, 20
-CAUSES_MAX = 3  # told in full; of more, a line has the counts
+CAUSES_MAX = 3  # causes shown in full; a line has the counts of the others
 REASONS_MAX = 4
 KINDS_MAX = 8  # of fault, by name
 
@@ -34,7 +34,7 @@ class Brief:
 
 
 def brief_lines(verdict: RunVerdict, brief: Brief) -> list[str]:
-    """All lines, the verdict first; safe for a terminal but for the colour of the verdict."""
+    """Return all lines, the verdict first. They hold no control characters but the verdict's colour."""
     columns = width()
     first, *rest = wrapped(printable(_answer(verdict, brief.title)), columns)
     head = [line for text in brief.head for line in wrapped(text, columns, lines_max=2)]
@@ -54,7 +54,7 @@ def _answer(verdict: RunVerdict, title: str) -> str:
 
 
 def _body(verdict: RunVerdict, columns: int, room: int) -> list[str]:
-    """Causes, reasons and notes, in at most `room` lines."""
+    """Return causes, reasons and notes, in at most `room` lines."""
     lines: list[str] = []
     causes = causes_of(verdict)
     reasons = [f"unknown   {reason}" for reason in verdict.unanswered()]
@@ -77,7 +77,7 @@ def _body(verdict: RunVerdict, columns: int, room: int) -> list[str]:
 
 
 def _few(texts: Sequence[str], columns: int, room: int, what: str) -> list[str]:
-    """As many texts as there is room for, each in a line or two; and how many there are besides."""
+    """Return as many texts as there is room for, each in one or two lines, and the number of the others."""
     lines: list[str] = []
     for number, text in enumerate(texts):
         block = wrapped(text, columns, lines_max=2)
@@ -89,9 +89,9 @@ def _few(texts: Sequence[str], columns: int, room: int, what: str) -> list[str]:
 
 
 def _cause_lines(cause: Cause, columns: int) -> list[str]:
-    """The cause with its counts; the witness, whole; the promise."""
+    """Return the cause with its counts, the whole witness, and the promise."""
     what, *said = explain(cause.witness).splitlines()
-    promise = "  " + " ".join(map(str.strip, said))  # what a client said may have lines of its own
+    promise = "  " + " ".join(map(str.strip, said))  # a client's error may hold several lines
     return [
         *wrapped(f"cause     {cause.headline}", columns, lines_max=2),
         *wrapped(what, columns, indent=2),
@@ -100,7 +100,7 @@ def _cause_lines(cause: Cause, columns: int) -> list[str]:
 
 
 def campaign_title(campaign: Campaign, unit: str, mode_text: str) -> str:
-    """What was run, in a few words."""
+    """Return the campaign in a few words."""
     c = campaign
     parts = [f"seed {c.seed}, workload {c.workload}, {c.load_s:g} {unit}"]
     parts += [f"environment {c.environment}"] if c.environment != "simulation" else []
@@ -127,7 +127,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def counts_line(verdict: RunVerdict) -> str:
-    """What came of the messages, as far as a verdict counts it."""
+    """Return the verdict's counts of messages."""
     counts = verdict.counts
     unclear = counts.get("unknown", 0) + counts.get("weak", 0)
     return (
@@ -137,7 +137,7 @@ def counts_line(verdict: RunVerdict) -> str:
 
 
 def latency_line(verdict: RunVerdict) -> list[str]:
-    """Latency of sends and lag of the first group; nothing where nothing was measured."""
+    """Return the latency of sends and the lag of the first group; empty without measurements."""
     found = next((of.counts for of in verdict.verdicts if of.checker == "latency"), {})
     parts = []
     if "send_p50_us" in found:
@@ -153,7 +153,7 @@ def latency_line(verdict: RunVerdict) -> list[str]:
 
 
 def checkers_line(verdict: RunVerdict) -> str:
-    """How many checkers answered what, and how much of the system the run reached."""
+    """Return the checkers' answers, and the number of coverage marks that the run reached."""
     answers = [of.valid for of in verdict.verdicts]
     parts = [f"{answers.count(True)} found their promises kept"]
     parts += [f"{answers.count(False)} broken"] if False in answers else []
@@ -166,7 +166,7 @@ def checkers_line(verdict: RunVerdict) -> str:
 
 
 def faults_line(bitten: Sequence[str], missed: Sequence[str], unfired: Sequence[str]) -> str:
-    """Kinds of fault by what they came to; of many that bit, the first ones."""
+    """Return the kinds of fault by outcome; of many that bit, the first ones."""
     names = list(bitten)
     if len(names) > KINDS_MAX:
         names = [*names[: KINDS_MAX - 1], f"{len(names) - KINDS_MAX + 1} more"]
@@ -177,7 +177,7 @@ def faults_line(bitten: Sequence[str], missed: Sequence[str], unfired: Sequence[
 
 
 def verdict_brief(verdict: RunVerdict) -> list[str]:
-    """A verdict that was given again: without a campaign, and with nothing that goes on from it."""
+    """Return the lines of a repeated judgement, without a campaign and without commands."""
     brief = Brief(tail=[counts_line(verdict), *latency_line(verdict), checkers_line(verdict)])
     first, *rest = brief_lines(verdict, brief)
     diagnoses = [

@@ -1,5 +1,5 @@
-"""A run on the console. In short: the verdict first, then few lines. Verbose: the campaign with its plan, at most 25
-lines of results and the diagnoses. Both end with the command that repeats the run."""
+"""A run on the console. The short form has the verdict first, then few lines. The verbose form has the campaign with
+its plan, at most 25 lines of results and the diagnoses. Both end with the command that repeats the run."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ NO_MACHINES = MachineOptions()
 
 
 def print_campaign(campaign: Campaign, addresses: Sequence[str] = ()) -> None:
-    """`addresses` are those of the name servers of a cluster that is not ours."""
+    """Print the campaign. `addresses` are those of the name servers of an external cluster."""
     print("\n".join(campaign_lines(campaign, addresses)), flush=True)
 
 
 def print_announcement(campaign: Campaign, addresses: Sequence[str] = ()) -> None:
-    """What is said before a run that takes its time; of a cluster that is not ours, all that is made and broken."""
+    """Print a line before a real run; for an external cluster, print all that the run will make and break there."""
     if campaign.is_external:
         print_campaign(campaign, addresses)
     elif campaign.environment != "simulation":
@@ -54,7 +54,7 @@ def print_announcement(campaign: Campaign, addresses: Sequence[str] = ()) -> Non
 
 
 def print_missing(missing: Mapping[str, str]) -> None:
-    """Say which kinds of fault cannot be had here: one line a reason."""
+    """Print the kinds of fault that cannot be carried out here, with one line a reason."""
     kinds: dict[str, list[str]] = {}
     for kind, reason in missing.items():
         kinds.setdefault(reason, []).append(kind)
@@ -101,7 +101,7 @@ def _mode_text(campaign: Campaign) -> str:
 
 
 def seconds_of(campaign: Campaign) -> str:
-    """What the seconds of the run's clock are."""
+    """Return the unit of the run's clock: virtual or real seconds."""
     return "virtual s" if campaign.environment == "simulation" else "s"
 
 
@@ -133,7 +133,8 @@ def print_result(
     report: Path | None = None,
     is_verbose: bool = True,
 ) -> None:
-    """`provider` is no part of a campaign, and has to be said again with it. `report` is the page of the run."""
+    """Print a result. `provider` is not part of a campaign, so the command that repeats the run must name it. `report`
+    is the page of the run."""
     commands = [
         *([f"report    {report}"] if report is not None else []),
         *_failure_lines(result, folder),
@@ -207,7 +208,7 @@ def summary_lines(result: RunResult, cpu_s: float | None) -> list[str]:
 
 
 def _reached_lines(coverage: Mapping[str, int]) -> list[str]:
-    """Mechanisms that the run reached, the rarest last; what has no room is in verdict.json."""
+    """Return the coverage marks that the run reached, the rarest last; verdict.json has all."""
     reached = [f"{name} {count}" for name, count in coverage.items() if count]
     text = f"reached   {len(reached)} of {len(coverage)} marks: {', '.join(reached)}"
     return wrap(
@@ -221,7 +222,7 @@ def _reached_lines(coverage: Mapping[str, int]) -> list[str]:
 
 
 def diagnosis_lines(result: RunResult) -> list[str]:
-    """What the run shows of well-known situations."""
+    """Return the diagnoses of well-known situations that the run shows."""
     return [
         line
         for text in diagnose(result)
@@ -239,7 +240,7 @@ def _faults_line(records: list[FaultRecord]) -> str:
 
 
 def _kinds(records: list[FaultRecord]) -> tuple[list[str], list[str], list[str]]:
-    """The kinds of fault that bit; of the others those that were fired, and those that were not."""
+    """Return the kinds of fault that bit, those that fired without a bite, and those that never fired."""
     bitten = list(dict.fromkeys(record.planned.kind for record in records if record.bitten))
     idle = [record for record in records if record.planned.kind not in bitten]
     missed = list(
@@ -250,7 +251,7 @@ def _kinds(records: list[FaultRecord]) -> tuple[list[str], list[str], list[str]]
 
 
 def _failure_lines(result: RunResult, folder: Path) -> list[str]:
-    """What explains a failure and makes it small; only a simulated run can be tried again and again."""
+    """Return the commands that explain and shrink a failure; only a simulated run repeats."""
     if result.verdict.valid is not False:
         return []
     more = [str(folder), *_system_words(result)]
@@ -269,6 +270,6 @@ def _repeat_line(result: RunResult, folder: Path, provider: MachineOptions) -> s
 
 
 def _system_words(result: RunResult) -> list[str]:
-    """A module is imported only if the command line names it."""
+    """Return the words that name the system, since a module is imported only if the command line names it."""
     system = result.campaign.system
     return ["--system", system] if ":" in system else []

@@ -10,7 +10,7 @@ from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.admin import READER
 from staticfire.harness.report.verdict_lines import WIDTH
 
-# What kinds of fault break, by the first part of what they need.
+# What kinds of fault break, by the first part of the need's name.
 BROKEN = {
     "network": "links between its clients and the servers, at a proxy here",
     "process": "its own clients",
@@ -21,7 +21,7 @@ SPARES = "spares    servers are neither stopped nor configured; no other topic, 
 
 
 def external_lines(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
-    """Of the cluster only what the cluster has said; of the run what it makes, and what its plan breaks."""
+    """Return the cluster as it describes itself, what the run makes there, and what its plan breaks."""
     c = campaign
     low, high = c.payload_bytes
     lines = [
@@ -36,7 +36,7 @@ def external_lines(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
 
 
 def external_hunt_lines(campaigns: Sequence[Campaign], addresses: Sequence[str]) -> list[str]:
-    """The same of a hunt: `campaigns`, at least one, run one after the other on this cluster."""
+    """Return the same for a hunt: `campaigns`, at least one, run one after the other on this cluster."""
     first = campaigns[0]
     names = {f"staticfire-{c.token}-<seed>-..." for c in campaigns}
     lines = [
@@ -66,7 +66,7 @@ def _wrapped(line: str) -> list[str]:
 
 def _made(campaign: Campaign) -> list[str]:
     from staticfire.harness.environments.real.external.address import (
-        traces_of,  # which brings the proxy along
+        traces_of,  # this need includes the proxy
     )
 
     groups: dict[str, list[str]] = {}

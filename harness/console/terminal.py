@@ -1,4 +1,4 @@
-"""The terminal behind the standard output: its width, and whether it shows colours."""
+"""The terminal behind standard output: its width, and whether it shows colours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_terminal() -> bool:
 
 
 def width() -> int:
-    """Columns that lines may take. A file and a pipe get those of the documentation."""
+    """Return the greatest width of lines, in columns. A file and a pipe get the width of the documentation."""
     if not is_terminal():
         return WIDTH
     columns = shutil.get_terminal_size((WIDTH, 24)).columns
@@ -30,18 +30,18 @@ def width() -> int:
 
 
 def has_colours() -> bool:
-    """No colours with NO_COLOR, on a dumb terminal, in a file or in a pipe."""
+    """Whether to use colours: not with NO_COLOR, on a dumb terminal, in a file or in a pipe."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return wanted and is_terminal()
 
 
 def verdict_word(word: str) -> str:
-    """VALID, INVALID or UNKNOWN, in its colour where there are colours."""
+    """Return VALID, INVALID or UNKNOWN, coloured if the terminal has colours."""
     return click.style(word, fg=COLOURS[word], bold=True) if has_colours() else word
 
 
 def wrapped(text: str, columns: int, indent: int = 10, lines_max: int | None = None) -> list[str]:
-    """Lines of at most so many columns; a word longer than that stays whole. A text cut at `lines_max` ends in ...."""
+    """Wrap a text to `columns`; a longer word stays whole. A text cut at `lines_max` ends in ...."""
     return wrap(
         text,
         columns,
@@ -59,9 +59,9 @@ def fitted(text: str, indent: int = 10) -> list[str]:
 
 
 def list_lines(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Names with what each is: a line a name in a file and a pipe; on a terminal texts are fitted beside the names.
+    """Return lines of names with their texts. In a file and a pipe each name has one line.
 
-    On a narrow terminal a text is below its name.
+    On a terminal the texts are fitted beside the names, or below them if it is narrow.
     """
     widest = max((len(name) for name, _ in rows), default=0)
     if not is_terminal():

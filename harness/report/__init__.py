@@ -1,1 +1,1 @@
-"""Renders a run for people."""
+"""Renders a run as text, Markdown, JSON and JUnit."""

@@ -19,7 +19,7 @@ US_PER_MS = 1000
 
 
 def analysis_lines(analysis: Analysis, written: Sequence[Path]) -> list[str]:
-    """The answer first, where the files are last."""
+    """Return the lines of an analysis: the verdict first, the written files last."""
     end = [f"written   {written[0].parent}: {', '.join(path.name for path in written[:4])}"]
     if len(analysis.judged) == 1:
         end = [*_latency_lines(analysis.judged[0]), *end]
@@ -31,7 +31,7 @@ def analysis_lines(analysis: Analysis, written: Sequence[Path]) -> list[str]:
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
-    """Versions, regressions, and each anomaly by version and by fault."""
+    """Return versions, regressions, and each anomaly by version and by fault."""
     lines = [
         f"  {label}: {runs} runs, {comparison.invalid[label]} invalid"
         for label, runs in comparison.runs.items()
@@ -52,7 +52,7 @@ def _counted(runs: Mapping[str, int]) -> str:
 
 
 def wrapped(line: str) -> list[str]:
-    """Lines that are no wider than the others; nothing of a witness is cut off."""
+    """Wrap the lines to a common width, so that no witness is cut off."""
     if len(line) <= WIDTH:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
@@ -86,7 +86,7 @@ def _latency_lines(judged: Judged) -> list[str]:
 
 
 def _median(slices: Sequence[Slice]) -> str:
-    """Of the medians of all slices."""
+    """Return the median of the medians of all slices."""
     medians = sorted(at.p50_us or 0 for at in slices)
     return _ms(medians[len(medians) // 2])
 

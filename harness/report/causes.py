@@ -29,7 +29,7 @@ class Cause:
 
 
 def causes_of(verdict: RunVerdict) -> list[Cause]:
-    """Each cause that shows in the violations."""
+    """Return each cause that the violations show."""
     counts = verdict.violations()
     first = {finding.anomaly: finding for finding in first_violations(verdict)}
     left = sorted(first, key=lambda name: (rank(name), name))
@@ -56,7 +56,7 @@ def _cause(
 
 
 def loss_sentence(verdict: RunVerdict) -> str:
-    """How many acknowledged messages were lost, with the number that could have been."""
+    """Return a sentence with the numbers of lost and of acknowledged messages."""
     acked = verdict.counts.get("acked", 0)
     losses = next((of for of in verdict.verdicts if of.checker == "loss"), None)
     if losses is None or losses.valid == "unknown":

@@ -1,7 +1,7 @@
 """Verdicts as JUnit XML: a case a checker, or a case a run. Control characters, which XML cannot hold, are escapes.
 
-An invalid verdict has failures, an unknown one has errors and no failure, a valid one has neither; so a CI system reads
-from the file what the exit status says.
+An invalid verdict has failures, an unknown one has errors and no failure, a valid one has neither. So a CI system gets
+from the file the same result as from the exit status.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Case:
 
 
 def junit_xml(name: str, cases: Sequence[Case], wall_s: float) -> bytes:
-    """One suite that took `wall_s` seconds."""
+    """Return one suite that took `wall_s` seconds."""
     outcomes = [case.outcome for case in cases]
     suite = Element(
         "testsuite",
@@ -61,7 +61,7 @@ def junit_xml(name: str, cases: Sequence[Case], wall_s: float) -> bytes:
 
 
 def verdict_cases(verdict: RunVerdict, classname: str) -> list[Case]:
-    """A case a checker, and one for the evidence that the run must have."""
+    """Return a case for each checker, and one for the evidence that the run must have."""
     cases = [_evidence(verdict, classname)]
     cases += [_checker(of, classname) for of in verdict.verdicts]
     cases += [
@@ -87,7 +87,7 @@ def _evidence(verdict: RunVerdict, classname: str) -> Case:
     return Case(
         classname=classname,
         name="evidence",
-        # the verdict of an invalid run does not rest on it
+        # the verdict of an invalid run does not depend on it
         outcome="passed" if is_enough else "skipped" if verdict.valid is False else "error",
         message=verdict.below_floors[0] if verdict.below_floors else "",
         text="\n".join(verdict.below_floors),

@@ -1,4 +1,4 @@
-"""Quantities in words, with their units."""
+"""Formats quantities with their units."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ US_PER = {"us": 1, "ms": 1000, "s": 1_000_000}
 
 
 def duration(time_us: float) -> str:
-    """A duration with its unit, in at most three digits before it."""
+    """Format a duration with its unit, with at most three digits."""
     if time_us < 1000:
         return f"{time_us:g} µs"
     if time_us < 1_000_000:
@@ -22,7 +22,7 @@ def _three(value: float) -> str:
 
 
 def counted(counts: Mapping[str, Any]) -> str:
-    """Counts in words, with units: `send_p99_us` 1015807 is "send p99 1.02 s"."""
+    """Format counts in words, with units: `send_p99_us` 1015807 is "send p99 1.02 s"."""
     parts = []
     for name, value in counts.items():
         if not value or not isinstance(value, int):

@@ -15,7 +15,7 @@ REASONS_MAX = 20
 
 
 def verdict_json(verdict: RunVerdict) -> dict[str, object]:
-    """What every command says of a verdict: `valid`, the word for it, counts, causes, and why it is unknown."""
+    """Return a verdict as every command's `--json` has it: `valid`, its word, counts, causes, reasons for unknown."""
     return {
         "schema_version": SCHEMA_VERSION,
         "valid": verdict.valid,
@@ -43,11 +43,11 @@ def _cause_json(cause: Cause) -> dict[str, object]:
 def verdict_markdown(
     title: str, verdict: RunVerdict, facts: Mapping[str, str], commands: Sequence[str]
 ) -> str:
-    """A section for the summary page of a CI run: the answer, the causes, and what repeats it.
+    """Return a section for the summary page of a CI run: the verdict, the causes, and commands.
 
     Args:
-        facts: what else is known, a line each.
-        commands: that go on from here; none: no such part.
+        facts: further facts, a line each.
+        commands: commands for next steps; without any the section has no such part.
     """
     lines = [
         f"## {escaped(title)}: {WORDS[verdict.valid]}",
@@ -70,7 +70,7 @@ def verdict_markdown(
 
 
 def fenced(lines: Sequence[str]) -> list[str]:
-    """A block of code. Its fence is longer than any that the lines hold."""
+    """Return a block of code with a fence longer than any in its lines."""
     shown = list(map(printable, lines))
     fence = "```"
     while any(fence in line for line in shown):
@@ -79,7 +79,7 @@ def fenced(lines: Sequence[str]) -> list[str]:
 
 
 def escaped(text: str) -> str:
-    """One line of Markdown that shows the text and obeys nothing in it."""
+    """Return one line of Markdown that shows the text literally."""
     plain = printable(text)
     return "".join(
         f"\\{one}" if one in "\\`*_[]<>|~#" else "&amp;" if one == "&" else one for one in plain

@@ -1,4 +1,4 @@
-"""A verdict in words: the answer first, then what proves it, then what could not be answered."""
+"""Formats a verdict as lines: the verdict first, then its proofs, then what is unknown."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from staticfire.harness.truncated_repr import printable
 WORDS = {True: "VALID", False: "INVALID", "unknown": "UNKNOWN"}
 FINDINGS_MAX = 5
 WIDTH = 118
-# What a reader wants to know first; what is not named here comes after, in the order of time.
+# The most serious anomalies first; others follow in the order of time.
 MOST_SERIOUS = ("lost", "unseen", "log_hole", "phantom", "aborted_read", "corrupt")
 
-# Findings that say in words what is going on, whatever they mean for the verdict.
+# Findings that explain a situation in words, whatever their meaning for the verdict.
 DIAGNOSES = ("subscriptions_differ", "hot_key", "consumed_too_long")
 
 
 def verdict_lines(verdict: RunVerdict) -> list[str]:
-    """The verdict, most important line first: a reader may cut it anywhere."""
+    """Return the lines of a verdict, the most important first, so that they may be cut anywhere."""
     mode = "" if verdict.mode == "hardened" else f", {verdict.mode} mode"
     lines = [f"verdict   {WORDS[verdict.valid]}{mode}"]
     lines += [f"  {reason}" for reason in verdict.below_floors]
@@ -41,7 +41,7 @@ def verdict_lines(verdict: RunVerdict) -> list[str]:
 
 
 def explanations(verdict: RunVerdict) -> list[str]:
-    """What is going on, in words: the first finding of each kind that explains."""
+    """Return explanations: the first finding of each explaining kind."""
     first: dict[str, Finding] = {}
     for finding in verdict.findings():
         if finding.anomaly in DIAGNOSES:
@@ -50,7 +50,7 @@ def explanations(verdict: RunVerdict) -> list[str]:
 
 
 def diagnosis_lines(verdict: RunVerdict) -> list[str]:
-    """The explanations for a terminal."""
+    """Return the explanations for a terminal."""
     return [
         line
         for text in explanations(verdict)
@@ -65,7 +65,7 @@ def diagnosis_lines(verdict: RunVerdict) -> list[str]:
 
 
 def first_violations(verdict: RunVerdict) -> list[Finding]:
-    """The first violation of each anomaly, the most serious anomaly first; the counts tell how many there are."""
+    """Return the first violation of each anomaly with the count of all, the most serious anomaly first."""
     first: dict[str, Finding] = {}
     for finding in verdict.findings():
         if finding.judgement == "violation" and finding.anomaly not in DIAGNOSES:
@@ -74,7 +74,7 @@ def first_violations(verdict: RunVerdict) -> list[Finding]:
 
 
 def rank(anomaly: str) -> int:
-    """Where an anomaly stands among others: the most serious one has 0."""
+    """Return the rank of an anomaly; the most serious one has 0."""
     return MOST_SERIOUS.index(anomaly) if anomaly in MOST_SERIOUS else len(MOST_SERIOUS)
 
 
@@ -86,7 +86,7 @@ def _checker_line(verdict: Verdict) -> str:
 def _proven(verdict: Verdict) -> str:
     allowed = {name: count for name, count in verdict.counts.items() if count}
     notes = ", ".join(f"{name} {count}" for name, count in allowed.items())
-    # Of what is measured and not judged: a recovery that never ended has no time that could be good.
+    # Measured, not judged: a recovery that never ended has no duration.
     word = (
         "not ended" if not allowed.keys().isdisjoint((NEVER_RECOVERED, NEVER_CAUGHT_UP)) else "ok"
     )
