@@ -1,1 +1,1 @@
-"""Histories in all their forms: JSON lines, columns, and Jepsen's EDN; read and written op by op."""
+"""Reads and writes histories, op by op, in every form: JSON lines, columns, and Jepsen's EDN."""

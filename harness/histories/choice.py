@@ -1,4 +1,4 @@
-"""Chooses ops of a history; an invocation and its completion stay together."""
+"""Selects ops of a history; an invocation and its completion stay together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Wanted = Callable[[Op], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The ops that a user asked for. An op must fit every option that is given; without options every op fits."""
+    """The selection of a user. An op must fit every given option; without options every op fits."""
 
     since_ns: int | None = None
     until_ns: int | None = None  # exclusive
@@ -27,7 +27,7 @@ class Choice:
     groups: frozenset[str] = frozenset()
 
     def fits(self, op: Op) -> bool:
-        """Whether this op, by itself, is wanted."""
+        """Whether this op by itself fits."""
         return (
             (self.since_ns is None or op.time_ns >= self.since_ns)
             and (self.until_ns is None or op.time_ns < self.until_ns)
@@ -40,7 +40,7 @@ class Choice:
 
 
 def keys_of(op: Op) -> Iterator[str]:
-    """The messages that an op is about."""
+    """Return the keys of an op's messages."""
     if isinstance(key := op.value.get("key"), str):
         yield key
     for message in _rows(op, "messages"):
@@ -49,7 +49,7 @@ def keys_of(op: Op) -> Iterator[str]:
 
 
 def queues_of(op: Op) -> Iterator[LogKey]:
-    """The message queues that an op is about, as far as it says."""
+    """Return the message queues of an op, as far as it names them."""
     value = op.value
     topic = value.get("topic")
     if not isinstance(topic, str):
@@ -69,7 +69,7 @@ def _rows(op: Op, name: str) -> Iterator[list[object]]:
 
 
 def chosen(ops: Callable[[], Iterable[Op]], choice: Choice) -> Iterator[Op]:
-    """Yield the wanted ops, numbered anew. Goes through all twice, a byte an op in memory. Raises HistoryError."""
+    """Yield the selected ops with new indices. Reads all ops twice, at a byte of memory an op. Raises HistoryError."""
     wanted = _wanted(ops(), choice)
     index = 0
     for op in ops():
@@ -79,7 +79,7 @@ def chosen(ops: Callable[[], Iterable[Op]], choice: Choice) -> Iterator[Op]:
 
 
 def _about(op: Op, keys: frozenset[str]) -> Any:
-    """The value; of a look-up, which asks for thousands of messages, only what is about the wanted ones."""
+    """Return the value; for a look-up of thousands of messages, only the part about the selected ones."""
     if op.f != "look_up" or not keys:
         return op.value
     found = [row for row in _rows(op, "messages") if row[0] in keys]
@@ -87,7 +87,7 @@ def _about(op: Op, keys: frozenset[str]) -> Any:
 
 
 def _wanted(ops: Iterable[Op], choice: Choice) -> bytearray:
-    """For each index whether the op is wanted."""
+    """Return for each index whether the op is selected."""
     wanted = bytearray()
     waiting: dict[object, tuple[int, bool]] = {}
     for op in ops:
@@ -105,7 +105,7 @@ def _wanted(ops: Iterable[Op], choice: Choice) -> bytearray:
 
 
 def pair_of(op: Op) -> object:
-    """What an invocation and its completion have in common; None where there is only one of them."""
+    """Return what an invocation and its completion have in common; None for an op without a partner."""
     try:
         pair = _identity(op)
         hash(pair)

@@ -28,16 +28,17 @@ class Sink(Protocol):
         ...
 
     def finish(self, *, torn: bool) -> None:
-        """Put the history where it belongs. `torn`: it was cut short, and says so."""
+        """Move the history to its final name. `torn`: mark it as cut short."""
         ...
 
     def notes(self) -> list[str]:
-        """What had to be left out, a sentence each."""
+        """Sentences about what the form could not express."""
         ...
 
 
 def sink_at(path: Path, run_id: str, ops: Callable[[], Iterable[Op]]) -> Sink:
-    """A sink for a new file (.jsonl, .edn) or folder (any other name). `ops`: the same ops, for who must look first.
+    """Return a sink for a new file (.jsonl, .edn) or folder (any other name). `ops` are the same ops, for a sink that
+    must read them first.
 
     Raises HistoryError if something is there, OSError.
     """
@@ -81,7 +82,7 @@ class LineSink(_File):
         self._file.write(encode_op(op))
 
     def finish(self, *, torn: bool) -> None:
-        self._keep(b"{" if torn else b"")  # half a line: that is how lines say that they are torn
+        self._keep(b"{" if torn else b"")  # half a line marks a history of lines as torn
 
     def notes(self) -> list[str]:
         return []

@@ -28,7 +28,7 @@ VALUE_LINES_MAX = 10_000  # of EDN that one value may span
 
 
 class Source(Protocol):
-    """One history. `ops` may be asked for more than once; the other facts are those of the latest time."""
+    """One history. `ops` may be called more than once; the other facts are those of the last call."""
 
     path: Path
     size: int  # of the whole, in the unit of `position`
@@ -42,14 +42,14 @@ class Source(Protocol):
         ...
 
     def notes(self) -> list[str]:
-        """What had to be left out, a sentence each."""
+        """Sentences about what was left out."""
         ...
 
 
 def source_at(path: Path) -> Source:
-    """The history at `path`: a file, a history.parquet folder, or the folder of a run that holds one.
+    """Open the history at `path`: a file, a history.parquet folder, or the folder of a run.
 
-    The files of a run must fit its checksums. Raises HistoryError, OSError.
+    The files of a run must match its checksums. Raises HistoryError, OSError.
     """
     if (path / MANIFEST).exists():
         return ColumnSource(path)
@@ -61,7 +61,7 @@ def source_at(path: Path) -> Source:
 
 
 def columns_at(path: Path) -> Path | None:
-    """The folder of whole columns at `path`, or beside the lines of a run there; None if there is none."""
+    """Return the folder of complete columns at `path`, or beside the lines of a run there; None if there is none."""
     for folder in (path, path / FOLDER):
         if (folder / MANIFEST).exists() and read_manifest(folder).complete:
             return folder
@@ -125,7 +125,7 @@ class EdnSource:
     """A file of EDN: Jepsen's ops, one after the other or in one vector."""
 
     def __init__(self, path: Path, *, transactions: bool | None = None) -> None:
-        """`transactions`: whether to give ops of several sends and polls as such, too; None: if there is a txn."""
+        """`transactions`: whether to yield ops of several sends and polls as such, too; None: if there is a txn."""
         self.path = path
         self.size = plain_size(path)
         self.torn = False

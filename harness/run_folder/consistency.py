@@ -1,8 +1,8 @@
 """Compares the facts of a finished run with their sources: its campaign, its faults and its history.
 
-Checksums tie the files of a folder together only where they are there. What a run promised is in campaign.toml, what
-each fault came to in faults.jsonl, and which nodes ended by themselves in the history. Facts that say otherwise were
-edited or are of another run: `check` refuses them, since by weaker promises everything is valid.
+Older runs have no checksums that tie the files of a folder together. The promises of a run are in campaign.toml, the
+outcome of each fault in faults.jsonl, and the exits of nodes in the history. Facts that contradict these files were
+edited or are of another run. `check` refuses them, since by weaker promises everything is valid.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from staticfire.harness.run_folder.run_folder import (
 from staticfire.harness.systems.registry import system_of
 from staticfire.harness.truncated_repr import truncated_repr
 
-# What a campaign decides alone, in every version.
+# The facts that a campaign alone decides, in every version.
 PROMISED = (
     "flush",
     "replication",
@@ -44,8 +44,8 @@ PROMISED = (
     "gap_max_s",
     "floors",
 )
-# Made of ops of clients, which are not held in memory, or of what an inspector could read; faults, exits and what was
-# due are compared by themselves.
+# Derived from ops of clients, which are not held in memory, or from what an inspector could read. Faults, exits and due
+# evidence are compared separately.
 NOT_COMPARED = frozenset(
     {
         "wanted_tags",
@@ -68,7 +68,7 @@ ADVICE = "one of the files was edited or is of another run; copy the folder agai
 
 
 def read_records(folder: RunFolder, campaign: Campaign) -> list[FaultRecord]:
-    """Read what each planned fault came to. Raises RunFolderError if faults.jsonl is missing or is not of this plan."""
+    """Read the outcome of each planned fault. Raises RunFolderError if faults.jsonl is missing or of another plan."""
     path = folder.path / FAULTS_FILE
     planned = {fault.fault_id: (fault.kind, fault.targets) for fault in campaign.plan}
     if planned and not path.exists():
@@ -194,7 +194,7 @@ def _plain(facts: RunFacts) -> dict[str, Any]:
 
 
 def _fits(recorded: Any, value: Any, name: str) -> bool:
-    """Whether a recorded value is the expected one. An older version wrote fewer fields of an object."""
+    """Whether a recorded value is the expected one. Older versions wrote fewer fields of an object."""
     if isinstance(recorded, list) and isinstance(value, list) and len(recorded) == len(value):
         return all(_fits(one, other, name) for one, other in zip(recorded, value, strict=True))
     if isinstance(recorded, dict) and isinstance(value, dict) and name in WITH_FIELDS:

@@ -1,7 +1,7 @@
-"""Reasons not to believe the files of a run: with any of them its verdict is unknown at best.
+"""Reasons to doubt the files of a run. With any of them its verdict is at best unknown.
 
-Checksums tie the files of a folder together. Without them the facts must be those that the campaign comes to, and
-the verdict that the run wrote must have the counts of the one that its files come to.
+Checksums tie the files of a folder together. Without them the facts must follow from the campaign, and the recorded
+verdict must have the same counts as a new verdict over the files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COUNTED = ("acked", "weak", "unknown", "failed", "deliveries")  # in every recor
 def facts_doubts(
     folder: RunFolder, campaign: Campaign, events: Sequence[Op], unchecked: bool
 ) -> list[str]:
-    """Reasons to doubt facts that no checksum proves. Raises RunFolderError where another file contradicts them."""
+    """Yield reasons to doubt facts without checksums. Raises RunFolderError if another file contradicts them."""
     recorded: Any = folder.read_verdict()["facts"]
     expected = expected_facts(campaign, read_records(folder, campaign), events)
     refuse_contradictions(folder, recorded, expected)
@@ -40,10 +40,10 @@ def facts_doubts(
 def verdict_doubts(
     folder: RunFolder, verdict: RunVerdict, *, is_as_recorded: bool
 ) -> Iterator[str]:
-    """Yield a sentence where the verdict that the run wrote counted other messages, or rests on what is gone.
+    """Yield a sentence for each count of the recorded verdict that the files do not confirm.
 
-    For runs without checksums: nothing else misses what was cut off a history behind the drain. A verdict of this
-    version over the same evidence (`is_as_recorded`) has the same counts. Raises RunFolderError.
+    For runs without checksums, where nothing else detects a history cut off behind the drain. A verdict of this version
+    over the same evidence (`is_as_recorded`) has the same counts. Raises RunFolderError.
     """
     recorded: Any = folder.read_verdict()["verdict"]
     try:
@@ -76,7 +76,7 @@ def verdict_doubts(
 
 
 def doubted(verdict: RunVerdict, doubts: Sequence[str]) -> RunVerdict:
-    """The verdict; not valid where there is a reason not to believe its files."""
+    """Return the verdict, which is not valid if there is a reason to doubt the files."""
     if not doubts:
         return verdict
     return replace(

@@ -1,4 +1,4 @@
-"""The facts of a run for `staticfire analyze`: those that it recorded, or those known of a run that broke off."""
+"""The facts of a run for `staticfire analyze`: recorded ones, or derived ones for a run that broke off."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from staticfire.spark_analysis.runs.inputs import FACTS_FILE, VERDICT_FILE, read
 
 
 def facts_of_run(run: Path) -> RunFacts:
-    """Raises HistoryError, OSError; RunFolderError where facts contradict the campaign, its faults or the history."""
+    """Return the facts. Raises HistoryError, OSError; RunFolderError if they contradict campaign, faults or history."""
     is_written = any((run / name).exists() for name in (FACTS_FILE, VERDICT_FILE))
     if is_written or not (run / CAMPAIGN_FILE).exists():
         facts = read_facts(run)
@@ -33,14 +33,14 @@ def facts_of_run(run: Path) -> RunFacts:
 
 
 def stored_logs_of(run: Path) -> StoredLogs | None:
-    """Reads the logs of the run's servers; None without a campaign, which names the system. Raises RunFolderError."""
+    """Return the reader of servers' logs; None without a campaign, which names the system. Raises RunFolderError."""
     if not (run / CAMPAIGN_FILE).exists():
         return None
     return system_of(RunFolder(run).read_campaign()).stored_logs
 
 
 def doubted_verdict(run: Path, facts: RunFacts, verdict: RunVerdict) -> RunVerdict:
-    """The verdict of an analysis, as far as its files can be believed: what `staticfire check` doubts is doubted here.
+    """Return the verdict of an analysis, with the same doubts about its files as in `staticfire check`.
 
     Raises HistoryError, RunFolderError, OSError.
     """
@@ -56,7 +56,7 @@ def doubted_verdict(run: Path, facts: RunFacts, verdict: RunVerdict) -> RunVerdi
 
 
 def _has_campaign(run: Path) -> bool:
-    """Whether the recorded facts can be held against a campaign; those of a synthetic history cannot."""
+    """Whether the recorded facts can be compared with a campaign; a synthetic history has none."""
     return (
         (run / CAMPAIGN_FILE).exists()
         and (run / VERDICT_FILE).exists()

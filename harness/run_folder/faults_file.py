@@ -1,4 +1,4 @@
-"""Reads faults.jsonl of a run folder: each planned fault and what became of it."""
+"""Reads faults.jsonl of a run folder: each planned fault and its outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAULT_FIELDS = {"kind", "targets", "bitten", "fired_ns", "healed_ns", "evidence"
 
 
 def read_faults(path: Path) -> list[dict[str, object]]:
-    """The lines of faults.jsonl; none if there is no such file. Raises RunFolderError, HistoryError, OSError."""
+    """Return the lines of faults.jsonl; none without the file. Raises RunFolderError, HistoryError, OSError."""
     if not path.exists():
         return []
     faults = []
@@ -26,7 +26,7 @@ def read_faults(path: Path) -> list[dict[str, object]]:
             raise RunFolderError(f"{path}: line {number} is no JSON: {error}") from error
         if not _is_fault(fault):
             raise RunFolderError(f"{path}: line {number} is no fault")
-        faults.append({"struck_ns": fault["fired_ns"], **fault})  # older runs say nothing else
+        faults.append({"struck_ns": fault["fired_ns"], **fault})  # older runs have no other fields
     return faults
 
 
@@ -49,7 +49,7 @@ def _is_fault(fault: Any) -> bool:
 
 
 def _is_incident(incident: Any) -> bool:
-    """Whether it has the fields of what a fault did to a disk."""
+    """Whether a value has the fields of an incident, an effect of a fault on a disk."""
     return (
         isinstance(incident, dict)
         and isinstance(incident.get("node"), str)
@@ -61,7 +61,7 @@ def _is_incident(incident: Any) -> bool:
 
 
 def _is_dropped(part: Any) -> bool:
-    """Whether it is a part of a file that a power cut took."""
+    """Whether a value is a part of a file that a power cut dropped."""
     return (
         isinstance(part, dict)
         and isinstance(part.get("path"), str)

@@ -1,4 +1,4 @@
-"""The folder of one run: `runs/<time>-<workload>-<seed>/` with everything to judge and to repeat it.
+"""The folder of one run, `runs/<time>-<workload>-<seed>/`, with everything to judge and to repeat the run.
 
 campaign.toml, faults.jsonl, history.jsonl, history.parquet/ (the same as columns), observations.jsonl, verdict.json;
 nodes/<name>/ with the log of each server and, unless the run was valid, its files.
@@ -57,7 +57,7 @@ class RunFolderError(HistoryError):
 
 
 class RecordFile(io.BufferedWriter):
-    """A file that a run writes. What cannot be written is a RunFolderError, as is what close() cannot."""
+    """A file that a run writes. A failed write or close raises RunFolderError."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(path, "w"))
@@ -122,11 +122,11 @@ class RunFolder:
         raise RunFolderError(f"{root} holds 1000 runs named {base}; choose another --runs folder")
 
     def discard(self) -> None:
-        """Remove the folder of a run that never began, since `analyze` would look for its verdict."""
+        """Remove the folder of a run that never began, since `analyze` would expect its verdict."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def discard_if_empty(self) -> None:
-        """The same, of a run that has no history."""
+        """Remove the folder of a run that has no history."""
         if not self.history.exists() or not self.history.stat().st_size:
             self.discard()
 
@@ -140,7 +140,7 @@ class RunFolder:
 
     @contextmanager
     def keep_columns(self) -> Iterator[ColumnKeeper]:
-        """The part that keeps the history as columns while it happens. What fails is said, and ends nothing."""
+        """Return the sink that keeps the history as columns during the run. Prints a failure, which ends nothing."""
         keeper = ColumnKeeper(self.columns, self.path.name)
         try:
             yield keeper
@@ -153,7 +153,7 @@ class RunFolder:
             return RecordFile(path)
 
     def finish(self, result: RunResult) -> None:
-        """Write what is known only at the end. `verdict.json` comes last: without it a run is half-written.
+        """Write the files of a finished run. `verdict.json` comes last: without it a run is half-written.
 
         Raises RunFolderError.
         """
@@ -163,7 +163,7 @@ class RunFolder:
     def _finish(self, result: RunResult) -> None:
         rows = (orjson.dumps(record.to_json()) + b"\n" for record in result.faults)
         (self.path / FAULTS_FILE).write_bytes(b"".join(rows))
-        if not self.columns.exists():  # a real run has kept them as it went
+        if not self.columns.exists():  # a real run has written them already
             write_columns(self.columns, self.path.name, result.ops)
         for node in result.nodes:
             self._keep_node(node)
@@ -185,7 +185,7 @@ class RunFolder:
         half_written.replace(self.path / VERDICT_FILE)
 
     def _keep_node(self, node: NodeRecord) -> None:
-        """`nodes/<name>/log.jsonl`, and below `store/` the files of the node if there are any to keep."""
+        """Write `nodes/<name>/log.jsonl`, and below `store/` the kept files of the node."""
         folder = self.path / "nodes" / node.name
         folder.mkdir(parents=True)
         lines = (orjson.dumps(line) + b"\n" for line in node.log)
@@ -197,11 +197,11 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run came to its verdict."""
+        """Whether the run has its verdict."""
         return (self.path / VERDICT_FILE).exists()
 
     def read_campaign(self) -> Campaign:
-        """Raises RunFolderError for a missing or damaged campaign.toml."""
+        """Read the campaign. Raises RunFolderError for a missing or damaged campaign.toml."""
         if not self.path.is_dir():
             raise RunFolderError(f"{self.path} is not a folder; give the folder of a run")
         path = self.path / CAMPAIGN_FILE
@@ -209,7 +209,7 @@ class RunFolder:
             if self.history.exists():
                 plain_size(self.history)
             options = read_options(read_plain(path, CAMPAIGN_BYTES_MAX).decode(), str(path))
-            for field in fields(Campaign):  # what is missing must not be drawn anew
+            for field in fields(Campaign):  # a missing option must not be drawn again
                 if field.name in LATER_OPTIONS:
                     options.setdefault(field.name, field.default)
                 elif field.name not in options:
@@ -225,7 +225,7 @@ class RunFolder:
             raise RunFolderError(str(error)) from error
 
     def read_faults(self) -> list[FaultRecord]:
-        """What became of each fault of the plan; none if there is no such file.
+        """Read the outcome of each fault of the plan; none without the file.
 
         Raises RunFolderError.
         """
@@ -240,7 +240,7 @@ class RunFolder:
             raise RunFolderError(f"{path} holds a line that is no fault: {error}") from error
 
     def read_verdict(self) -> dict[str, Any]:
-        """What the run wrote, with the names of anomalies and facts that this version uses.
+        """Read the verdict, with this version's names of anomalies and facts.
 
         Raises RunFolderError if the run did not finish or the file is damaged.
         """
@@ -258,7 +258,7 @@ class RunFolder:
         return document
 
     def _read_document(self) -> dict[str, object]:
-        """Raises RunFolderError if the run did not finish or the file is damaged."""
+        """Read verdict.json. Raises RunFolderError if the run did not finish or the file is damaged."""
         if not self.path.is_dir():
             raise RunFolderError(f"{self.path} is not a folder; give the folder of a run")
         path = self.path / VERDICT_FILE
@@ -278,7 +278,7 @@ class RunFolder:
         return document
 
     def recorded_by(self) -> str:
-        """Which Staticfire made the run, as the end of a sentence; empty where it did not say.
+        """Return, as the end of a sentence, the version that recorded the run; empty if it did not record it.
 
         Raises RunFolderError.
         """
@@ -305,7 +305,9 @@ def _fault_record(row: dict[str, Any]) -> FaultRecord:
     return FaultRecord(
         planned=planned,
         fired_ns=row["fired_ns"],
-        struck_ns=row.get("struck_ns", row["fired_ns"]),  # earlier versions did not tell them apart
+        struck_ns=row.get(
+            "struck_ns", row["fired_ns"]
+        ),  # earlier versions did not distinguish them
         healed_ns=row["healed_ns"],
         bitten=bool(row["bitten"]),
         evidence=dict(row["evidence"]),
