@@ -1,7 +1,7 @@
-"""Options that were changed while a node ran (codes 25 and 318), taken over by its next start.
+"""Applies options that were changed while a node ran (codes 25 and 318) at its next start.
 
-They count for more than what the cluster was made with, since they came later. What the layout of the cluster decides
-stays: who a node is, where it listens, where its data are.
+They override the options of the cluster, since they came later. They cannot override the layout of the cluster: names,
+addresses and data folders of nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from staticfire.system_under_test.configuration.java_properties import (
 )
 from staticfire.system_under_test.name_server.config import NameServerConfig
 
-# One broker of the cluster may differ from the others in these.
+# Options in which one broker of the cluster may differ from the others.
 _FREE = frozenset(("brokerClusterName", "brokerRole", "flushDiskType", "mappedFileSizeCommitLog"))
 _FIXED = (RESERVED_PROPERTIES - _FREE) | {
     "configStorePath",
@@ -38,7 +38,7 @@ Config = TypeVar("Config", BrokerConfig, NameServerConfig)
 
 
 def with_changed_options(config: Config) -> Config:
-    """A config of its own for one start. Raises ValueError, in one sentence, if the file cannot be used; OSError."""
+    """Return the config of one start. Raises ValueError, one sentence, if the file cannot be used; OSError."""
     if isinstance(config, BrokerConfig):
         return _changed(config, config.changes_file, BROKER_PROPERTIES)
     return _changed(config, config.config_path, NAME_SERVER_PROPERTIES)

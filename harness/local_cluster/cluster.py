@@ -46,7 +46,7 @@ class LocalCluster:
         faithful: behave as Apache RocketMQ 4.9.8 does, known safety bugs included.
         processes: a process for each node, so that `kill` works; it takes longer to be ready.
         broker_properties: options of all brokers under the names that they have in RocketMQ's `.properties` files.
-        on_end: called with a sentence when a node ends by itself.
+        on_end: called with one sentence when a node ends by itself.
 
     Raises:
         ClusterOptionError: an option, in one sentence.
@@ -116,7 +116,7 @@ class LocalCluster:
             raise
 
     def stop(self) -> None:
-        """Stop all nodes gracefully, and remove the data if they are temporary. May be called again."""
+        """Stop all nodes gracefully, and remove temporary data. May be called again."""
         self._stop_thread()
         atexit.unregister(self._remove_forgotten)
         if self._folder is not None:
@@ -124,10 +124,10 @@ class LocalCluster:
             self._folder = None
 
     def _remove_forgotten(self) -> None:
-        """At the end of a program that did not stop its cluster: leave no temporary data behind.
+        """Remove temporary data at the end of a program that did not stop its cluster.
 
-        Python runs nothing in other threads any more, so nodes cannot be stopped gracefully. Processes do so by
-        themselves as soon as this one is gone, which would write the data once more.
+        Other threads no longer run then, so nodes of this process cannot be stopped gracefully. Nodes in processes stop
+        by themselves once this process is gone, which would write the data once more.
         """
         if self._folder is None or not self._folder.is_temporary:
             return
@@ -170,7 +170,7 @@ class LocalCluster:
 
     @property
     def name_server_address(self) -> str:
-        """What clients call namesrvAddr: `host:port`, joined with `;`."""
+        """The clients' namesrvAddr: `host:port`, joined with `;`."""
         return ";".join(self.name_servers)
 
     @property
@@ -206,7 +206,7 @@ class LocalCluster:
     # The thread
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for something on the cluster's event loop. Raises what it raises; ClusterError without a loop."""
+        """Run a coroutine on the cluster's event loop; return its result. Raises ClusterError without a loop."""
         self._running()
         return self._run(coroutine)
 
@@ -217,7 +217,7 @@ class LocalCluster:
 
     def _start_thread(self) -> None:
         self._loop = asyncio.new_event_loop()
-        # A daemon: who forgets to stop the cluster must not hang at the end of the program.
+        # A daemon, so that a program that does not stop its cluster can end.
         self._thread = threading.Thread(target=self._loop.run_forever, name="rocketmq", daemon=True)
         self._thread.start()
 
@@ -250,7 +250,7 @@ class LocalCluster:
             self._starting = None
 
     async def _start_somewhere(self, folder: StoreFolder) -> None:
-        """Free ports may be taken by another process at the last moment: then others are tried."""
+        """Start the nodes; try other free ports if another process takes one at the last moment."""
         for attempt in range(PORT_ATTEMPTS_MAX):
             ports, may_change = self._choose_ports(folder)
             nodes = make_nodes(self.options, ports, folder.path, is_new=folder.is_new)
@@ -268,14 +268,14 @@ class LocalCluster:
                     raise
             else:
                 folder.remember(ports)
-                # From now on a master that comes back asks its slaves for what it may lack.
+                # From now on a master that comes back fetches missing records from its slaves.
                 again = make_nodes(self.options, ports, folder.path, is_new=False)
                 supervisor.nodes = {node.name: node for node in again}
                 self._supervisor = supervisor
                 return
 
     def _choose_ports(self, folder: StoreFolder) -> tuple[dict[str, int], bool]:
-        """Ports by node, and whether others would do as well. Raises PortInUse."""
+        """Return ports by node, and whether other ports would do as well. Raises PortInUse."""
         names = node_names(self.options)
         if self.options.port:
             ports = fixed_ports(self.options)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 
 class ClusterOptionError(ValueError):
-    """An option of the cluster cannot be used: what is wrong, the value, what is allowed."""
+    """An option of the cluster cannot be used. One sentence: the error, the value, what is allowed."""
 
 
 class ClusterError(Exception):
-    """The cluster, or one of its nodes, could not do what it was asked."""
+    """The cluster, or one of its nodes, failed."""
 
 
 class NodeRefused(ClusterError):
-    """A node cannot use what it was given: its store is locked, damaged or of another configuration, or its address."""
+    """A node cannot use its address, or its store, which is locked, damaged or of another configuration."""
 
 
 class PortInUse(ClusterError):
-    """Another process listens where a node was to listen."""
+    """Another process listens on the port of a node."""

@@ -53,7 +53,7 @@ class ClusterFaults:
 
     @contextmanager
     def frozen(self, node: str) -> Iterator[None]:
-        """Frozen within the `with` block."""
+        """Freeze a node within the `with` block."""
         self.freeze(node)
         try:
             yield
@@ -61,7 +61,7 @@ class ClusterFaults:
             self.thaw(node)
 
     def heal(self) -> None:
-        """Thaw what is frozen and start what does not run."""
+        """Thaw frozen nodes and start ended ones."""
         for node in sorted(self._frozen):
             self.thaw(node)
         for one in self._cluster.nodes:

@@ -20,17 +20,17 @@ from staticfire.system_under_test.configuration.config import BROKER_PROPERTIES
 from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.name_server.name_server import NameServerConfig
 
-# A machine for tests has neither Java's gigabytes nor its millions of messages a queue.
+# Sizes for test machines, which need neither RocketMQ's file sizes of gigabytes nor millions of messages a queue.
 COMMIT_LOG_FILE_BYTES = 64 << 20
 QUEUE_FILE_BYTES = 200_000  # 10,000 messages
 INDEX_SLOTS = 50_000
 INDEX_NUMBERS = 200_000
 RECONNECT_DELAY_S = 0.05
 SLAVE_SYNC_FIRST_S = 0.5
-# Brokers of one machine would put their logs into the same folders.
+# Properties that would make brokers of one machine share folders.
 FOLDER_PROPERTIES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
 CHANGES_FILE = "changed.properties"  # options that were changed while the broker ran
-REGISTER_PERIOD_S = 1.0  # so that a name server that comes back soon has all brokers
+REGISTER_PERIOD_S = 1.0  # short, so that a restarted name server soon has all brokers
 
 Config = NameServerConfig | BrokerConfig
 
@@ -63,20 +63,20 @@ class Node:
 
     @property
     def role(self) -> str:
-        """For people."""
+        """The role in words."""
         if not self.is_broker:
             return "name server"
         return f"slave {self.broker_id}" if self.is_slave else "master"
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Those that the node listens on."""
+        """The ports on which the node listens."""
         port = self.config.listen_port
         return tuple(port + distance for distance in BLOCK) if self.is_broker else (port,)
 
 
 def node_names(options: ClusterOptions) -> tuple[str, ...]:
-    """Name servers first, then the masters, then the slaves: the order in which they are started."""
+    """Return the names in starting order: name servers, masters, slaves."""
     names = [f"name-server-{number}" for number in range(1, options.name_servers + 1)]
     masters = [_broker_name(index) for index in range(options.masters)]
     names += [f"{master}-{MASTER_ID}" for master in masters]
@@ -86,7 +86,7 @@ def node_names(options: ClusterOptions) -> tuple[str, ...]:
 
 
 def fixed_ports(options: ClusterOptions) -> dict[str, int]:
-    """Name servers from `options.port` up, brokers from as far above it as 10911 is above 9876."""
+    """Return ports: name servers from `options.port` up, brokers from 1035 above it, as 10911 is above 9876."""
     names = node_names(options)
     count = options.name_servers
     ports = {name: options.port + index for index, name in enumerate(names[:count])}
@@ -99,9 +99,9 @@ def fixed_ports(options: ClusterOptions) -> dict[str, int]:
 def make_nodes(
     options: ClusterOptions, ports: Mapping[str, int], folder: Path, *, is_new: bool
 ) -> tuple[Node, ...]:
-    """The nodes in starting order; their data are below `folder`.
+    """Return the nodes in starting order; their data are below `folder`.
 
-    In a new cluster no slave has anything that a master could lack, so masters do not ask their slaves first.
+    In a new cluster slaves have no records, so masters need not fetch records from them first.
 
     Raises ClusterOptionError for a broker property that cannot be used.
     """

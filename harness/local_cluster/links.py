@@ -1,4 +1,4 @@
-"""The links between a `LocalCluster` and clients that come through a proxy, to be broken in tests of such clients."""
+"""Breaks links between a `LocalCluster` and clients that use a proxy in front of it, for tests of such clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class ClusterLinks:
-    """Clients that use `name_server_address`, a proxy's, can be cut off; others are not touched.
+    """Breaks links of clients that use `name_server_address`, the proxy's; other clients are not affected.
 
         with ClusterLinks(cluster) as links:
             producer = Producer(name_servers=links.name_server_address)
@@ -21,7 +21,7 @@ class ClusterLinks:
             links.heal()
             assert fault.bitten
 
-    `client` and `server` are what `staticfire proxy` calls them: "*", "brokers", "broker-a-0", a group, a client id.
+    `client` and `server` have the names of `staticfire proxy`: "*", "brokers", "broker-a-0", a group, a client id.
     All methods may be called from any thread.
     """
 
@@ -38,39 +38,39 @@ class ClusterLinks:
 
     @property
     def name_server_address(self) -> str:
-        """What clients are to call namesrvAddr: `host:port`, joined with `;`."""
+        """The clients' namesrvAddr: `host:port`, joined with `;`."""
         return self._on_loop(lambda: self._proxy.name_server_address)
 
     def name_servers_for(self, client: str) -> str:
-        """The same for one client alone, which faults may name from then on. Raises PortError."""
+        """Return addresses for one client alone, which faults may name from then on. Raises PortError."""
         return self._on_loop(lambda: self._proxy.name_servers_for(client))
 
     def delay(self, delay_ms: float, *, client: str = "*", server: str = "*") -> LinkFault:
-        """Everything takes so much longer, each way. Raises LinkFaultError."""
+        """Delay all bytes, in each direction. Raises LinkFaultError."""
         return self._on_loop(lambda: self._proxy.delay(delay_ms, client=client, server=server))
 
     def limit(self, bytes_per_s: int, *, client: str = "*", server: str = "*") -> LinkFault:
-        """So many bytes a second pass, each way. Raises LinkFaultError."""
+        """Limit the bytes a second, in each direction. Raises LinkFaultError."""
         return self._on_loop(lambda: self._proxy.limit(bytes_per_s, client=client, server=server))
 
     def drop(self, *, client: str = "*", server: str = "*", direction: str = "both") -> LinkFault:
-        """A long partition: bytes are discarded, connections stay open until it is healed. Raises LinkFaultError."""
+        """Make a long partition: discard bytes, with connections open until the heal. Raises LinkFaultError."""
         return self._on_loop(
             lambda: self._proxy.drop(client=client, server=server, direction=direction)
         )
 
     def freeze(self, *, client: str = "*", server: str = "*", direction: str = "both") -> LinkFault:
-        """A short partition, or a host that plays dead: nothing passes until it is healed. Raises LinkFaultError."""
+        """Make a short partition or a hanging host: hold all bytes back until the heal. Raises LinkFaultError."""
         return self._on_loop(
             lambda: self._proxy.freeze(client=client, server=server, direction=direction)
         )
 
     def cut(self, *, client: str = "*", server: str = "*") -> LinkFault:
-        """Connections are reset, new ones too, until it is healed."""
+        """Reset connections, also new ones, until the heal."""
         return self._on_loop(lambda: self._proxy.cut(client=client, server=server))
 
     def heal(self) -> None:
-        """End all of them."""
+        """End all faults."""
         self._on_loop(self._proxy.heal)
 
     def _on_loop(self, call: Callable[[], T]) -> T:

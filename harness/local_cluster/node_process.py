@@ -1,6 +1,6 @@
-"""`python -m staticfire.harness.local_cluster.node_process`: a node, given as a pickle on standard input.
+"""`python -m staticfire.harness.local_cluster.node_process`: runs a node, given as a pickle on standard input.
 
-Says `started` and `settled` on standard output, or `failed <reason>`, `refused <reason>` or `port-in-use <reason>`.
+It prints `started` and `settled`, or `failed <reason>`, `refused <reason>` or `port-in-use <reason>`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from staticfire.system_under_test.runtime.real_env import make_env, use_all_desc
 
 
 def _end_with_parent() -> None:
-    """Nothing is written on standard input; its end means that the process that started us is gone."""
+    """End this process at the end of its standard input, which means that the parent process is gone."""
     while os.read(0, 1):  # not sys.stdin: its lock would be held at the end of the interpreter
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -11,7 +11,7 @@ from staticfire.system_under_test.runtime.env import TlsMode
 FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async")
 TLS_MODES = tuple(mode.value for mode in TlsMode)
-NODES_MAX = 9  # of a kind
+NODES_MAX = 9  # nodes of a kind
 SLAVES_MAX = 5
 BROKER_PORT_DISTANCE = (
     10911 - 9876
@@ -22,11 +22,11 @@ PORT_MAX = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """What a cluster looks like. Raises ClusterOptionError.
+    """The options of a cluster. Raises ClusterOptionError.
 
-    `slaves` has one number for each master; a single one stands for all. `port` is that of the first name server, 0 for
-    free ports everywhere. Without `store` the data are in a temporary folder that is removed at the end.
-    `broker_properties` are names and values as in RocketMQ's `.properties` files, for all brokers.
+    `slaves` has one number for each master, or one for all. `port` is that of the first name server; 0 means free ports
+    for all nodes. Without `store` the data are in a temporary folder that is removed at the end. `broker_properties`
+    are names and values as in RocketMQ's `.properties` files, for all brokers.
     """
 
     name_servers: int = 1
@@ -62,7 +62,7 @@ class ClusterOptions:
 
     @property
     def slave_counts(self) -> tuple[int, ...]:
-        """Slaves of each master."""
+        """The number of slaves of each master."""
         return self.slaves * self.masters if len(self.slaves) == 1 else self.slaves
 
     def _check_port(self) -> None:

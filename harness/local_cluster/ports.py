@@ -1,4 +1,4 @@
-"""Ports for nodes: fixed ones from a first, or free ones.
+"""Ports for nodes: consecutive ones from a first port, or free ones.
 
 A broker needs three: its own, the one above it (replication), and the one two below it (RocketMQ's fast port).
 """
@@ -23,9 +23,9 @@ BLOCK = (FAST_PORT_DISTANCE, 0, HA_PORT_DISTANCE)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports whose blocks are free and apart from each other.
+    """Return ports whose blocks are free and do not overlap.
 
-    Another process may take one before it is used: a node that cannot bind it asks again. Raises ClusterError.
+    Another process may take one before its use; then the caller asks again. Raises ClusterError.
     """
     generator = (
         random.SystemRandom()
@@ -44,7 +44,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def first_busy(ports: Iterable[int]) -> int | None:
-    """The first port that cannot be bound; None if all can."""
+    """Return the first port that cannot be bound; None if all can."""
     for port in ports:
         with ExitStack() as held:
             if not _hold(port, held):

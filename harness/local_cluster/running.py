@@ -1,4 +1,4 @@
-"""A node that runs: on the event loop of the cluster, or in a process of its own."""
+"""Running nodes, on the event loop of the cluster or in processes of their own."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ REASON_MAX = 500  # characters
 
 OnEnd = Callable[
     ["RunningNode", str], None
-]  # with the reason; not called for a node that was stopped
+]  # takes the reason; not called for a node that was stopped
 
 
 class RunningNode(Protocol):
-    """One life of one node."""
+    """A running node, from its start to its end."""
 
     node: Node
     started: asyncio.Future[None]
@@ -40,7 +40,7 @@ class RunningNode(Protocol):
     def pid(self) -> int: ...
 
     async def stop(self) -> None:
-        """End gracefully."""
+        """Stop gracefully."""
         ...
 
     async def kill(self) -> None:
@@ -49,7 +49,7 @@ class RunningNode(Protocol):
 
 
 class _Milestones:
-    """The two promises of a node, and what becomes of them if it ends first."""
+    """The futures `started` and `settled` of a node, which fail if the node ends first."""
 
     def __init__(self, node: Node) -> None:
         loop = asyncio.get_running_loop()
@@ -66,7 +66,7 @@ class _Milestones:
         for promise in (self.started, self.settled):
             if not promise.done():
                 promise.set_exception(error)
-                promise.exception()  # it is looked at only if a caller waits for it
+                promise.exception()  # retrieved here, since a caller may not wait for it
 
 
 class LoopNode(_Milestones):
@@ -113,7 +113,7 @@ class LoopNode(_Milestones):
 
 
 class ProcessNode(_Milestones):
-    """A node in a process of its own, which ends with this one: it watches its standard input."""
+    """A node in a process of its own, which ends with this process, since it watches its standard input."""
 
     def __init__(
         self, node: Node, log_path: Path, *, peers: int, tls: RealTls, on_end: OnEnd
@@ -141,7 +141,7 @@ class ProcessNode(_Milestones):
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 env=_environment(),
-                start_new_session=True,  # Ctrl-C is for us: we stop the nodes in order
+                start_new_session=True,  # Ctrl-C reaches this process alone, which stops the nodes in order
             )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -210,7 +210,7 @@ class NodeOrder:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, in which the project can be imported even if it is not installed."""
+    """Return our environment, in which the project can be imported even if it is not installed."""
     root = str(Path(harness.__path__[0]).parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,7 +1,7 @@
-"""One node, from its configuration to its end, wherever it runs: what it says on the way is `started` and `settled`.
+"""Runs one node, from its configuration to its end; it reports `started` and `settled`.
 
-A started node accepts connections. A settled one does what clients expect of it: a master takes sends and has the
-slaves that it is to have, a slave follows its master.
+A started node accepts connections. A settled one is ready for clients: a master takes sends and has all its slaves, a
+slave follows its master.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 async def serve(env: Env, config: Config, say: Say, *, peers: int) -> None:
     """Serve until cancelled, then stop gracefully.
 
-    `peers` is how many other brokers of this name run: the slaves of a master, the master of a slave.
+    `peers` is the number of other running brokers of this name: the slaves of a master, the master of a slave.
 
     Raises:
         PortInUse: another process listens there.
@@ -56,7 +56,7 @@ async def serve(env: Env, config: Config, say: Say, *, peers: int) -> None:
 
 
 def _as_changed(config: AnyConfig) -> AnyConfig:
-    """With the options that were changed while the node last ran. Raises NodeRefused."""
+    """Return the config with the options that were changed during the node's last run. Raises NodeRefused."""
     try:
         return with_changed_options(config)
     except (ValueError, OSError) as error:

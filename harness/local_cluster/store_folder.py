@@ -1,4 +1,4 @@
-"""The folder of a cluster: given and kept, or temporary. A kept one stores the port of each node.
+"""The folder of a cluster: given and kept, or temporary. A kept folder stores the port of each node.
 
 Ids of stored messages hold the address of their broker, so a cluster comes back at its old addresses.
 """
@@ -16,7 +16,7 @@ FILE_NAME = "cluster.json"
 
 
 class StoreFolder:
-    """Known before it is made, so that `close` removes it whenever an interrupt comes."""
+    """The folder's path is known before it is made, so that `close` removes it whenever an interrupt comes."""
 
     def __init__(self, given: Path | None) -> None:
         self.ports: dict[str, int] = {}
@@ -28,7 +28,7 @@ class StoreFolder:
             self.path = given.absolute()
 
     def open(self) -> None:
-        """Make it, or read what it remembers. Raises ClusterOptionError if it cannot be used."""
+        """Make the folder, or read its stored ports. Raises ClusterOptionError if it cannot be used."""
         try:
             if self._temporary is not None:
                 self._temporary.make()

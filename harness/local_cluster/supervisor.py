@@ -51,11 +51,11 @@ class Supervisor:
         self._remoting = RemotingClient(env)
 
     def running(self, name: str) -> RunningNode | None:
-        """The node, if it runs."""
+        """Return the node, if it runs."""
         return self._running.get(name)
 
     async def start(self) -> None:
-        """Start every node and wait until clients find a complete cluster.
+        """Start every node, and wait until clients find a complete cluster.
 
         Raises:
             PortInUse: a node cannot listen; everything is ended again.
@@ -102,7 +102,7 @@ class Supervisor:
             raise ClusterError(f"{name} was not ready within {READY_TIMEOUT_S:g} s") from None
 
     def _brokers_known_through(self, node: Node) -> list[Node]:
-        """A broker itself; every running broker for a name server, which knows none at first."""
+        """Return the broker itself, or every running broker for a name server, which knows none at first."""
         if node.is_broker:
             return [node]
         return [
@@ -145,7 +145,7 @@ class Supervisor:
             self._on_end(reason)
 
     def _groups(self) -> tuple[list[Node], list[Node], list[Node]]:
-        """Name servers, masters, slaves."""
+        """Return the nodes as groups: name servers, masters, slaves."""
         brokers = [node for node in self.nodes.values() if node.is_broker]
         return (
             [node for node in self.nodes.values() if not node.is_broker],
@@ -160,7 +160,7 @@ class Supervisor:
         return sum(other.name in self._running for other in self._replicas(node))
 
     def _replicas(self, node: Node) -> list[Node]:
-        """What a master waits for is its slaves; what a slave waits for is its master."""
+        """Return the replicas for which a node waits: the slaves of a master, the master of a slave."""
         if not node.is_broker:
             return []
         return [

@@ -1,7 +1,7 @@
-"""The campaign of a test that has the marker `campaign`: its options, and its run.
+"""Runs the campaign of a test with the marker `campaign`.
 
-The marker takes what `staticfire run` takes (`campaign="default"`, `faults="kill"`, `masters=2`), every option of a
-campaign file as a Python value (`payload_bytes=(100, 200)`), and the options that say which machines there are.
+The marker takes the options of `staticfire run` (`campaign="default"`, `faults="kill"`, `masters=2`), every option of a
+campaign file as a Python value (`payload_bytes=(100, 200)`), and the options about machines.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from staticfire.harness.systems.registry import name_module
 from staticfire.harness.truncated_repr import truncated_repr
 
 SOURCE = "the marker campaign"
-TIME_S = 20.0  # of the load, unless the marker, the named campaign or the recipe of the defect says
+TIME_S = 20.0  # of the load, unless the marker, the named campaign or the defect's recipe sets it
 RENAMED = {
     "time": "time_s",
     "broker_property": "broker_properties",
@@ -49,7 +49,7 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedCampaign:
-    """The campaign of a marker, and the machines to run it on."""
+    """The campaign of a marker, and its machines."""
 
     campaign: Campaign
     provider: MachineOptions
@@ -65,9 +65,9 @@ def check_names(options: Mapping[str, Any]) -> None:
 
 
 def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
-    """The campaign that the options describe; what they leave out is drawn from the seed, which is 0 by default.
+    """Return the campaign of these options; the seed, 0 by default, draws the others.
 
-    Raises BadInput, CampaignError, FaultError, DefectError, or HarnessError for machines that are not there.
+    Raises BadInput, CampaignError, FaultError, DefectError, or HarnessError for missing machines.
     """
     check_names(options)
     plain = {RENAMED.get(name, name): value for name, value in options.items()}
@@ -90,7 +90,7 @@ def read_marker(options: Mapping[str, Any]) -> MarkedCampaign:
 
 
 def _given(plain: dict[str, Any]) -> dict[str, Any]:
-    """The options with the types of Campaign, those of a named campaign included."""
+    """Return the options, including a named campaign's, with the types of Campaign."""
     texts = {name: plain.pop(name) for name in SPELLED if isinstance(plain.get(name), str)}
     name, leaders = _of_type(plain, "campaign", str), _of_type(plain, "leaders", int)
     followers = plain.pop("followers", None)
@@ -98,7 +98,7 @@ def _given(plain: dict[str, Any]) -> dict[str, Any]:
     typed = typed_options({name: _plain(value) for name, value in plain.items()}, SOURCE)
     named = {name: typed.pop(name) for name in ("defect", "replication") if name in typed}
     if "faults" in typed:
-        texts["faults"] = "none"  # a plan of the named campaign goes
+        texts["faults"] = "none"  # drop the plan of the named campaign
     given = given_options(
         campaign=name,
         leaders=leaders,
@@ -121,7 +121,7 @@ def _of_type(plain: dict[str, Any], name: str, wanted: type[T]) -> T | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as a TOML file would give it."""
+    """Convert a value to the form of a TOML file."""
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value
@@ -132,7 +132,7 @@ def _joined(value: Any) -> str:
 
 
 def _pairs(properties: Any) -> tuple[str, ...]:
-    """`NAME=VALUE` of a mapping, of pairs, or of such texts."""
+    """Return `NAME=VALUE` texts from a mapping, from pairs, or from such texts."""
     if isinstance(properties, str):
         return (properties,)
     rows = properties.items() if isinstance(properties, Mapping) else properties
@@ -144,14 +144,14 @@ def _text(value: Any) -> str:
 
 
 def run_marked(marked: MarkedCampaign) -> RunResult:
-    """Run the campaign and judge it; with a planted defect in a process of its own, whose system is the defective one.
+    """Run the campaign and judge it; with a planted defect, in a process of its own that imports the defective system.
 
-    Raises what runs raise: RunError, EnvironmentFailed, CapabilityMissing, DefectError.
+    Raises RunError, EnvironmentFailed, CapabilityMissing, DefectError.
     """
     if not marked.campaign.defect:
         return runner_of(marked.campaign, marked.provider)(marked.campaign)
     with planted(marked.campaign.defect) as folders:
-        sys.path[:0] = folders  # which the process that is spawned takes over
+        sys.path[:0] = folders  # the spawned process inherits it
         try:
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
                 return process.submit(_run_defective, marked).result()

@@ -1,14 +1,14 @@
 """The pytest plugin, found through the entry point `pytest11`: clusters, faults, campaigns and the conformance suite.
 
 * `rocketmq_cluster`, `rocketmq_cluster_options`: a cluster for all tests of a session.
-* `rocketmq_faults`: what breaks the nodes of that cluster; everything is healed when the test ends.
-* `rocketmq_links`: a proxy in front of that cluster, which breaks links of the clients that come through it.
-* `@pytest.mark.campaign(...)`: the test is a fault campaign, and fails unless that is valid. It takes every option of
-  `staticfire run`; the campaign runs in the simulation unless `environment` says otherwise.
+* `rocketmq_faults`: breaks the nodes of that cluster, and heals everything at the end of the test.
+* `rocketmq_links`: a proxy in front of that cluster, which breaks links of its clients.
+* `@pytest.mark.campaign(...)`: the test is a fault campaign, and fails unless its verdict is valid. It takes every
+  option of `staticfire run`; the campaign runs in the simulation unless `environment` names another environment.
 * `pytest --pyargs staticfire.harness.conformance --rocketmq-name-server HOST:PORT`: the conformance suite, a
   test a case.
 
-Nothing of Staticfire is imported before a test asks for it.
+The plugin imports the rest of Staticfire only when a test uses it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--rocketmq-name-server",
         metavar="HOST:PORT[,HOST:PORT...]",
-        help="What the conformance suite is to judge. Default: our own cluster in the simulation.",
+        help="Name server of the cluster that the suite judges. Default: our own cluster in the simulation.",
     )
     group.addoption(
         "--rocketmq-mode",
         default="hardened",
         choices=("hardened", "faithful"),
-        help="Of our own cluster.",
+        help="Mode of our own cluster.",
     )
 
 
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """An option that a marker does not have ends the session, as an unknown option of the command line would."""
+    """End the session for an unknown option of a marker, as for an unknown option of the command line."""
     marked = [(item, marker) for item in items if (marker := item.get_closest_marker("campaign"))]
     if not marked:
         return
@@ -89,7 +89,7 @@ def rocketmq_cluster(rocketmq_cluster_options: dict[str, Any]) -> Iterator[Local
 
 @pytest.fixture
 def rocketmq_faults(rocketmq_cluster: LocalCluster) -> Iterator[ClusterFaults]:
-    """Kills, stops and freezes nodes of `rocketmq_cluster`, which needs `{"processes": True}`; heals after the test.
+    """Kill, stop and freeze nodes of `rocketmq_cluster`, which needs `{"processes": True}`; heals after the test.
 
     def test_a_kill(rocketmq_cluster, rocketmq_faults):
         rocketmq_faults.kill("broker-a-0")
@@ -102,7 +102,7 @@ def rocketmq_faults(rocketmq_cluster: LocalCluster) -> Iterator[ClusterFaults]:
 
 @pytest.fixture
 def rocketmq_links(rocketmq_cluster: LocalCluster) -> Iterator[ClusterLinks]:
-    """Delays, limits, drops, freezes and cuts links between `rocketmq_cluster` and clients; undone after the test.
+    """Delay, limit, drop, freeze and cut links between `rocketmq_cluster` and clients; heals after the test.
 
     def test_a_partition(rocketmq_links):
         producer.set_name_server_address(rocketmq_links.name_server_address)
@@ -116,7 +116,7 @@ def rocketmq_links(rocketmq_cluster: LocalCluster) -> Iterator[ClusterLinks]:
 
 @pytest.fixture
 def campaign_result(request: pytest.FixtureRequest) -> RunResult:
-    """The run of the test's marker `campaign`, which was valid.
+    """The result of the test's marker `campaign`, whose verdict is valid.
 
     @pytest.mark.campaign(seed=7, faults=("kill", "partition"), time_s=20.0)
     def test_nothing_is_lost(campaign_result):
@@ -130,7 +130,7 @@ def campaign_result(request: pytest.FixtureRequest) -> RunResult:
 
 @pytest.fixture(autouse=True)
 def _campaign(request: pytest.FixtureRequest) -> None:
-    """A test with the marker is a campaign whether or not it asks for the result."""
+    """Run the campaign of a test with the marker, also if the test does not use the result."""
     if request.node.get_closest_marker("campaign") is not None:
         request.getfixturevalue("campaign_result")
 
@@ -175,7 +175,7 @@ def _word(valid: object) -> str:
 
 @pytest.fixture(scope="session")
 def rocketmq_site(request: pytest.FixtureRequest) -> Site:
-    """Where the conformance suite runs."""
+    """The site of the conformance suite."""
     from staticfire.harness.conformance.sites.address import AddressSite
     from staticfire.harness.conformance.sites.simulated import SimulatedSite
     from staticfire.harness.conformance.sites.site import SiteFailed
