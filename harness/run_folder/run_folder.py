@@ -140,7 +140,7 @@ class RunFolder:
 
     @contextmanager
     def keep_columns(self) -> Iterator[ColumnKeeper]:
-        """Return the sink that keeps the history as columns during the run. Prints a failure, which ends nothing."""
+        """Yield the sink that keeps the history as columns during the run. A failure is only printed."""
         keeper = ColumnKeeper(self.columns, self.path.name)
         try:
             yield keeper
