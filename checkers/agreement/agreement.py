@@ -251,9 +251,9 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
         count += int(np.count_nonzero(begin[mine] > latest[mine]))
         for at, interval in zip(mine.tolist(), since.tolist(), strict=True):
             ends = log.ends.get(interval, [])
-            place = bisect_left(ends, seen.end[at])
-            twice = place + 1 < len(ends) and ends[place + 1] == seen.end[at]
-            count += int(twice or (place > 0 and ends[place - 1] > begin[at]))
+            next_end = bisect_left(ends, seen.end[at])
+            twice = next_end + 1 < len(ends) and ends[next_end + 1] == seen.end[at]
+            count += int(twice or (next_end > 0 and ends[next_end - 1] > begin[at]))
     return count
 
 

@@ -39,21 +39,21 @@ def tally_delays(columns: Columns, context: Context) -> Tally:
     order = np.argsort(delayed.message, kind="stable")
     delayed = delayed.where(order)
     deliveries = columns.deliveries
-    place = np.searchsorted(delayed.message, deliveries.message)
-    place[place == len(delayed)] = 0
-    rows = np.flatnonzero(delayed.message[place] == deliveries.message)
-    place = place[rows]
-    findings = _early(columns, context, delayed, rows, place)
-    return Tally.of(findings, delayed=len(delayed), delayed_delivered=len(np.unique(place)))
+    nearest = np.searchsorted(delayed.message, deliveries.message)
+    nearest[nearest == len(delayed)] = 0
+    rows = np.flatnonzero(delayed.message[nearest] == deliveries.message)
+    nearest = nearest[rows]
+    findings = _early(columns, context, delayed, rows, nearest)
+    return Tally.of(findings, delayed=len(delayed), delayed_delivered=len(np.unique(nearest)))
 
 
 def _early(
-    columns: Columns, context: Context, delayed: MessageEvents, rows: Ints, place: Ints
+    columns: Columns, context: Context, delayed: MessageEvents, rows: Ints, nearest: Ints
 ) -> Iterator[Finding]:
     deliveries = columns.deliveries
-    by_ns = delayed.due_ns[place] - began_latest(deliveries, rows)
+    by_ns = delayed.due_ns[nearest] - began_latest(deliveries, rows)
     for at in np.flatnonzero(by_ns >= NS_PER_MS).tolist():
-        row, since = int(rows[at]), int(delayed.invoke_ns[place[at]])
+        row, since = int(rows[at]), int(delayed.invoke_ns[nearest[at]])
         queue = queue_of(columns, deliveries, row)
         stepped = clock_stepped(context, queue, since, int(deliveries.invoke_ns[row]))
         yield finding_at(

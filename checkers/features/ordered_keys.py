@@ -186,7 +186,7 @@ def _hot(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[F
     slow_ns, quick_ns = _nine_of_ten(here), _nine_of_ten(elsewhere)
     if slow_ns < HOT_WAIT_NS or slow_ns < HOT_RATIO * quick_ns:
         return
-    place = columns.names.logs[queue]
+    log_key = columns.names.logs[queue]
     name = columns.names.sharding_keys[key]
     others = np.unique(keyed.sharding_key[(keyed.log == queue) & ~mine])
     in_queue = np.flatnonzero(mine & (keyed.log == queue))
@@ -197,9 +197,9 @@ def _hot(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[F
         anomaly="hot_key",
         judgement=judge(context.facts.mode, "hot_key"),
         detail=(
-            f"sharding key {name} has {np.count_nonzero(mine)} of {len(keyed)} messages, in queue {place.partition} of "
-            f"{place.home}, which one listener consumes one after the other: 9 of 10 wait up to "
-            f"{slow_ns / NS_PER_S:.1f} s there, and {quick_ns / NS_PER_S:.1f} s in the other queues. {len(others)} "
+            f"sharding key {name} has {np.count_nonzero(mine)} of {len(keyed)} messages, in queue "
+            f"{log_key.partition} of {log_key.home}, which one listener consumes one after the other: 9 of 10 wait up "
+            f"to {slow_ns / NS_PER_S:.1f} s there, and {quick_ns / NS_PER_S:.1f} s in the other queues. {len(others)} "
             "other keys of that queue wait with it. More consumers or more queues do not help; spread the key, or "
             "order only what must be in order"
         ),

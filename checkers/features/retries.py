@@ -208,12 +208,12 @@ def _dead_twice(
 ) -> Iterator[Finding]:
     """Dead letters, each at a place of its own, beyond those for which there is a reason."""
     deliveries = columns.deliveries
-    places: dict[tuple[int, int], int] = {}
+    positions: dict[tuple[int, int], int] = {}
     for row in story.dead:
-        places.setdefault((int(deliveries.log[row]), int(deliveries.queue_offset[row])), row)
+        positions.setdefault((int(deliveries.log[row]), int(deliveries.queue_offset[row])), row)
     lived = (*story.first, *story.retried)
     reasons = sum(_uses_up(deliveries, row, retries_max) for row in lived)
-    extra = list(places.values())[max(reasons, 1) :]
+    extra = list(positions.values())[max(reasons, 1) :]
     if not extra:
         return
     key = columns.names.key(int(deliveries.message[extra[0]]))
@@ -225,7 +225,7 @@ def _dead_twice(
         else None
     )
     for row in extra:
-        what = f"{len(places)} dead letters, and {reasons} deliveries used up the retries"
+        what = f"{len(positions)} dead letters, and {reasons} deliveries used up the retries"
         yield _finding(columns, context, row, "duplicate_dead_letter", what, group, excuse)
 
 
@@ -237,10 +237,10 @@ def _retried_twice(
     steps: dict[int, dict[tuple[int, int], int]] = {}
     for row in story.retried:
         if not any(_repeats(deliveries, r, row) for r in story.retried):
-            place = int(deliveries.log[row]), int(deliveries.queue_offset[row])
-            steps.setdefault(int(deliveries.tries[row]), {}).setdefault(place, row)
-    for tries, places in steps.items():
-        rows = list(places.values())
+            position = int(deliveries.log[row]), int(deliveries.queue_offset[row])
+            steps.setdefault(int(deliveries.tries[row]), {}).setdefault(position, row)
+    for tries, positions in steps.items():
+        rows = list(positions.values())
         reasons = [
             r
             for r in (*story.first, *story.retried)

@@ -146,8 +146,8 @@ def _wrong_times(context: Context, look_up: LookUp) -> Iterator[Finding]:
             what = "which is not the first with that time"
         else:
             continue
-        place = LogKey(look_up.topic, look_up.broker, one.queue)
-        why = clock_stepped(context, place, 0, look_up.time_ns)
+        log_key = LogKey(look_up.topic, look_up.broker, one.queue)
+        why = clock_stepped(context, log_key, 0, look_up.time_ns)
         detail = f"the search for time {one.stored_ms} ms led to offset {one.answer}, {what}"
         finding = _finding(context, look_up, one, "wrong_time_search", detail)
         if why is not None:

@@ -171,12 +171,12 @@ def decode_ops(data: bytes, *, name: str) -> list[Op]:
     return ops
 
 
-def decode_line(line: bytes, place: str) -> Op:
-    """Read one line. Raises HistoryError with `place`."""
+def decode_line(line: bytes, location: str) -> Op:
+    """Read one line. Raises HistoryError with `location`."""
     try:
         return _decode_op(orjson.loads(line))
     except ValueError as error:
-        raise HistoryError(f"{place}: {_sentence(error)}") from error
+        raise HistoryError(f"{location}: {_sentence(error)}") from error
 
 
 def read_observations(path: Path) -> Observations:

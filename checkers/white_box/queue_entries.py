@@ -49,21 +49,21 @@ def _lost_for_good(context: Context) -> set[str]:
 
 
 def _judge(context: Context, seen: Mapping[str, Any]) -> Iterator[Finding]:
-    for place in seen["hole_at"] or [NOWHERE] * (seen["holes"] > 0):
+    for position in seen["hole_at"] or [NOWHERE] * (seen["holes"] > 0):
         detail = f"{seen['node']} has no entry here, one of {seen['holes']}"
-        yield _finding(context, seen, "queue_hole", detail, place)
-    for place in seen["wrong_at"] or [NOWHERE] * (seen["wrong"] > 0):
+        yield _finding(context, seen, "queue_hole", detail, position)
+    for position in seen["wrong_at"] or [NOWHERE] * (seen["wrong"] > 0):
         detail = f"the entry of {seen['node']} leads to no such message, one of {seen['wrong']}"
-        yield _finding(context, seen, "queue_entry_wrong", detail, place)
+        yield _finding(context, seen, "queue_entry_wrong", detail, position)
     if seen["missing"] is not None and seen["missing"] > 0:
         detail = f"{seen['missing']} messages in the log of {seen['node']} are in no queue"
         yield _finding(context, seen, "queue_entry_missing", detail, NOWHERE)
 
 
 def _finding(
-    context: Context, seen: Mapping[str, Any], anomaly: str, detail: str, place: Any
+    context: Context, seen: Mapping[str, Any], anomaly: str, detail: str, position: Any
 ) -> Finding:
-    topic, queue, offset = place
+    topic, queue, offset = position
     return Finding(
         anomaly=anomaly,
         judgement=judge(context.facts.mode, anomaly),

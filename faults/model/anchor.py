@@ -72,32 +72,32 @@ class Anchor:
         return row
 
 
-def read_anchor(row: Mapping[str, Any], place: str) -> Anchor:
-    """From a table of a file. Raises FaultError with `place` in the text."""
+def read_anchor(row: Mapping[str, Any], entry: str) -> Anchor:
+    """From a table of a file. Raises FaultError with `entry` in the text."""
     for name, value in row.items():
         if name not in _TYPES:
             raise FaultError(
-                f"after of {place} has an unknown entry {name!r:.40}; there are: {', '.join(_TYPES)}"
+                f"after of {entry} has an unknown entry {name!r:.40}; there are: {', '.join(_TYPES)}"
             )
         types, words = _TYPES[name]
         if not isinstance(value, types) or isinstance(value, bool):
-            raise FaultError(f"{name} of {place} is {value!r:.80}; allowed: {words}")
+            raise FaultError(f"{name} of {entry} is {value!r:.80}; allowed: {words}")
     event = row.get("event")
     if not isinstance(event, str) or event not in EVENTS:
-        raise FaultError(f"event of {place} is {event!r:.40}; allowed: {', '.join(EVENTS)}")
+        raise FaultError(f"event of {entry} is {event!r:.40}; allowed: {', '.join(EVENTS)}")
     needed = EVENTS[event]
     if missing := [name for name in needed if name not in row]:
-        raise FaultError(f"after of {place} lacks {missing[0]}; {event} needs {', '.join(needed)}")
+        raise FaultError(f"after of {entry} lacks {missing[0]}; {event} needs {', '.join(needed)}")
     of_others = row.keys() & {"key", "node", "fault"} - set(needed)
     if of_others:
         raise FaultError(
-            f"after of {place} has {min(of_others)}; {event} takes {', '.join(needed)} alone"
+            f"after of {entry} has {min(of_others)}; {event} takes {', '.join(needed)} alone"
         )
     return Anchor(**row)
 
 
 def check_anchor(
-    anchor: Anchor, place: str, servers: Collection[str], others: Collection[int]
+    anchor: Anchor, entry: str, servers: Collection[str], others: Collection[int]
 ) -> None:
     """Raises FaultError for a node that is not there, or another fault that is not planned.
 
@@ -106,15 +106,15 @@ def check_anchor(
         others: ids of the other faults of the plan.
     """
     if "node" in EVENTS[anchor.event] and anchor.node not in servers:
-        raise FaultError(f"node of {place} is {anchor.node!r:.80}; allowed: {', '.join(servers)}")
+        raise FaultError(f"node of {entry} is {anchor.node!r:.80}; allowed: {', '.join(servers)}")
     if "fault" in EVENTS[anchor.event] and anchor.fault not in others:
         allowed = ", ".join(map(str, others)) or "none: no other fault is planned"
-        raise FaultError(f"fault of {place} is {anchor.fault}; allowed: {allowed}")
+        raise FaultError(f"fault of {entry} is {anchor.fault}; allowed: {allowed}")
     if "key" in EVENTS[anchor.event] and not anchor.key:
-        raise FaultError(f"key of {place} is empty; allowed: the key of a message")
+        raise FaultError(f"key of {entry} is empty; allowed: the key of a message")
     if not 1 <= anchor.number <= NUMBER_MAX:
-        raise FaultError(f"number of {place} is {anchor.number}; allowed: 1 to {NUMBER_MAX}")
+        raise FaultError(f"number of {entry} is {anchor.number}; allowed: 1 to {NUMBER_MAX}")
     if not 0 <= anchor.delay_ms <= DELAY_MS_MAX:
         raise FaultError(
-            f"delay_ms of {place} is {anchor.delay_ms:g}; allowed: 0 to {DELAY_MS_MAX:.0f}"
+            f"delay_ms of {entry} is {anchor.delay_ms:g}; allowed: 0 to {DELAY_MS_MAX:.0f}"
         )

@@ -100,13 +100,13 @@ def _draw_one(
         strike = fault.draw(random, context)
         if strike is None:
             return None
-        planned = _place(random, fault, fault_id, time_s, strike)
+        planned = _at_drawn_time(random, fault, fault_id, time_s, strike)
         if _fits(planned, plan, context):
             return planned
     return None
 
 
-def _place(
+def _at_drawn_time(
     random: Random, fault: Fault, fault_id: int, time_s: float, strike: FaultParams
 ) -> PlannedFault:
     low, high = fault.duration_s

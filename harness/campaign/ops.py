@@ -88,39 +88,39 @@ def read_ops(rows: Any) -> tuple[PlannedOp, ...]:
     )
 
 
-def _check_row(row: Any, place: str) -> None:
+def _check_row(row: Any, entry: str) -> None:
     if not isinstance(row, dict):
-        raise OpError(f"{place} is {truncated_repr(row)}; allowed: a table")
+        raise OpError(f"{entry} is {truncated_repr(row)}; allowed: a table")
     if unknown := [name for name in row if name not in _FIELDS]:
         there = ", ".join(_FIELDS)
         raise OpError(
-            f"{place} has an unknown entry {truncated_repr(unknown[0])}; there are: {there}"
+            f"{entry} has an unknown entry {truncated_repr(unknown[0])}; there are: {there}"
         )
     for name, (types, words) in _FIELDS.items():
         if name not in row:
-            raise OpError(f"{place} lacks {name}; it needs {', '.join(_FIELDS)}")
+            raise OpError(f"{entry} lacks {name}; it needs {', '.join(_FIELDS)}")
         if not isinstance(row[name], types) or isinstance(row[name], bool):
-            raise OpError(f"{name} of {place} is {truncated_repr(row[name])}; allowed: {words}")
+            raise OpError(f"{name} of {entry} is {truncated_repr(row[name])}; allowed: {words}")
 
 
 def check_ops(ops: Sequence[PlannedOp], producers: Sequence[str], load_s: float) -> None:
     """Raises OpError for the first op that no producer of the campaign can carry out."""
     keys: set[str] = set()
     for number, op in enumerate(ops):
-        place = f"op {number}"
+        entry = f"op {number}"
         if op.node not in producers:
             allowed = ", ".join(producers)
-            raise OpError(f"node of {place} is {truncated_repr(op.node)}; allowed: {allowed}")
+            raise OpError(f"node of {entry} is {truncated_repr(op.node)}; allowed: {allowed}")
         if not 0 <= op.at_s <= load_s:
             allowed = f"0 to {load_s:g} seconds, the time of the load"
-            raise OpError(f"at_s of {place} is {op.at_s:g}; allowed: {allowed}")
+            raise OpError(f"at_s of {entry} is {op.at_s:g}; allowed: {allowed}")
         if "f" in op.value:
-            raise OpError(f"value of {place} has an entry f; allowed: fields of the request {op.f}")
+            raise OpError(f"value of {entry} has an entry f; allowed: fields of the request {op.f}")
         try:
             _check_request({"f": op.f, **op.value})
         except LineError as error:
-            raise OpError(f"value of {place}: {error}") from error
+            raise OpError(f"value of {entry}: {error}") from error
         for key in op.keys:
             if key in keys:
-                raise OpError(f"key of {place} is {truncated_repr(key)}; allowed: each key once")
+                raise OpError(f"key of {entry} is {truncated_repr(key)}; allowed: each key once")
             keys.add(key)

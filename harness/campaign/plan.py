@@ -42,76 +42,76 @@ def read_plan(rows: Any) -> tuple[PlannedFault, ...]:
     return from_data(rows)
 
 
-def _check_row(row: Any, place: str) -> None:
+def _check_row(row: Any, entry: str) -> None:
     if not isinstance(row, dict):
-        raise CampaignError(f"{place} is {truncated_repr(row)}; allowed: a table")
+        raise CampaignError(f"{entry} is {truncated_repr(row)}; allowed: a table")
     for name, value in row.items():
         if name not in _FIELDS:
             raise CampaignError(
-                f"{place} has an unknown entry {truncated_repr(name)}; there are: {', '.join(_FIELDS)}"
+                f"{entry} has an unknown entry {truncated_repr(name)}; there are: {', '.join(_FIELDS)}"
             )
         types, words = _FIELDS[name]
         if not isinstance(value, types) or isinstance(value, bool):
-            raise CampaignError(f"{name} of {place} is {truncated_repr(value)}; allowed: {words}")
+            raise CampaignError(f"{name} of {entry} is {truncated_repr(value)}; allowed: {words}")
     for target in row.get("targets", ()):
         if not isinstance(target, str):
-            raise CampaignError(f"a target of {place} is {truncated_repr(target)}; allowed: text")
+            raise CampaignError(f"a target of {entry} is {truncated_repr(target)}; allowed: text")
     if not 0 <= row.get("id", 0) <= SEED_MAX:
         raise CampaignError(
-            f"id of {place} is {truncated_repr(row['id'])}; allowed: 0 to {SEED_MAX}"
+            f"id of {entry} is {truncated_repr(row['id'])}; allowed: 0 to {SEED_MAX}"
         )
     if missing := [name for name in ("kind", "at_s", "duration_s", "targets") if name not in row]:
-        raise FaultError(f"{place} lacks {missing[0]}; it needs kind, at_s, duration_s, targets")
+        raise FaultError(f"{entry} lacks {missing[0]}; it needs kind, at_s, duration_s, targets")
 
 
 def check_plan(campaign: Campaign) -> None:
     """Raises CampaignError with one sentence for the first entry that cannot be carried out."""
     seen: set[int] = set()
     for planned in campaign.plan:
-        place = f"fault {planned.fault_id} ({planned.kind})"
-        _require(planned.fault_id not in seen, "id", place, planned.fault_id, "each id once")
+        entry = f"fault {planned.fault_id} ({planned.kind})"
+        _require(planned.fault_id not in seen, "id", entry, planned.fault_id, "each id once")
         seen.add(planned.fault_id)
         limit_s = f"0 to {campaign.load_s:g} seconds, the time of the load"
-        _require(0 <= planned.at_s <= campaign.load_s, "at_s", place, planned.at_s, limit_s)
+        _require(0 <= planned.at_s <= campaign.load_s, "at_s", entry, planned.at_s, limit_s)
         _require(
             0 <= planned.duration_s <= TIME_S_MAX,
             "duration_s",
-            place,
+            entry,
             planned.duration_s,
             f"0 to {TIME_S_MAX} seconds",
         )
-        _check_entry(planned, place, campaign)
+        _check_entry(planned, entry, campaign)
         if planned.after is not None:
-            _check_anchor(planned.after, place, campaign, planned.fault_id)
+            _check_anchor(planned.after, entry, campaign, planned.fault_id)
 
 
-def _check_anchor(anchor: Anchor, place: str, campaign: Campaign, fault_id: int) -> None:
+def _check_anchor(anchor: Anchor, entry: str, campaign: Campaign, fault_id: int) -> None:
     simulated = campaign.environment == "simulation"
     there = [event for event in EVENTS if simulated or event not in DISK_EVENTS]
-    _require(anchor.event in there, "event", place, anchor.event, ", ".join(there))
+    _require(anchor.event in there, "event", entry, anchor.event, ", ".join(there))
     others = [one.fault_id for one in campaign.plan if one.fault_id != fault_id]
     try:
-        check_anchor(anchor, place, campaign.topology().servers, others)
+        check_anchor(anchor, entry, campaign.topology().servers, others)
     except FaultError as error:
         raise CampaignError(str(error)) from error
 
 
-def _check_entry(planned: PlannedFault, place: str, campaign: Campaign) -> None:
+def _check_entry(planned: PlannedFault, entry: str, campaign: Campaign) -> None:
     fault, topology = fault_named(planned.kind), campaign.topology()
     if fault.needs_accounts and not campaign.acl:
-        raise CampaignError(f"{place} needs accounts, and acl is false; allowed: acl = true")
-    _check_targets(planned, place, fault, topology)
+        raise CampaignError(f"{entry} needs accounts, and acl is false; allowed: acl = true")
+    _check_targets(planned, entry, fault, topology)
     params = next((p for p in fault.params if p.keys() == planned.params.keys()), None)
     allowed = " or ".join(", ".join(sorted(form)) or "none" for form in fault.params)
-    _require(params is not None, "params", place, planned.params, f"exactly these: {allowed}")
+    _require(params is not None, "params", entry, planned.params, f"exactly these: {allowed}")
     assert params is not None
     for name, param in params.items():
         value = planned.params[name]
         right = param.accepts(value, topology, campaign.topic)
-        _require(right, name, place, value, param.allowed(topology, campaign.topic))
+        _require(right, name, entry, value, param.allowed(topology, campaign.topic))
 
 
-def _check_targets(planned: PlannedFault, place: str, fault: Fault, topology: Topology) -> None:
+def _check_targets(planned: PlannedFault, entry: str, fault: Fault, topology: Topology) -> None:
     targets = planned.targets
     roles = fault.roles[:-1] if fault.many else fault.roles
     right = len(targets) >= len(roles) and all(
@@ -128,9 +128,9 @@ def _check_targets(planned: PlannedFault, place: str, fault: Fault, topology: To
         words.append(f"one or more, each once, of {', '.join(nodes)}")
     else:
         right = right and not rest
-    _require(right, "targets", place, list(targets), " and ".join(words) or "none")
+    _require(right, "targets", entry, list(targets), " and ".join(words) or "none")
 
 
-def _require(condition: bool, name: str, place: str, value: object, allowed: str) -> None:
+def _require(condition: bool, name: str, entry: str, value: object, allowed: str) -> None:
     if not condition:
-        raise CampaignError(f"{name} of {place} is {truncated_repr(value)}; allowed: {allowed}")
+        raise CampaignError(f"{name} of {entry} is {truncated_repr(value)}; allowed: {allowed}")

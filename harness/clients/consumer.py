@@ -94,7 +94,7 @@ class ListenerControl:
 Delivery = ConsumeReport | ConsumeManyReport
 
 
-class _Place(TypedDict):
+class _DeliveredFrom(TypedDict):
     """The group of a delivery, and its queue."""
 
     group: str
@@ -148,7 +148,7 @@ class RecordingListener:
 
     def _reported(self, messages: list[Message], queue: MessageQueue) -> tuple[str, Delivery]:
         """Return f and the value of the delivery."""
-        place: _Place = {
+        origin: _DeliveredFrom = {
             "group": self._group,
             "topic": queue.topic,
             "broker": queue.broker_name,
@@ -156,10 +156,10 @@ class RecordingListener:
         }
         rows = [delivered_message(message) for message in messages]
         if not self._control.condensed:
-            each: ConsumeReport = {**place, "messages": rows}
+            each: ConsumeReport = {**origin, "messages": rows}
             return "consume", each
         ranges: ConsumeManyReport = {
-            **place,
+            **origin,
             "stretches": [one.to_delivery() for one in condensed(rows)],
         }
         return CONSUME_MANY, ranges

@@ -128,7 +128,7 @@ def _check_batch(sent: int, value: Mapping[str, Any], declared: Fields) -> None:
     check_declared("the value of a send_batch", value, declared)
     if len(value["messages"]) != sent:
         raise LineError(f"{len(value['messages'])} places came back for {sent} messages")
-    places = declared["messages"]
-    check_items("a place of send_batch", value["messages"], places)
-    for place in value["messages"]:
-        check_bounds("a place of send_batch", place, places.objects or {})
+    declared_items = declared["messages"]
+    check_items("a place of send_batch", value["messages"], declared_items)
+    for position in value["messages"]:
+        check_bounds("a place of send_batch", position, declared_items.objects or {})

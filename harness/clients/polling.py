@@ -113,11 +113,11 @@ def polled_member(
 
 def share_of(queues: Iterable[MessageQueue], share: tuple[int, int]) -> list[MessageQueue]:
     """Return the queues of one member, sorted. A queue's member does not depend on the number of other queues."""
-    place, members = share
+    index, members = share
     return sorted(
         queue
         for queue in queues
-        if (crc32(queue.broker_name.encode()) + queue.queue_id) % members == place
+        if (crc32(queue.broker_name.encode()) + queue.queue_id) % members == index
     )
 
 

@@ -161,7 +161,7 @@ async def invoke_many(producer: Producer, request: Request) -> Outcome:
         results = await producer.send_batch(messages)
     except SendFailed as error:
         return _failed(error)
-    places = (
+    sent = (
         (key, result.queue_offset, parse_offset_message_id(result.offset_message_id)[2], True, 0)
         for key, result in zip(keys, results, strict=True)
     )
@@ -170,7 +170,7 @@ async def invoke_many(producer: Producer, request: Request) -> Outcome:
         "queue": results[0].queue.queue_id,
         "status": results[0].status.name,
         "attempts": results[0].attempts,
-        "stretches": [stretch.to_send() for stretch in condensed(places)],
+        "stretches": [stretch.to_send() for stretch in condensed(sent)],
     }
     return _sent(results[0], value)
 
@@ -198,11 +198,11 @@ async def invoke_transact(producer: Producer, request: Request) -> Outcome:
         )
     except SendFailed as error:
         return _failed(error)
-    place = sent_value(result.sent)
+    half = sent_value(result.sent)
     value = {
-        **{name: place[name] for name in ("broker", "queue", "status", "attempts", "id")},
-        "half_queue_offset": place["queue_offset"],
-        "half_physical_offset": place["physical_offset"],
+        **{name: half[name] for name in ("broker", "queue", "status", "attempts", "id")},
+        "half_queue_offset": half["queue_offset"],
+        "half_physical_offset": half["physical_offset"],
         "state": result.state.name.lower(),
         "told": result.is_reported,
     }

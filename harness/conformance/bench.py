@@ -318,13 +318,13 @@ class Bench:
 
     async def end_of(self, broker: Wire, topic: str, *, queue: int = 0, least: int = 0) -> int:
         """The end of a queue; asked again until it has what was stored, or `least`. Raises NoAnswer, Refused."""
-        place = {"topic": topic, "queueId": queue}
+        fields = {"topic": topic, "queueId": queue}
         least = max(least, self._stored.end(broker.address, topic, queue))
         loop = asyncio.get_running_loop()
         until_s = loop.time() + READABLE_S
         while True:
             asked_s = loop.time()
-            answer = await broker.obtain(RequestCode.GET_MAX_OFFSET, place)
+            answer = await broker.obtain(RequestCode.GET_MAX_OFFSET, fields)
             end = number(answer.ext_fields, "offset")
             if end >= least or asked_s > until_s:
                 return end

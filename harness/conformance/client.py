@@ -97,12 +97,15 @@ class Client:
     def _consumed(self, type: OpType, value: Mapping[str, Any]) -> None:
         now_s = asyncio.get_running_loop().time()
         keys = tuple(str(row[0]) for row in value["messages"])
-        place = value["topic"], value["broker"], value["queue"], keys
+        call_key = value["topic"], value["broker"], value["queue"], keys
         if type == "invoke":
-            self.calls.append(Call(now_s, *place))
+            self.calls.append(Call(now_s, *call_key))
             return
         for call in reversed(self.calls):
-            if call.ended_s is None and (call.topic, call.broker, call.queue, call.keys) == place:
+            if (
+                call.ended_s is None
+                and (call.topic, call.broker, call.queue, call.keys) == call_key
+            ):
                 call.ended_s, call.succeeded = now_s, type == "ok"
                 return
 

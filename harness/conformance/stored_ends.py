@@ -29,8 +29,8 @@ class StoredEnds:
             queue, offset = (int(answer.ext_fields[name]) for name in ("queueId", "queueOffset"))
         except (KeyError, ValueError):
             return  # what it should be is another case's question
-        place = (address, topic, queue)
-        self._ends[place] = max(self._ends.get(place, 0), offset + 1)
+        queue_key = (address, topic, queue)
+        self._ends[queue_key] = max(self._ends.get(queue_key, 0), offset + 1)
 
     def end(self, address: str, topic: str, queue: int) -> int:
         """The least maximum of the queue that is to be expected; 0 if nothing is known."""

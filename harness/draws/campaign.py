@@ -121,7 +121,7 @@ def _may_last(drawn: Mapping[str, Any]) -> bool:
 def _draw_target(random: Random, drawn: Mapping[str, Any]) -> str:
     """The first variant of the system that runs in this environment."""
     targets = system_named(drawn["system"]).targets
-    here = (name for name, places in targets.items() if drawn["environment"] in places)
+    here = (name for name, environments in targets.items() if drawn["environment"] in environments)
     return next(here, next(iter(targets)))
 
 

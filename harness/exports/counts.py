@@ -25,14 +25,14 @@ class MessageSet:
 
     def add(self, key: str) -> bool:
         """Add a key; return whether it is new."""
-        place, bit = self._where(key)
-        is_new = not self._bits[place] & bit
-        self._bits[place] |= bit
+        word, bit = self._where(key)
+        is_new = not self._bits[word] & bit
+        self._bits[word] |= bit
         return is_new
 
     def __contains__(self, key: str) -> bool:
-        place, bit = self._where(key)
-        return bool(self._bits.get(place, 0) & bit)
+        word, bit = self._where(key)
+        return bool(self._bits.get(word, 0) & bit)
 
     def _where(self, key: str) -> tuple[int, int]:
         message = self._ids[key]
@@ -80,8 +80,8 @@ class Counts:
             if message.key is not None and self._acked.add(message.key):
                 self._unseen += message.key not in self._seen
             if message.queue_offset is not None and queue is not None:
-                place = (exchange.topic, exchange.broker, queue)
-                self._ends[place] = max(self._ends.get(place, 0), message.queue_offset + 1)
+                log_key = (exchange.topic, exchange.broker, queue)
+                self._ends[log_key] = max(self._ends.get(log_key, 0), message.queue_offset + 1)
 
     def _add_delivery(self, exchange: Exchange) -> None:
         group, queue = exchange.group, exchange.whole("queue")
@@ -91,8 +91,8 @@ class Counts:
             if message.key is not None and self._seen.add(message.key):
                 self._unseen -= message.key in self._acked
             if message.queue_offset is not None and queue is not None:
-                place = (exchange.topic, exchange.broker, queue)
-                positions[place] = max(positions.get(place, 0), message.queue_offset + 1)
+                log_key = (exchange.topic, exchange.broker, queue)
+                positions[log_key] = max(positions.get(log_key, 0), message.queue_offset + 1)
 
     def _advance(self, time_ns: int) -> None:
         if time_ns >= self._next_ns + 3600 * STEP_NS:  # a gap of hours gets one value
@@ -111,9 +111,9 @@ class Counts:
         for group, positions in self._positions.items():
             topics = {topic for topic, _, _ in positions}
             lag = sum(
-                max(0, end - positions.get(place, 0))
-                for place, end in self._ends.items()
-                if place[0] in topics
+                max(0, end - positions.get(log_key, 0))
+                for log_key, end in self._ends.items()
+                if log_key[0] in topics
             )
             self._report(f"lag of {group}", "messages", at_ns, lag)
         self._acknowledged = 0

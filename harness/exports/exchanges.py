@@ -125,7 +125,7 @@ def _messages(op: Op) -> tuple[Message, ...]:
         case "send":
             offset, physical = value.get("queue_offset"), value.get("physical_offset")
             digest = _whole(value.get("id"))
-            return (Message(_key(value["key"]), _place(offset), _place(physical), digest=digest),)
+            return (Message(_key(value["key"]), _offset(offset), _offset(physical), digest=digest),)
         case "send_many" if "stretches" not in value:
             return tuple(Message(nth_key(value["key"], n)) for n in range(_count(value["count"])))
         case "send_many":
@@ -142,7 +142,7 @@ def _message(row: list[Any]) -> Message:
     contents = more[0] if more else None
     digest = contents[_ID] if isinstance(contents, list) and len(contents) == _WIDTH else None
     return Message(
-        _key(key), _place(offset), _place(physical), body_ok is True, int(tries), _whole(digest)
+        _key(key), _offset(offset), _offset(physical), body_ok is True, int(tries), _whole(digest)
     )
 
 
@@ -162,7 +162,7 @@ def _whole(value: Any) -> int | None:
     return value if type(value) is int and abs(value) < 1 << 63 else None
 
 
-def _place(value: Any) -> int | None:
+def _offset(value: Any) -> int | None:
     """Return an offset; None for -1, which means unknown."""
     found = _whole(value)
     return None if found is None or found < 0 else found

@@ -125,9 +125,9 @@ class _Log:
         """Add, once for each message, the event that the broker has it, at the first evidence of that."""
         if not self._stored.add(key):
             return
-        place = f"queue {exchange.whole('queue')} offset {message.queue_offset}"
+        position = f"queue {exchange.whole('queue')} offset {message.queue_offset}"
         sent = self._sent.pop(key, None)
-        self._event(exchange.broker, time_ns, f"has {key}: {place}", clock=sent)
+        self._event(exchange.broker, time_ns, f"has {key}: {position}", clock=sent)
 
     def _event(
         self, host: str, time_ns: int, text: str, cause: str = "", clock: Clock | None = None

@@ -224,9 +224,9 @@ def _is_kept_back(send: SendValue) -> bool:
 def _stored_elsewhere(end: Mapping[str, Any]) -> Mapping[str, Any]:
     """Rewrite an answer that has the position of the kept-back message, not the one that consumers will read."""
     kept = {**end, "queue_offset": -1} if "broker" in end else dict(end)
-    for place in ("physical_offset", "half_physical_offset"):
-        if place in kept:
-            kept["stored_at"] = kept.pop(place)
+    for field in ("physical_offset", "half_physical_offset"):
+        if field in kept:
+            kept["stored_at"] = kept.pop(field)
     return kept
 
 

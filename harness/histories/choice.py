@@ -120,6 +120,6 @@ def _identity(op: Op) -> object:
         return value.get("key")
     rows = {"consume": "messages", CONSUME_MANY: "stretches"}.get(op.f)
     if rows is not None and value[rows]:
-        place = value["topic"], value["broker"], value["queue"], value[rows][0][1]
-        return (op.process, value["group"], *place)
+        position = value["topic"], value["broker"], value["queue"], value[rows][0][1]
+        return (op.process, value["group"], *position)
     return None

@@ -159,7 +159,9 @@ class FileRows:
         with self._lines.open("rb") as file:
             for number, line in enumerate(file):
                 if number in wanted:
-                    found.append(decode_line(line, place=f"{self._lines.name}, line {number + 1}"))
+                    found.append(
+                        decode_line(line, location=f"{self._lines.name}, line {number + 1}")
+                    )
         return found
 
     def _made_up(self, rows: Collection[tuple[int, Rows, bool]]) -> Iterator[Op]:
@@ -184,8 +186,8 @@ class FileRows:
             if row["outcome"] in STATUSES:
                 value["status"] = STATUSES[Outcome(row["outcome"])]
         else:
-            place = [key, row["queue_offset"], row["physical_offset"], True, 0]
-            value |= {"group": names.groups[row["group"]], "messages": [place]}
+            message = [key, row["queue_offset"], row["physical_offset"], True, 0]
+            value |= {"group": names.groups[row["group"]], "messages": [message]}
         for index, time_ns, kind in (
             (row["invoke_index"], row["invoke_ns"], "invoke"),
             (row["op_index"], row["time_ns"], TYPES[row["outcome"]]),

@@ -40,14 +40,14 @@ def order_view(witness: Witness, names: Names, bands: Sequence[Band]) -> str | N
     across = _Across(low, high)
     down = _Down(times)
     parts = _behind(down, across, bands)
-    place = witness.finding.queue_offset
-    if place is not None and low <= place <= high:
-        x = across(place)
+    queue_offset = witness.finding.queue_offset
+    if queue_offset is not None and low <= queue_offset <= high:
+        x = across(queue_offset)
         width = max(across.step, 8.0)
         parts.append(
             titled(
                 "rect",
-                f"offset {place}",
+                f"offset {queue_offset}",
                 x=x - width / 2,
                 y=TOP - 6,
                 width=width,
@@ -84,10 +84,10 @@ class _Down:
         limit = max(int(self.moments[-1] - self.moments[0]) // GAP_SHARE, 1)
         self.is_short = gaps > limit
         room = np.concatenate([[0], np.cumsum(np.minimum(gaps, limit))]).astype(float)
-        self.places = TOP + PLOT * room / max(room[-1], 1.0)
+        self.ys = TOP + PLOT * room / max(room[-1], 1.0)
 
     def __call__(self, time_ns: int) -> float:
-        return float(np.interp(time_ns, self.moments, self.places))
+        return float(np.interp(time_ns, self.moments, self.ys))
 
 
 def _behind(down: _Down, across: _Across, bands: Sequence[Band]) -> list[str]:
@@ -117,7 +117,7 @@ def _behind(down: _Down, across: _Across, bands: Sequence[Band]) -> list[str]:
     parts.append(text(LEFT - 8, TOP - 12, "offset", "tick", "end"))
     free_y = 0.0
     for number in range(len(down.moments)):
-        y = float(down.places[number])
+        y = float(down.ys[number])
         if y >= free_y or number == len(down.moments) - 1:
             seconds = at_s(int(down.moments[number]))
             if y >= free_y:
@@ -125,7 +125,7 @@ def _behind(down: _Down, across: _Across, bands: Sequence[Band]) -> list[str]:
                 parts.append(element("line", x1=LEFT - 5, x2=LEFT, y1=y, y2=y, class_="grid"))
             free_y = y + 22
     for number in np.flatnonzero(down.is_short).tolist():
-        y = (down.places[number] + down.places[number + 1]) / 2
+        y = (down.ys[number] + down.ys[number + 1]) / 2
         idle_s = (down.moments[number + 1] - down.moments[number]) / 1e9
         parts.append(
             titled(

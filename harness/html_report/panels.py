@@ -52,7 +52,7 @@ ROWS_MAX = 40  # of queues in a table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One witness as the page shows it. `same_place`: the number of an earlier one that has the order view."""
+    """One witness as the page shows it. `same_position`: the number of an earlier one that has the order view."""
 
     number: int
     finding: Finding
@@ -62,7 +62,7 @@ class Life:
     log: LogBytes | None
     order_svg: str
     order_is_cut: bool  # the drawing shows only the nearest rows
-    same_place: int | None
+    same_position: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,12 +234,12 @@ def _lives(
 ) -> list[Life]:
     roles, names = _roles(run), run.history.names
     observed = run.observations.records
-    places: dict[tuple[Any, ...], int] = {}
+    first_lives: dict[tuple[Any, ...], int] = {}
     lives = []
     for number, (witness, log) in enumerate(zip_longest(witnesses, logs)):
         finding = witness.finding
-        place = (finding.topic, finding.broker, finding.queue, finding.queue_offset)
-        order = "" if place in places else order_view(witness, names, bands) or ""
+        queue_position = (finding.topic, finding.broker, finding.queue, finding.queue_offset)
+        order = "" if queue_position in first_lives else order_view(witness, names, bands) or ""
         nodes = run.facts.replica_sets.get(finding.broker or "", ())
         copies = copies_of(finding, observed, run.faults, nodes)
         lives.append(
@@ -254,11 +254,11 @@ def _lives(
                 ),
                 order_svg=order,
                 order_is_cut=witness.order_is_cut,
-                same_place=places.get(place),
+                same_position=first_lives.get(queue_position),
             )
         )
         if order:
-            places[place] = number
+            first_lives[queue_position] = number
     return lives
 
 

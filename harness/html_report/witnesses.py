@@ -127,10 +127,10 @@ def _first_of_each(findings: Sequence[Finding]) -> tuple[list[Finding], list[Fin
 
 
 def _witness(finding: Finding, names: Names) -> Witness:
-    place = LogKey(
+    log_key = LogKey(
         finding.topic or "", finding.broker or "", -1 if finding.queue is None else finding.queue
     )
-    queue = names.logs.index(place) if place in names.logs else UNKNOWN
+    queue = names.logs.index(log_key) if log_key in names.logs else UNKNOWN
     message = UNKNOWN
     if finding.key is not None:
         message = MessageIds(names.other_keys)[finding.key]

@@ -107,10 +107,10 @@ def _clauses(defect: Defect, search: Search) -> str:
 def _search(search: Search) -> str:
     if search.is_found:
         unit = "cycles" if search.workload == "crash-store" else "seeds"
-        place = (
+        prefix = (
             "" if search.workload == "crash-store" else f"seed {search.seed} of {search.workload}, "
         )
-        return f"{place}{search.seeds} {unit}, {search.cpu_s:.1f} CPU s"
+        return f"{prefix}{search.seeds} {unit}, {search.cpu_s:.1f} CPU s"
     return f"not in {search.seeds} seeds, {search.cpu_s:.0f} CPU s" if search.seeds else ""
 
 

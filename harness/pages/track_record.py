@@ -35,17 +35,17 @@ def read_bugs(path: Path = DATA) -> list[Bug]:
     return [_bug(row, f"bug {number} of {path.name}") for number, row in enumerate(rows, 1)]
 
 
-def _bug(row: dict[str, Any], place: str) -> Bug:
+def _bug(row: dict[str, Any], entry: str) -> Bug:
     try:
         bug = Bug(**row)
         for name in ("where", "what", "found_by", "command", "status", "commit", "page"):
             check_types(getattr(bug, name), str, name)
     except TypeError as error:
-        raise PageError(f"{place}: {error}") from error
+        raise PageError(f"{entry}: {error}") from error
     if bug.where not in get_args(Where):
-        raise PageError(f"{place}: where is {bug.where!r}; allowed: {', '.join(get_args(Where))}")
+        raise PageError(f"{entry}: where is {bug.where!r}; allowed: {', '.join(get_args(Where))}")
     if not (bug.commit if bug.where == "own" else bug.page):
-        raise PageError(f"{place}: an own bug needs its commit, any other one its page")
+        raise PageError(f"{entry}: an own bug needs its commit, any other one its page")
     return bug
 
 

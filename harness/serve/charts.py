@@ -114,14 +114,14 @@ def _names(marks: Sequence[str], length: int) -> list[Markup]:
     """The names of single values below them, as far as there is room; the first and the last one always."""
     every = max(1, -(-length * NAME // (WIDTH - LEFT)))
     parts = []
-    for place, name in enumerate(marks):
-        is_last = place == len(marks) - 1
-        if not is_last and (place % every or place + every > len(marks)):
+    for index, name in enumerate(marks):
+        is_last = index == len(marks) - 1
+        if not is_last and (index % every or index + every > len(marks)):
             continue
         words = printable(name)
         words = words if len(words) <= NAME_MAX else f"{words[: NAME_MAX - 1]}…"
-        anchor = "start" if place == 0 else "end" if is_last else "middle"
-        parts.append(_text(_x(place / max(length - 1, 1)), HEIGHT - 6, words, anchor))
+        anchor = "start" if index == 0 else "end" if is_last else "middle"
+        parts.append(_text(_x(index / max(length - 1, 1)), HEIGHT - 6, words, anchor))
     return parts
 
 
@@ -136,8 +136,8 @@ def _line(series: Series, number: int, top: float, length: int) -> Markup:
         if not is_known:
             continue
         points = [
-            (_x(place / max(length - 1, 1)), TOP + height * (1 - (value or 0.0) / top))
-            for place, value in interval
+            (_x(index / max(length - 1, 1)), TOP + height * (1 - (value or 0.0) / top))
+            for index, value in interval
         ]
         if length == 1:  # one step is all that there is: its value holds over the whole width
             points = [(float(LEFT), points[0][1]), (float(WIDTH), points[0][1])]
@@ -147,9 +147,9 @@ def _line(series: Series, number: int, top: float, length: int) -> Markup:
         drawn += Markup('<polyline class="line {}" points="{}"/>').format(
             LINES[number % len(LINES)], text
         )
-    for place, (value, name) in enumerate(zip(series.values, series.marks, strict=False)):
+    for index, (value, name) in enumerate(zip(series.values, series.marks, strict=False)):
         if value is not None:
-            x, y = _x(place / max(length - 1, 1)), TOP + height * (1 - value / top)
+            x, y = _x(index / max(length - 1, 1)), TOP + height * (1 - value / top)
             drawn += Markup(
                 '<circle class="dot" cx="{}" cy="{:.1f}" r="4"><title>{}</title></circle>'
             ).format(min(max(x, LEFT + 4), WIDTH - 4), y, f"{printable(name)}: {_short(value)}")

@@ -37,8 +37,8 @@ class Throughput:
 
     def add(self, time_ns: int, kind: int, count: int, unseen: int) -> None:
         """Count at a time of the run; `unseen` is how many messages no consumer has seen then."""
-        place = time_ns // (self.step_s * 10**9)
-        while place >= BUCKETS_MAX:
+        bucket = time_ns // (self.step_s * 10**9)
+        while bucket >= BUCKETS_MAX:
             self.buckets = [
                 [sum(kinds) for kinds in zip(*self.buckets[at : at + 2], strict=True)]
                 for at in range(0, len(self.buckets), 2)
@@ -48,18 +48,18 @@ class Throughput:
                 sum(self.lags[at : at + 2], Counter()) for at in range(0, len(self.lags), 2)
             ]
             self.step_s *= 2
-            place //= 2
-        while len(self.buckets) <= place:
+            bucket //= 2
+        while len(self.buckets) <= bucket:
             self.buckets.append([0, 0, 0, 0])
             self.unseen.append(self.unseen[-1] if self.unseen else 0)
             self.lags.append(Counter())
-        self.buckets[place][kind] += count
-        self.unseen[place] = unseen
+        self.buckets[bucket][kind] += count
+        self.unseen[bucket] = unseen
 
     def add_lags(self, time_ns: int, lags_ns: Sequence[int]) -> None:
         """Count lags of messages that were just delivered; `add` was called for that time before."""
-        place = time_ns // (self.step_s * 10**9)
-        self.lags[place].update(map(_rank, lags_ns))
+        bucket = time_ns // (self.step_s * 10**9)
+        self.lags[bucket].update(map(_rank, lags_ns))
 
     def lag_s(self, percent: float) -> list[float | None]:
         """A percentile of the lags in each step, in seconds; None where nothing was delivered for the first time."""

@@ -130,10 +130,10 @@ def check_declaration(system: Any, name: str) -> None:
             f"names the fault {truncated_repr(kind)}; allowed: {', '.join(FAULTS)}",
         )
     require(bool(system.targets), "has no target; allowed: one or more")
-    for target, places in system.targets.items():
-        unknown = [place for place in places if place not in ENVIRONMENTS]
+    for target, environments in system.targets.items():
+        unknown = [environment for environment in environments if environment not in ENVIRONMENTS]
         require(
-            bool(places) and not unknown,
-            f"runs its target {truncated_repr(target)} in {truncated_repr(list(places))}; "
+            bool(environments) and not unknown,
+            f"runs its target {truncated_repr(target)} in {truncated_repr(list(environments))}; "
             f"allowed: {', '.join(ENVIRONMENTS)}",
         )

@@ -82,8 +82,8 @@ def _queue(_context: click.Context, _option: click.Parameter, given: tuple[str, 
 
 
 def _queue_named(text: str) -> LogKey:
-    topic, _, place = text.rpartition("@")
-    broker, _, number = place.rpartition("/")
+    topic, _, queue = text.rpartition("@")
+    broker, _, number = queue.rpartition("/")
     if not (topic and broker and number.isdecimal()):
         raise click.BadParameter(f"{text!r} is no queue; expected topic@broker/number")
     return LogKey(topic, broker, int(number))

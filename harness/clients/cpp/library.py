@@ -201,8 +201,8 @@ class Library:
 
     def _note_queue(self, queue: CMessageQueue) -> None:
         """Record a queue; called right before a listener."""
-        place = (queue.topic.decode(), queue.broker.decode(), queue.queue_id)
-        self._listening[threading.get_ident()] = place
+        queue_key = (queue.topic.decode(), queue.broker.decode(), queue.queue_id)
+        self._listening[threading.get_ident()] = queue_key
 
 
 def linked_functions(dll: ctypes.CDLL, names: tuple[bytes, ...]) -> list[int]:

@@ -118,8 +118,8 @@ async def statistics(bench: Bench) -> None:
         await asyncio.sleep(0.01)  # each has a time of its own
         await bench.store(broker, topic, queue=1)
     last = (await bench.pull(broker, topic, queue=1)).messages[-1]
-    place = {"consumerGroup": group, "topic": topic, "queueId": 1, "commitOffset": 2}
-    await broker.obtain(RequestCode.UPDATE_CONSUMER_OFFSET, place)
+    commit = {"consumerGroup": group, "topic": topic, "queueId": 1, "commitOffset": 2}
+    await broker.obtain(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
     stats = json_object(await broker.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}))
     ends = {queue: entry["maxOffset"] for queue, entry in by_queue(stats).items()}
     require_equal("the ends of the queues", ends, {0: 0, 1: 5})

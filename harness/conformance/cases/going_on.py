@@ -61,9 +61,9 @@ async def a_topic_made_again(bench: Bench) -> None:
         await name_server.obtain(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
     again = await bench.connect(broker.address)
     await again.obtain(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic, queues=1))
-    place = {"topic": topic, "queueId": 0}
+    fields = {"topic": topic, "queueId": 0}
     first, end = [
-        number((await again.obtain(code, place)).ext_fields, "offset")
+        number((await again.obtain(code, fields)).ext_fields, "offset")
         for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
     ]
     require_equal("the first offset of the empty queue, which is its end", first, end)

@@ -251,16 +251,16 @@ async def _permission(bench: Bench, topic: str) -> object:
 @case("RMQ-NS-10")
 async def kv_config(bench: Bench) -> None:
     name_server = await bench.name_server()
-    place = {"namespace": bench.fresh_name("space"), "key": "k"}
-    missing = await name_server.ask(RequestCode.GET_KV_CONFIG, place)
+    pair = {"namespace": bench.fresh_name("space"), "key": "k"}
+    missing = await name_server.ask(RequestCode.GET_KV_CONFIG, pair)
     require_equal("the code for a missing key", missing.code, ResponseCode.QUERY_NOT_FOUND)
-    await name_server.obtain(RequestCode.PUT_KV_CONFIG, {**place, "value": "a value"})
-    found = await name_server.obtain(RequestCode.GET_KV_CONFIG, place)
+    await name_server.obtain(RequestCode.PUT_KV_CONFIG, {**pair, "value": "a value"})
+    found = await name_server.obtain(RequestCode.GET_KV_CONFIG, pair)
     require_equal("the value", found.ext_fields.get("value"), "a value")
-    listed = await name_server.obtain(RequestCode.GET_KVLIST_BY_NAMESPACE, place)
+    listed = await name_server.obtain(RequestCode.GET_KVLIST_BY_NAMESPACE, pair)
     require_equal("the list", json_object(listed).get("table"), {"k": "a value"})
-    await name_server.obtain(RequestCode.DELETE_KV_CONFIG, place)
-    gone = await name_server.ask(RequestCode.GET_KV_CONFIG, place)
+    await name_server.obtain(RequestCode.DELETE_KV_CONFIG, pair)
+    gone = await name_server.ask(RequestCode.GET_KV_CONFIG, pair)
     require_equal("the code for a deleted key", gone.code, ResponseCode.QUERY_NOT_FOUND)
 
 

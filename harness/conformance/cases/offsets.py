@@ -19,16 +19,16 @@ TO_THE_END = -1  # the timestamp that means the end of each queue
 
 async def commit(broker: Wire, topic: str, group: str, offset: int, *, queue: int = 0) -> None:
     """Store an offset. Raises BadAnswer."""
-    place = {"consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": offset}
-    answer = await broker.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place)
+    fields = {"consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": offset}
+    answer = await broker.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
     if answer.code != ResponseCode.SUCCESS:
         raise BadAnswer(f"committing an offset was answered with {answer.code} {answer.remark}")
 
 
 async def committed(broker: Wire, topic: str, group: str, *, queue: int = 0) -> int | None:
     """The offset that the broker has; None if it has none."""
-    place = {"consumerGroup": group, "topic": topic, "queueId": queue}
-    answer = await broker.ask(RequestCode.QUERY_CONSUMER_OFFSET, place)
+    fields = {"consumerGroup": group, "topic": topic, "queueId": queue}
+    answer = await broker.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
     if answer.code == ResponseCode.QUERY_NOT_FOUND:
         return None
     require_equal("the code for an offset", answer.code, 0)
@@ -90,14 +90,14 @@ async def kill(bench: Bench) -> None:
 @case("RMQ-OFF-04")
 async def ends(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
-    place = {"topic": topic, "queueId": 0}
+    fields = {"topic": topic, "queueId": 0}
     require_equal("the end of an empty queue", await bench.end_of(broker, topic), 0)
     for index in range(4):
         await bench.store(broker, topic)
         require_equal("the end of the queue", await bench.end_of(broker, topic), index + 1)
-    low = await broker.obtain(RequestCode.GET_MIN_OFFSET, place)
+    low = await broker.obtain(RequestCode.GET_MIN_OFFSET, fields)
     require_equal("the beginning of the queue", low.ext_fields.get("offset"), "0")
-    earliest = await broker.obtain(RequestCode.GET_EARLIEST_MSG_STORETIME, place)
+    earliest = await broker.obtain(RequestCode.GET_EARLIEST_MSG_STORETIME, fields)
     first = (await bench.pull(broker, topic)).messages[0]
     require_equal(
         "the earliest store time",
@@ -125,8 +125,8 @@ async def by_time(bench: Bench) -> None:
 
 
 async def _at(broker: Wire, topic: str, time_ms: int) -> int:
-    place = {"topic": topic, "queueId": 0, "timestamp": time_ms}
-    answer = await broker.obtain(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, place)
+    fields = {"topic": topic, "queueId": 0, "timestamp": time_ms}
+    answer = await broker.obtain(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
     return number(answer.ext_fields, "offset")
 
 

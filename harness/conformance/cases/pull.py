@@ -114,12 +114,12 @@ async def nothing_matches(bench: Bench) -> None:
 async def committing(bench: Bench) -> None:
     topic, broker = await filled(bench, 5)
     group = bench.fresh_name("g")
-    place = {"consumerGroup": group, "topic": topic, "queueId": 0}
+    fields = {"consumerGroup": group, "topic": topic, "queueId": 0}
     await bench.pull(broker, topic, group=group, sysFlag=SUBSCRIPTION | COMMIT, commitOffset=3)
-    stored = await broker.ask(RequestCode.QUERY_CONSUMER_OFFSET, place)
+    stored = await broker.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
     require_equal("the offset after a pull that commits 3", stored.ext_fields.get("offset"), "3")
     await bench.pull(broker, topic, group=group, sysFlag=SUBSCRIPTION, commitOffset=4)
-    stored = await broker.ask(RequestCode.QUERY_CONSUMER_OFFSET, place)
+    stored = await broker.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
     require_equal("the offset after a pull without the flag", stored.ext_fields.get("offset"), "3")
 
 

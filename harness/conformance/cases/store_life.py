@@ -75,8 +75,8 @@ async def retention(bench: Bench) -> None:
     found = await bench.pull(broker, topic, offset=low)
     require(found.messages, f"a pull at the least offset is answered with {found.code}")
     first = found.messages[0]
-    place = first.queue_offset, first.physical_offset
-    require_equal("the first message and its position", place, (low, positions[low]))
+    offsets = first.queue_offset, first.physical_offset
+    require_equal("the first message and its position", offsets, (low, positions[low]))
     below = await bench.pull(broker, topic, offset=0)
     moved = below.code, below.next_offset
     require_equal("the answer below", moved, (ResponseCode.PULL_OFFSET_MOVED, low))

@@ -28,7 +28,7 @@ FORMER_OFFSET = 1  # the offset of the former topic's group
 
 Row = list[Any]  # broker, queue, min, max and position of a reader
 Scope = tuple[str, str]  # group and topic
-Machine = tuple[str, int]  # broker name and queue
+BrokerQueue = tuple[str, int]  # broker name and queue
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Reader:
     """The only member of a group. In the history a group that was deleted and made again has another name."""
 
     group: str
-    positions: dict[Machine, int] = field(default_factory=dict)
+    positions: dict[BrokerQueue, int] = field(default_factory=dict)
 
 
 class SideTopic:
@@ -55,7 +55,7 @@ class SideTopic:
         self._environment = environment
         self._process = FIRST_PROCESS + index
         self._sent = 0
-        self._begins: dict[Machine, int] = {}  # of the new topic, on the brokers that take part
+        self._begins: dict[BrokerQueue, int] = {}  # of the new topic, on the brokers that take part
         self._first = Reader(group=self.group)
         self._again = Reader(group=f"{self.group}-again")
 
@@ -97,10 +97,10 @@ class SideTopic:
         self._first.positions = dict(self._begins)
         await self._send()
         await self._read(self._first)
-        cloned: dict[Machine, int] = {}
+        cloned: dict[BrokerQueue, int] = {}
         for name in self.brokers:
             cloned |= await self._clone(name)
-        consumed = [place for place in cloned if self._first.positions[place] > self._begins[place]]
+        consumed = [queue for queue in cloned if self._first.positions[queue] > self._begins[queue]]
         self._first.positions |= cloned
         await self._send()
         return {
@@ -111,7 +111,7 @@ class SideTopic:
             "bitten": bool(consumed),
         }
 
-    async def _clone(self, name: str) -> dict[Machine, int]:
+    async def _clone(self, name: str) -> dict[BrokerQueue, int]:
         """Clone the group's offsets on a broker, each request once. Return the clone's offsets; empty: a failure."""
         for queue in range(QUEUES):
             if not await self._commit(name, queue, self._first.positions[name, queue], tries=1):
@@ -153,7 +153,7 @@ class SideTopic:
         ext = {"groupName": self.group, "removeOffset": "true"}
         return await self._order(name, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext)
 
-    async def _remake(self, name: str) -> dict[Machine, int]:
+    async def _remake(self, name: str) -> dict[BrokerQueue, int]:
         """Delete topic and group on a broker and make them again. Return the group's offsets; empty: no answer."""
         ext = {"topic": self.topic}
         if not (
@@ -182,7 +182,7 @@ class SideTopic:
         self._again.positions = begins
         return True
 
-    async def _stands(self, name: str, group: str) -> dict[Machine, int]:
+    async def _stands(self, name: str, group: str) -> dict[BrokerQueue, int]:
         """Return a group's offsets on a broker, without an offset the beginning of the queue; empty: no answer."""
         outcome = await self._queue_state(name, group)
         return {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
@@ -303,8 +303,8 @@ class SideTopic:
         return position >= high
 
 
-def _brokers(places: dict[Machine, int]) -> list[str]:
-    return list(dict.fromkeys(name for name, _ in places))
+def _brokers(queues: dict[BrokerQueue, int]) -> list[str]:
+    return list(dict.fromkeys(name for name, _ in queues))
 
 
 def order(code: RequestCode, ext: dict[str, str], body: str = "") -> dict[str, object]:

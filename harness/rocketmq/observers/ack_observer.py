@@ -21,7 +21,7 @@ class _Copy(NamedTuple):
     is_durable: bool  # the whole record is on the disk
 
 
-class _Place(NamedTuple):
+class _RecordPosition(NamedTuple):
     """The position at which each node must have a record."""
 
     offset: int  # physical
@@ -47,14 +47,14 @@ class AckObserver:
     def acknowledged(self, op: Op[SendValue]) -> None:
         """Observe a send; called at the instant the client has its status, SEND_OK or a weaker one."""
         value = op.value
-        place = self._place_of(value)
+        record_at = self._position_of(value)
         copies: dict[str, _Copy] = {}
         unobserved: list[str] = []
         for replica in self._replicas[value["broker"]]:
             node = self._environment.nodes[replica.node]
             if node.lost:
                 unobserved.append(replica.node)
-            elif (copy := _copy_on(node.host.disk, place)) is not None:
+            elif (copy := _copy_on(node.host.disk, record_at)) is not None:
                 copies[node.name] = copy
         self._environment.recorder.observe(
             "ack_durability",
@@ -67,32 +67,34 @@ class AckObserver:
             unobserved=unobserved,
         )
 
-    def _place_of(self, value: SendValue) -> _Place:
+    def _position_of(self, value: SendValue) -> _RecordPosition:
         """Return where the record of a stored send must be, and the mark by which it is recognised."""
         stored_at = _stored_at(value)
         start = stored_at - stored_at % self._log_file_bytes
         paths = [f"{folder}/{start:020d}" for folder in self._log_folders]
         key, size = value["key"].encode(), value["size"]
         if size >= COMPRESS_OVER_BYTES:  # then only a property holds the uncompressed key
-            return _Place(stored_at, paths, stored_at - start, None, b"KEYS\x01" + key)
-        return _Place(stored_at, paths, stored_at - start, RECORD_HEADER_SIZE + size, key + b" ")
+            return _RecordPosition(stored_at, paths, stored_at - start, None, b"KEYS\x01" + key)
+        return _RecordPosition(
+            stored_at, paths, stored_at - start, RECORD_HEADER_SIZE + size, key + b" "
+        )
 
 
-def _copy_on(disk: SimDisk, place: _Place) -> _Copy | None:
+def _copy_on(disk: SimDisk, record_at: _RecordPosition) -> _Copy | None:
     """Return the record on a disk, None if it is not there."""
-    path = next((path for path in place.paths[1:] if disk.has(path)), place.paths[0])
-    size = place.size
+    path = next((path for path in record_at.paths[1:] if disk.has(path)), record_at.paths[0])
+    size = record_at.size
     try:
         if size is None:
-            size = int.from_bytes(disk.read_cached(path, place.position, 4), "big")
-        record = disk.read_cached(path, place.position, size)
+            size = int.from_bytes(disk.read_cached(path, record_at.position, 4), "big")
+        record = disk.read_cached(path, record_at.position, size)
     except OSError:
         return None
-    if place.mark not in record:
+    if record_at.mark not in record:
         return None
     whole_size = int.from_bytes(record[:4], "big")
-    is_durable = disk.is_durable(path, place.position, whole_size)
-    return _Copy(end_offset=place.offset + whole_size, is_durable=is_durable)
+    is_durable = disk.is_durable(path, record_at.position, whole_size)
+    return _Copy(end_offset=record_at.offset + whole_size, is_durable=is_durable)
 
 
 def _stored_at(value: SendValue) -> int:

@@ -37,7 +37,10 @@ class DeadLetters:
             dead = await self._read_queue(spec.group, spec.dead_letter_topic, name, {})
             messages = dead.value.get("messages", [])
             if messages:
-                value = {**_place(spec.group, spec.dead_letter_topic, name), "messages": messages}
+                value = {
+                    **_queue_fields(spec.group, spec.dead_letter_topic, name),
+                    "messages": messages,
+                }
                 self._environment.recorder.record(PROBE_PROCESS, "ok", "consume", value)
 
     async def _read_queue(
@@ -59,12 +62,12 @@ class DeadLetters:
             if outcome.type == "ok" and not outcome.value.get("refusal"):
                 break
         type, error = _end_of(outcome, is_whole="limit" not in limit)
-        value = _place(group, topic, broker)
+        value = _queue_fields(group, topic, broker)
         environment.recorder.record(PROBE_PROCESS, type, "try_read", value, error)
         return outcome
 
 
-def _place(group: str, topic: str, broker: str) -> dict[str, object]:
+def _queue_fields(group: str, topic: str, broker: str) -> dict[str, object]:
     return {"group": group, "topic": topic, "broker": broker, "queue": 0}
 
 

@@ -45,7 +45,7 @@ def _lacking(wanted: list[list[Any]], answer: dict[str, Any]) -> list[list[Any]]
     return [message for message in wanted if tuple(message[:3]) in missing]
 
 
-def _some_places(acknowledged: list[list[Any]]) -> list[list[Any]]:
+def _some_positions(acknowledged: list[list[Any]]) -> list[list[Any]]:
     """Return [key, queue, queue offset] of SEARCHED_OF_QUEUE messages of each queue: the last and the middle one."""
     of_queue: dict[int, list[tuple[int, str]]] = {}
     for key, queue, offset, _ in acknowledged:
@@ -109,8 +109,8 @@ class LookUps:
             outcome = await self._ask("look_up", node, {**value, "messages": wanted})
             value.update(outcome.value)
             if node == living[0] and outcome.type == "ok":
-                places = {"topic": topic, "places": _some_places(acknowledged)}
-                searched = await self._ask("search_times", node, places)
+                request = {"topic": topic, "places": _some_positions(acknowledged)}
+                searched = await self._ask("search_times", node, request)
                 value.update(
                     searched.value if searched.type == "ok" else {"search_error": searched.error}
                 )

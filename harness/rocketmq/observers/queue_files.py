@@ -53,7 +53,7 @@ def inspect_queues(files: Mapping[str, bytes], log: bytes, start: int) -> dict[s
     holes: list[list[Any]] = []
     wrong: list[list[Any]] = []
     entries = 0
-    for place, content in _by_queue(files):
+    for file, content in _by_queue(files):
         found = np.frombuffer(content[: len(content) // ENTRY.itemsize * ENTRY.itemsize], ENTRY)
         is_there = (found["size"] != 0) & (found["size"] != FILLER_SIZE)
         numbers = np.flatnonzero(is_there)
@@ -61,10 +61,12 @@ def inspect_queues(files: Mapping[str, bytes], log: bytes, start: int) -> dict[s
             continue
         entries += len(numbers)
         within = np.arange(numbers[0], numbers[-1] + 1)
-        holes += _places(place, within[~is_there[within]])
+        holes += _positions_in(file, within[~is_there[within]])
         # Records before the log's first byte were deleted with its oldest files.
         kept = numbers[found["offset"][numbers] >= start]
-        wrong += _places(place, kept[~_agree(found[kept], kept + place.first, place, log, start)])
+        wrong += _positions_in(
+            file, kept[~_agree(found[kept], kept + file.first, file, log, start)]
+        )
     return {
         "entries": entries,
         "rolled_queues": sum(count > 1 for count in _files_of_queues(files).values()),
@@ -93,12 +95,12 @@ def _files_of_queues(files: Mapping[str, bytes]) -> Counter[tuple[str, str]]:
     return Counter((match["topic"], match["queue"]) for match in found)
 
 
-def _places(place: QueueFile, numbers: Ints) -> list[list[Any]]:
-    return [[place.topic, place.queue, place.first + number] for number in numbers.tolist()]
+def _positions_in(file: QueueFile, numbers: Ints) -> list[list[Any]]:
+    return [[file.topic, file.queue, file.first + number] for number in numbers.tolist()]
 
 
 def _agree(
-    entries: np.ndarray[Any, Any], offsets: Ints, place: QueueFile, log: bytes, start: int
+    entries: np.ndarray[Any, Any], offsets: Ints, file: QueueFile, log: bytes, start: int
 ) -> Mask:
     """Return which entries point to a record of the same message of the same queue."""
     at = entries["offset"].astype(np.int64) - start
@@ -108,7 +110,7 @@ def _agree(
         inside
         & np.isin(fronts["magic"], MESSAGE_MAGICS)
         & (fronts["size"] == entries["size"])
-        & (fronts["queue_id"] == place.queue)
+        & (fronts["queue_id"] == file.queue)
         & (fronts["queue_offset"] == offsets)
         & (fronts["physical_offset"] == entries["offset"])
     )

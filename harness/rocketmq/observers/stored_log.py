@@ -62,8 +62,8 @@ def _record(data: bytes, position: int) -> StoredRecord:
 def _text(message: Message, key: str | None) -> str:
     whole = message.body_crc == body_checksum(message.body)
     checksum = "" if whole else ", its body does not fit its checksum"
-    place = f"{message.topic} queue {message.queue_id} offset {message.queue_offset}"
-    return f"{key or 'no key'}, {message.size_bytes} bytes, {place}{checksum}"
+    position = f"{message.topic} queue {message.queue_id} offset {message.queue_offset}"
+    return f"{key or 'no key'}, {message.size_bytes} bytes, {position}{checksum}"
 
 
 def _log_files(store: Path) -> Mapping[int, Path]:

@@ -120,8 +120,8 @@ async def query_msg_by_unique_key(
     found = await messages.by_unique_key(admin, topic, message_id)
     if not found:
         raise AdminError(f"no broker of {topic!r} has a message with the id {message_id!r:.80}")
-    place = offset_message_id(*found[0].store_host, found[0].physical_offset)
-    consumed = await _consume(admin, place, group, client_id)
+    stored_id = offset_message_id(*found[0].store_host, found[0].physical_offset)
+    consumed = await _consume(admin, stored_id, group, client_id)
     if consumed is not None:
         return consumed
     return message_table(found) if show_all else await _with_track(admin, found[0])
