@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a client process starts sooner without
 
 
 class Outcome(NamedTuple):
-    """How a request ended. `fail` is a promise that it did not happen."""
+    """The end of a request. `fail` is a promise that the request had no effect."""
 
     type: OpType
     value: Mapping[str, Any]

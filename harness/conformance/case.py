@@ -21,7 +21,7 @@ LIMIT_S = 30.0  # of the clock of the place where the target runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """How one clause is tried."""
+    """The test of one clause."""
 
     clause: Clause
     trial: Trial

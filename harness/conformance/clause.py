@@ -20,7 +20,7 @@ _ID = re.compile(r"RMQ-[A-Z]{2,3}-[0-9]{2}")
 
 
 class Level(StrEnum):
-    """How much hangs on a clause."""
+    """The weight of a clause."""
 
     MUST = "must"  # clients break without it
     SHOULD = "should"  # documented or relied upon
@@ -32,7 +32,7 @@ BINDING = (Level.MUST, Level.SHOULD)  # what is not kept of these fails a target
 
 
 class Need(StrEnum):
-    """What a case asks of the place where the target runs."""
+    """The needs of a case from the site of the target."""
 
     WIRE = "wire"  # any address
     ADMIN = "admin"  # topics and groups may be created and options changed

@@ -30,7 +30,7 @@ DRAINED_SHARE = 20  # of the peak: worked off when no more than a twentieth is l
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How much is open after an op; `queue` is where messages were consumed, None for a send."""
+    """The open messages after an op; `queue` is the queue of a delivery, None for a send."""
 
     time_ns: int
     open: int
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """From the most that was open until it was worked off."""
+    """A backlog, from its peak until it is worked off."""
 
     peak: int
     start_ns: int

@@ -51,7 +51,7 @@ class Forwarding:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Of one backlog: from its first delivery to a forwarder until the last of its copies was consumed."""
+    """The way of one backlog: from its first delivery to a forwarder until the consumption of its last copy."""
 
     topic: str
     copies: int

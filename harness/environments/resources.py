@@ -14,7 +14,7 @@ REMOVED = " (deleted)"
 
 
 class Resources(NamedTuple):
-    """What one process holds at a moment; None for values that its environment cannot read."""
+    """The resources of one process at a moment; None for values that its environment cannot read."""
 
     life: int  # which process of the node: its pid or, simulated, its number
     tasks: int | None  # asyncio tasks that are not done

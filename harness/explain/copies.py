@@ -15,7 +15,7 @@ EMPTYING = ("disk-lost", "wiped-slave")  # kinds after which a target has nothin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """From this moment on."""
+    """The copies from a moment on."""
 
     time_ns: int
     durable: tuple[str, ...]  # nodes that have it on disk

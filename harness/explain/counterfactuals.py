@@ -44,7 +44,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How one run with a change ended. `difference`: its first op that the failed run does not have, and vice versa."""
+    """The end of one run with a change. `difference`: its first op that the failed run lacks, and vice versa."""
 
     fingerprint: Fingerprint | None
     difference: tuple[str, str, int] | None = None

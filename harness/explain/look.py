@@ -34,13 +34,13 @@ class NothingThere(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What was seen: `at_ns`, `node`, `state`, `starts` (processes so far), and a list or a table for each part."""
+    """A node's state: `at_ns`, `node`, `state`, `starts` (processes so far), and a list or a table for each part."""
 
     seen: dict[str, Any]
     parts: tuple[str, ...]  # that a node may have
 
     def only(self, what: str | None) -> dict[str, Any]:
-        """What was seen, with one of the parts or, for None, with all of them."""
+        """Return the state with one of the parts or, for None, with all of them."""
         return {
             name: value
             for name, value in self.seen.items()

@@ -1,4 +1,4 @@
-"""Counts what happened in each slice of a run: sends, deliveries, unseen messages; and where the unseen ones lie."""
+"""Counts events in each slice of a run: sends, deliveries, unseen messages; and unseen messages by queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Slices:
     length_s: int
 
     def of(self, time_ns: Ints) -> Ints:
-        """The slice of each time; what lies behind the end is in the last one."""
+        """Return the slice of each time; times behind the end belong to the last one."""
         return np.clip(time_ns // (self.length_s * NS_PER_S), 0, self.count - 1)
 
     def counts(self, time_ns: Ints) -> Ints:
@@ -39,7 +39,7 @@ class Slices:
 
 
 def slices_until(end_s: float) -> Slices:
-    """At most SLICES_MAX slices that reach beyond `end_s`."""
+    """Return at most SLICES_MAX slices that reach beyond `end_s`."""
     seconds = int(end_s) + 1
     length_s = -(-seconds // SLICES_MAX)
     return Slices(count=-(-seconds // length_s), length_s=length_s)
@@ -47,20 +47,20 @@ def slices_until(end_s: float) -> Slices:
 
 @dataclass(slots=True)
 class Unseen:
-    """Of one group: acknowledged messages of its topics, by when they were acknowledged and first given to it."""
+    """Acknowledged messages of one group's topics, by times of the acknowledgement and of the first delivery to it."""
 
     acked: Ints  # by slice
     given: Ints
     left: dict[int, int] = field(default_factory=dict)  # queue -> messages that it was never given
 
     def over_time(self) -> list[int]:
-        """Acknowledged and not yet given, at the end of each slice."""
+        """Return the number acknowledged and not yet delivered, at the end of each slice."""
         found: list[int] = np.cumsum(self.acked - self.given).tolist()
         return found
 
 
 class Activity:
-    """Takes one queue after the other."""
+    """Counts of a run, from one queue after the other."""
 
     def __init__(self, names: Names, facts: RunFacts, slices: Slices) -> None:
         self.names, self.slices = names, slices
@@ -117,7 +117,7 @@ class Activity:
         self.slowest = max(self.slowest, found)
 
     def main_groups(self) -> list[str]:
-        """The groups with the most messages, given or to be given; at most GROUPS_MAX."""
+        """Return the groups with the most delivered and undelivered messages; at most GROUPS_MAX."""
         sizes = {group: int(unseen.acked.sum()) for group, unseen in self.unseen.items()}
         for group, counts in self.deliveries.items():
             sizes[group] = max(sizes.get(group, 0), int(counts.sum()))
@@ -125,7 +125,7 @@ class Activity:
 
 
 def first_given_ns(sends: Rows, deliveries: Rows) -> Ints:
-    """When each sent message was first given to a listener; NEVER_NS if never; shape (sends,)."""
+    """Return when each sent message was first delivered; NEVER_NS if never; shape (sends,)."""
     messages, where = np.unique(deliveries["message"], return_inverse=True)
     first = np.full(len(messages) + 1, NEVER_NS, np.int64)
     np.minimum.at(first, where, deliveries["invoke_ns"])
@@ -148,10 +148,10 @@ class Measured:
 
 
 def measured_series(seconds: Sequence[Mapping[str, object]], slices: Slices) -> list[Measured]:
-    """The series of the checker `latency`, in the slices of the report.
+    """Return the series of the checker `latency`, in the slices of the report.
 
-    A slice of several seconds has the worst p99 and maximum of them, and the median that most were counted under.
-    Raises KeyError, TypeError, ValueError for rows that are none.
+    A slice of several seconds has their worst p99 and maximum, and the median of the second with the most messages.
+    Raises KeyError, TypeError, ValueError for malformed rows.
     """
     rows: dict[str, list[tuple[int, int, int, int, int]]] = {}
     for row in seconds:

@@ -1,8 +1,8 @@
 """Counts the copies of one message over time: in memory, on disk, and when it was acknowledged.
 
-What is known are two sorts of moments: the acknowledgement, at which the harness looks at the nodes, and a recovery,
-which says where the log of a node ends. A power cut between them takes what was in memory alone; the copy shows up
-again if the recovery finds it.
+Two kinds of moments are known: the acknowledgement, at which the harness reads the nodes, and a recovery, which reports
+the end of a node's log. A power cut between them loses the copies in memory alone; a copy counts again if the recovery
+finds it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ POWER = ("power-cut", "power-cut-in-operation", "cluster-power-cut")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From this time on so many copies."""
+    """The numbers of copies from a time on."""
 
     time_ns: int
     memory: int  # nodes that have it in memory alone
@@ -42,7 +42,7 @@ def copies_of(
     faults: Sequence[Mapping[str, Any]],
     nodes: Collection[str],
 ) -> Copies | None:
-    """The copies of the message; None if the harness did not look at the disks when it was acknowledged."""
+    """Return the copies of the message; None if the harness did not read the disks at its acknowledgement."""
     ack = next(
         (
             seen
@@ -55,7 +55,7 @@ def copies_of(
         return None
     disk, memory = set(ack["durable_on"]), set(ack["cached_on"]) - set(ack["durable_on"])
     steps = [Step(ack["time_ns"], len(memory), len(disk), "acknowledged")]
-    without: set[str] = set()  # nodes that have lost it: what lies there later is not the message
+    without: set[str] = set()  # nodes that have lost it: a later record there is not the message
     for time_ns, node, seen in _moments(observations, faults, nodes):
         if time_ns <= ack["time_ns"]:
             continue
@@ -78,7 +78,7 @@ def _moments(
     faults: Sequence[Mapping[str, Any]],
     nodes: Collection[str],
 ) -> list[tuple[int, str, Mapping[str, Any] | None]]:
-    """When which node lost its memory, None; or recovered after an unclean end, with the observation."""
+    """Return when each node lost its memory (None), or recovered after an unclean end (the observation)."""
     cuts: list[tuple[int, str, Mapping[str, Any] | None]] = [
         (fault["struck_ns"], node, None)
         for fault in faults

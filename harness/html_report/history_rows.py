@@ -31,7 +31,7 @@ COLUMNS = (
     "physical_offset",
 )
 FIELDS = {file: field for field, file in FILE_NAMES.items()}  # of MessageEvents
-EVENTS_MAX = 200_000  # ops that touch no message; of more, none is read
+EVENTS_MAX = 200_000  # ops without a message; of more, none is read
 TYPES: Mapping[int, OpType] = {
     Outcome.OK: "ok",
     Outcome.WEAK: "info",
@@ -59,7 +59,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class QueueEvents:
-    """What touched one queue. `queue` is its id in `Names.logs`; UNKNOWN: sends that no broker answered."""
+    """The rows of one queue. `queue` is its id in `Names.logs`; UNKNOWN: sends that no broker answered."""
 
     queue: int
     sends: Rows
@@ -81,22 +81,22 @@ class HistoryRows(Protocol):
         ...
 
     def end_ns(self) -> int:
-        """The time of the last row."""
+        """Return the time of the last row."""
         ...
 
     def queues(self) -> Iterator[QueueEvents]: ...
 
     def events(self) -> Sequence[Op]:
-        """The ops that touch no message."""
+        """Return the ops without a message."""
         ...
 
     def ops(self, rows: Collection[tuple[int, Rows, bool]]) -> list[Op]:
-        """The ops behind some rows, by index; a row is (queue, rows, whether they are sends)."""
+        """Return the ops behind some rows, by index; a row is (queue, rows, whether they are sends)."""
         ...
 
 
 def open_history(run: Path, columns: Path, lines: Path) -> HistoryRows:
-    """The columns of a run if it has them, else its lines. Raises HistoryError, OSError."""
+    """Open the columns of a run if it has them, else its lines. Raises HistoryError, OSError."""
     if (columns / MANIFEST).exists():
         return FileRows(ColumnarHistory(columns), lines if lines.exists() else None)
     if not lines.exists():
@@ -165,7 +165,7 @@ class FileRows:
         return found
 
     def _made_up(self, rows: Collection[tuple[int, Rows, bool]]) -> Iterator[Op]:
-        """What the columns say of ops whose lines were not kept."""
+        """Return ops made from columns, for a run whose lines were not kept."""
         seen: set[tuple[int, int]] = set()
         for queue, of, is_send in rows:
             for number in range(len(of)):
@@ -252,7 +252,7 @@ def _rows_of(events: MessageEvents) -> Rows:
 
 
 def key_of(names: Names, message: int) -> str | None:
-    """The key of a message. Raises HistoryError for an id beyond the dictionary."""
+    """Return the key of a message. Raises HistoryError for an id beyond the dictionary."""
     try:
         return names.key(message)
     except IndexError as error:

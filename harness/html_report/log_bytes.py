@@ -1,6 +1,6 @@
-"""The neighbourhood of a message in its log: what was acknowledged there, and what each node holds at the end.
+"""The neighbourhood of a message in its log: acknowledged messages, and the records of each node at the end.
 
-The first comes from the history, the second from the files that an invalid run keeps of its brokers.
+The former come from the history, the latter from the files that an invalid run keeps of its brokers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from staticfire.harness.html_report.svg import at_s
 from staticfire.harness.recording.stored_logs import LogRange, StoredLogs, StoredRecord
 
 NEIGHBOURS = 5  # acknowledged messages on each side
-BEFORE, BEHIND = 8192, 8192  # bytes of a log that are decoded around the place
+BEFORE, BEHIND = 8192, 8192  # bytes of a log that are decoded around the log position
 NODES_MAX = 6
 EVENTS_MAX = 12
 HEX_LINES, HEX_WIDTH = 9, 16
@@ -28,14 +28,14 @@ STORE = "store"
 
 @dataclass(slots=True, kw_only=True)
 class Acknowledged:
-    """The messages that were acknowledged nearest to a place in the log of a broker."""
+    """The acknowledged messages nearest to a position in the log of a broker."""
 
     broker: str
     position: int  # physical offset
     found: list[tuple[int, int, int]] = field(default_factory=list)  # offset, message, time
 
     def take(self, events: QueueEvents, names: Names) -> None:
-        """Keep the acknowledged messages of one queue that are nearer to the place than those kept so far."""
+        """Keep the acknowledged messages of one queue that are nearer to the position than those kept so far."""
         if events.queue == UNKNOWN or names.logs[events.queue].stream != self.broker:
             return
         sends = events.sends
@@ -53,7 +53,7 @@ class Acknowledged:
         self.found = self._nearest()
 
     def _nearest(self) -> list[tuple[int, int, int]]:
-        """NEIGHBOURS offsets before the place, and as many from it on, each with all that was acknowledged there."""
+        """Return NEIGHBOURS offsets before the position, and as many from it on, with their acknowledged messages."""
         offsets = sorted({offset for offset, _, _ in self.found})
         before = [offset for offset in offsets if offset < self.position][-NEIGHBOURS:]
         behind = [offset for offset in offsets if offset >= self.position][: NEIGHBOURS + 1]
@@ -63,7 +63,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRow:
-    """A place in the log, or (with `event`) what happened to the log there."""
+    """A position in the log, or (with `event`) an event of the log there."""
 
     offset: int
     event: str = ""
@@ -74,7 +74,7 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBytes:
-    """The table, and the bytes of each node around the place as lines of a hex dump."""
+    """The table, and the bytes of each node around the position as lines of a hex dump."""
 
     position: int
     nodes: Sequence[str]
@@ -92,9 +92,9 @@ def log_bytes(
     faults: Sequence[Mapping[str, Any]],
     logs: StoredLogs | None,
 ) -> LogBytes | None:
-    """None for a finding that names no place in a log, or where nothing is known about it. Raises OSError.
+    """Return the neighbourhood; None for a finding without a log position, or one without data. Raises OSError.
 
-    `logs` reads those of the run's system; None: it has none that can be read.
+    `logs` reads the logs of the run's system; None: they cannot be read.
     """
     if acknowledged is None or finding.physical_offset is None:
         return None
@@ -122,7 +122,7 @@ def log_bytes(
 
 
 def place_of(finding: Finding) -> Acknowledged | None:
-    """What collects the neighbours of a finding; None if it names no place in a log."""
+    """Return the collector of a finding's neighbours; None if the finding has no log position."""
     if finding.broker is None or finding.physical_offset is None or finding.physical_offset < 0:
         return None
     return Acknowledged(broker=finding.broker, position=finding.physical_offset)
@@ -164,7 +164,7 @@ def _row(
 
 
 def _held(record: StoredRecord | None, keys: Sequence[str | None]) -> tuple[str, str]:
-    """`keys` were acknowledged there, the first one first."""
+    """Describe a record; `keys` were acknowledged there, the first one first."""
     if record is None:
         return "", "no record begins here"
     if not record.size:
@@ -210,7 +210,7 @@ def _events(
 
 
 def _dump(log_range: LogRange, position: int) -> Iterator[str]:
-    """Lines of 16 bytes; the one that begins at the place is marked."""
+    """Return lines of 16 bytes; the line that begins at the position is marked."""
     before = HEX_LINES // 2 * HEX_WIDTH
     for at in range(position - before, position + before + 1, HEX_WIDTH):
         data = log_range.slice(at, at + HEX_WIDTH) if at >= log_range.begin else b""

@@ -1,4 +1,4 @@
-"""Draws the neighbourhood of a place in a queue: offsets across, time down, as a send or a delivery a mark."""
+"""Draws the neighbourhood of a queue offset: offsets across, time down, a mark for each send and delivery."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from staticfire.harness.html_report.svg import (
 from staticfire.harness.html_report.witnesses import Witness
 
 TOP, PLOT = 40, 300
-GAP_SHARE = 12  # an idle time longer than 1/GAP_SHARE of what is shown is shortened to that
+GAP_SHARE = 12  # an idle time longer than 1/GAP_SHARE of the shown time is shortened to that
 
 
 def order_view(witness: Witness, names: Names, bands: Sequence[Band]) -> str | None:
-    """None where nothing was stored or delivered near the place of the finding."""
+    """Return the drawing; None if nothing was stored or delivered near the finding's queue offset."""
     sends, deliveries = witness.order_sends, witness.order_deliveries
     if sends is None or deliveries is None:
         return None
@@ -65,7 +65,7 @@ def order_view(witness: Witness, names: Names, bands: Sequence[Band]) -> str | N
 
 
 class _Across:
-    """From offset to x."""
+    """Maps offsets to x."""
 
     def __init__(self, low: int, high: int) -> None:
         self.low, self.high = low, high
@@ -76,7 +76,7 @@ class _Across:
 
 
 class _Down:
-    """From time to y. Times in which nothing happens are shortened."""
+    """Maps times to y. Idle times are shortened."""
 
     def __init__(self, times: Ints) -> None:
         self.moments = np.unique(times)

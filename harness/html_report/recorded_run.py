@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrunk:
-    """What `staticfire shrink` made of the run, in the folder below it."""
+    """The results of `staticfire shrink`, in a folder of the run."""
 
     folder: Path
     campaign_text: str  # of shrunk.toml

@@ -17,7 +17,7 @@ CHARACTER = 6.4  # width of one, at the size of labels
 
 @dataclass(frozen=True, slots=True)
 class TimeScale:
-    """From seconds of the run to x. Every chart over time has the same one."""
+    """Maps seconds of the run to x. All charts over time have the same scale."""
 
     end_s: float
 
@@ -31,7 +31,7 @@ class TimeScale:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A interval in the background of a chart."""
+    """An interval in the background of a chart."""
 
     start_s: float
     end_s: float
@@ -64,7 +64,7 @@ def element(name: str, content: str = "", **attributes: object) -> str:
 
 
 def _plain(words: str) -> str:
-    """Text as markup, without characters that a terminal or a line of text would obey."""
+    """Return text as markup, without control characters."""
     return escape(printable(words))
 
 
@@ -77,12 +77,12 @@ def text(x: float, y: float, words: str, class_: str = "label", anchor: str | No
 
 
 def titled(name: str, words: str, **attributes: object) -> str:
-    """An element that says what it is when a pointer rests on it."""
+    """Return an element with a tooltip."""
     return element(name, element("title", _plain(words)), **attributes)
 
 
 def svg(height: float, label: str, parts: Iterable[str], width: float = WIDTH) -> str:
-    """A drawing with a text for readers that do not see it."""
+    """Return a drawing with a text for screen readers."""
     return element(
         "svg",
         "".join(parts),
@@ -93,7 +93,7 @@ def svg(height: float, label: str, parts: Iterable[str], width: float = WIDTH) -
 
 
 def path(points: Sequence[tuple[float, float]]) -> str:
-    """The `d` of a line through some points; a single one is a short dash, or it could not be seen."""
+    """Return the `d` of a line through points; a single point becomes a short, visible dash."""
     if len(points) == 1:
         x, y = points[0]
         return f"M{_number(x - 3)} {_number(y)}h6"
@@ -111,7 +111,7 @@ def time_axis(scale: TimeScale, top: float, bottom: float) -> list[str]:
 
 
 def bands_behind(bands: Iterable[Band], scale: TimeScale, top: float, bottom: float) -> list[str]:
-    """Faults in the background; each says what it was."""
+    """Return faults as bands in the background, each with a tooltip."""
     return [
         titled(
             "rect",

@@ -27,7 +27,7 @@ TEXT_MAX = 60  # characters beside a bar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultLife:
-    """One fault; times in seconds, None for what did not come to pass."""
+    """One fault; times in seconds, None for events that did not happen."""
 
     name: str
     kind: str
@@ -43,7 +43,7 @@ class FaultLife:
 
     @property
     def state(self) -> str:
-        """What it came to, in a word."""
+        """The outcome in a word."""
         if self.error is not None:
             return "failed"
         if self.fired_s is None:

@@ -1,4 +1,4 @@
-"""Chooses the findings whose message is shown, and collects from the history what touched it and its place."""
+"""Chooses the findings whose message is shown, and collects the rows of the message and around its queue offset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.results.fingerprint import CAUSES
 
 WITNESSES_MAX = 16  # with a life; the table of findings has more
-ROWS_MAX = 400  # of the history that touch one witness
+ROWS_MAX = 400  # rows of the history about one witness
 NEIGHBOURS = 30  # offsets on each side in the order view
 ORDER_ROWS_MAX = 300
 AROUND_NS = 5_000_000_000  # of a finding without an offset
@@ -29,7 +29,7 @@ SLOWEST = "slowest_delivery"  # the message that is shown of a run without findi
 
 @dataclass(slots=True)
 class Witness:
-    """A finding, and what the history has of its message and of the neighbourhood of its place."""
+    """A finding, with the history's rows of its message and of the offsets around it."""
 
     finding: Finding
     message: int  # id; UNKNOWN for a finding without one

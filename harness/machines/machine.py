@@ -22,7 +22,7 @@ class HealthCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """How to start one process.
+    """The launch specification of one process.
 
     Attributes:
         files: files to write first, by path.

@@ -18,7 +18,7 @@ from staticfire.harness.recording.nemesis import FaultRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecord:
-    """What a run keeps of a server: its log and, unless the run was valid, its files by path."""
+    """The kept data of a server: its log and, unless the run was valid, its files by path."""
 
     name: str
     log: list[dict[str, Any]]

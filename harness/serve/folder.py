@@ -1,4 +1,4 @@
-"""The folder that is served: files are reached one name at a time, never through a link, and read up to a bound."""
+"""The served folder: opens files one name at a time, never through a link, and reads up to a bound."""
 
 from __future__ import annotations
 

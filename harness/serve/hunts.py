@@ -35,7 +35,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hunt:
-    """What a hunt came to. `reached`: behaviours that some seed had reached, after each row."""
+    """The results of a hunt. `reached`: behaviours reached by any seed, after each row."""
 
     rows: int
     states: Mapping[str, int]
@@ -49,12 +49,12 @@ class Hunt:
 
     @property
     def seconds(self) -> float:
-        """What all runs took together."""
+        """The CPU time of all runs together."""
         return self.spent_s[-1] if self.spent_s else 0.0
 
     @property
     def idle_s(self) -> float:
-        """What the runs took since the last new behaviour."""
+        """The CPU time of the runs since the last new behaviour."""
         return self.seconds - (self.spent_s[self.latest_new - 1] if self.latest_new else 0.0)
 
     def over_time(self, steps: int) -> list[float]:

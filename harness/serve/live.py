@@ -1,4 +1,4 @@
-"""A run as it goes on: what its history says so far, read further at each look."""
+"""Follows a run in progress: reads its history further at each look."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _percentile_s(lags: Counter[int], percent: float) -> float | None:
 
 
 class LiveRun:
-    """What is known of one run. `look` reads on; all else is of the latest look."""
+    """The state of one run. `look` reads on; all other values are those of the latest look."""
 
     def __init__(self) -> None:
         self.throughput = Throughput()

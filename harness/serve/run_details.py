@@ -18,7 +18,7 @@ REPORT = "report.html"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckerPart:
-    """What one checker says. `word` is ok, violated or unknown."""
+    """The answer of one checker. `word` is ok, violated or unknown."""
 
     name: str
     word: str

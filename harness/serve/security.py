@@ -1,4 +1,4 @@
-"""Rules that hold for every answer: who may ask, from which host, and what a browser may do with a page."""
+"""Rules for every answer: allowed clients and hosts, and what a browser may do with a page."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _digest(text: str) -> bytes:
 
 
 class Guard:
-    """Stands before the pages. Without a token only requests for a loopback name are answered (DNS rebinding)."""
+    """Guards the pages. Without a token it answers only requests for a loopback name (DNS rebinding)."""
 
     def __init__(self, app: ASGIApp, token: TokenCheck | None) -> None:
         self._app, self._token = app, token

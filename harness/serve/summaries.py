@@ -155,7 +155,7 @@ def violations_of(verdict: Mapping[str, Any]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which runs a table shows, and in which order. Empty text fits everything."""
+    """The filter and the order of a table of runs. Empty text fits everything."""
 
     query: str = ""
     workload: str = ""

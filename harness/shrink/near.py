@@ -19,7 +19,7 @@ MARGIN_S = 0.5  # between the last fault and the end of the load
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """How a campaign differs from the plan of the run.
+    """A difference of campaigns from the plan of the run.
 
     Attributes:
         name: in reports.

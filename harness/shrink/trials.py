@@ -22,7 +22,7 @@ SEEDS = 4  # of a candidate: its own, and the following ones
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """When a fault was fired, really struck, and was over, in seconds of the load."""
+    """The times at which a fault fired, struck and was over, in seconds of the load."""
 
     fired_s: float
     struck_s: float
@@ -31,7 +31,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """What shows the failure, in seconds of the load."""
+    """The events that show the failure, in seconds of the load."""
 
     shown_s: float
     fault_id: int | None  # of the fault that the failure followed
@@ -56,7 +56,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What became of a candidate.
+    """The result of a candidate.
 
     Attributes:
         found: the first seed that shows the fingerprint; None if none does.

@@ -1,9 +1,9 @@
 """One cycle of the storage crash test: a store on a small simulated disk lives, dies and is compared with its model.
 
-A cycle is a row of lives. A life opens the store, puts, flushes and dispatches at seeded moments and ends by a power
-cut inside some disk operation (also inside recovery or a clean close), by a power cut between two, by the death of the
-process (the page cache survives), or by a clean close. After each death the files and the answers of the recovered
-store must agree with the model, and a second recovery must change nothing.
+A cycle is a series of lives. A life opens the store, and puts, flushes and dispatches at seeded moments. It ends by a
+power cut inside a disk operation (also inside recovery or a clean close), by a power cut between two operations, by the
+death of the process (the page cache survives), or by a clean close. After each end the files and the answers of the
+recovered store must agree with the model, and a second recovery must change nothing.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Cycle:
     # --- lives and deaths -----------------------------------------------------------------------------------------
 
     def _live(self) -> None:
-        """Work, undisturbed until there is enough to lose, and then die."""
+        """Work, at first without a crash until there is data to lose, and then die."""
         self._work_undisturbed()
         death = DEATHS[self._draw(len(DEATHS))]
         if death is Death.DISK_ERROR:
@@ -162,7 +162,7 @@ class Cycle:
     def _cut_power(self) -> None:
         self._disk.power_cut()
         self._model.lose_cache()
-        self._disk.heal()  # a cut that did not strike, a disk that was full
+        self._disk.heal()  # a cut that did not strike, or a full disk
         self._disk.power_on()
 
     def _close(self) -> None:
@@ -197,7 +197,7 @@ class Cycle:
             self._clock.wall_offset_ms -= self._draw(20_000)  # the node's clock steps back
 
     def _commit(self) -> None:
-        """As the broker's timer does."""
+        """Commit, as the broker's timer does."""
         self._store.commit()
         if self._store.failure is not None:
             raise OSError(str(self._store.failure))
@@ -219,7 +219,7 @@ class Cycle:
             self.counts.puts += 1
             return True
         if self._store.failure is not None:
-            raise OSError(result.reason)  # it is not known how much of the record has arrived
+            raise OSError(result.reason)  # an unknown part of the record is written
         self._model.refuse_put()
         self.counts.refused_puts += 1
         return False
@@ -237,7 +237,7 @@ class Cycle:
         task = self._store.begin_flush()
         if task is None:
             return
-        # What happens while the task is under way it must not vouch for.
+        # The flush must not promise puts that come while it is under way.
         self._interfere()
         self._run_flush(task)
         self._interfere()
@@ -245,7 +245,7 @@ class Cycle:
         self.counts.flushes += 1
 
     def _dispatch(self) -> None:
-        """A consumer must not see, and move its offset past, what a power cut may still take."""
+        """Dispatch; a consumer must not get a message, and commit past it, that a power cut may still take."""
         self._store.dispatch()
         if self._store.dispatched_offset > self._model.promised_end:
             raise PromiseBroken(

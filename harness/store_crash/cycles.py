@@ -1,8 +1,8 @@
 """The storage crash test: many short lives of a store on a simulated disk, each ended by a crash.
 
-It needs neither network nor event loop, so that it runs thousands of crashes where a simulated cluster runs one. It
-finds what depends on single bytes: torn records, stale tails, lost directory entries, checkpoints that know too much.
-The command is `staticfire crash-store`.
+It needs neither network nor event loop, so it runs thousands of crashes in the time of one in a simulated cluster. It
+finds bugs that depend on single bytes: torn records, stale tails, lost directory entries, checkpoints ahead of the
+data. The command is `staticfire crash-store`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAILURES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleFailure:
-    """A seed whose cycle broke a promise, or in which the store raised what it must not."""
+    """A seed whose cycle broke a promise, or whose store raised an unexpected error."""
 
     seed: int
     text: str  # one line
@@ -54,7 +54,7 @@ class CrashSummary:
         self.cpu_s += other.cpu_s
 
     def lines(self, command: str) -> Iterator[str]:
-        """For people: the counts, the speed, then failures with what repeats each: `command` and a seed."""
+        """Return lines of text: counts, speed, then failures, each with `command` and a seed to repeat it."""
         yield " ".join(f"{name}={count}" for name, count in asdict(self.counts).items())
         cpu_s = max(self.cpu_s, 1e-9)
         yield (
@@ -69,7 +69,7 @@ class CrashSummary:
 
 
 def store_policy(names: Sequence[str]) -> StorePolicy:
-    """The hardened store but for these lines of the policy table (docs/faithful.md).
+    """Return the policy of a hardened store, except these lines of the policy table (docs/faithful.md).
 
     Raises ValueError for a name that is no line of a store.
     """

@@ -1,4 +1,4 @@
-"""The model of a log in a crash test: the messages that were put, in order, and which of them are promised.
+"""The model of a log in a crash test: the messages that were put, in order, and the promised ones among them.
 
 The model never reads the store. It compares files and answers with what the puts returned, so that a store which
 recovers to a wrong state is caught even where its own view is consistent.
@@ -31,7 +31,7 @@ class PromiseBroken(Exception):
 
 
 class PutRecord:
-    """One accepted put: where its record must be, byte for byte."""
+    """One accepted put, and the exact position and bytes of its record."""
 
     __slots__ = (
         "_entry",
@@ -80,7 +80,7 @@ class PutRecord:
 
     @property
     def keys(self) -> list[str]:
-        """Under which it must be found."""
+        """The keys under which a query must find it."""
         properties = self._message.properties
         return [key for name in ("UNIQ_KEY", "KEYS") for key in properties.get(name, "").split()]
 
@@ -112,7 +112,7 @@ class LogModel:
 
     @property
     def kept(self) -> list[PutRecord]:
-        """The puts that must be there: those that were not deleted."""
+        """Return the puts that must be there: those not deleted."""
         return [put for put in self.puts if put.physical_offset >= self.min_offset]
 
     def begin_delete(self, min_offset: int) -> None:
@@ -120,7 +120,7 @@ class LogModel:
         self.min_offset = max(self.min_offset, min_offset)
 
     def finish_delete(self) -> None:
-        """What was deleted must never come back."""
+        """Note that deleted records must never come back."""
         self._deleted_end = self.min_offset
 
     def begin_put(self, message: Message) -> None:
@@ -154,7 +154,7 @@ class LogModel:
         self._interrupted = None
 
     def promise(self, end_offset: int) -> None:
-        """Everything before `end_offset` must survive from now on."""
+        """Note that everything before `end_offset` must survive from now on."""
         self.promised_end = max(self.promised_end, end_offset)
 
     def promise_cached(self, end_offset: int) -> None:

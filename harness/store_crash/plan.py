@@ -16,7 +16,7 @@ FILLING = bytes(Random("bodies").randrange(256) for _ in range(2 * BODY_SIZE_MAX
 
 
 class Death(Enum):
-    """How a life ends."""
+    """The kinds of end of a life."""
 
     CUT_IN_OPERATION = auto()
     POWER_CUT = auto()  # between two operations
@@ -31,7 +31,7 @@ DEATHS = (*[Death.CUT_IN_OPERATION] * 5, *Death)
 
 @dataclass(slots=True, kw_only=True)
 class CycleCounts:
-    """What happened in one or many cycles. A test in which nothing was ever lost has shown nothing."""
+    """Counters of one or many cycles. A test in which nothing was ever lost proves nothing."""
 
     cycles: int = 0
     puts: int = 0
@@ -92,7 +92,7 @@ class CyclePlan:
 
 
 class CycleClock:
-    """Time that only the cycle moves."""
+    """A clock that only the cycle advances."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -106,7 +106,7 @@ class CycleClock:
 
 
 class SilentLog:
-    """The store's log is of no interest here."""
+    """Discards the store's log."""
 
     def debug(self, event: str, /, **values: object) -> None: ...
     def info(self, event: str, /, **values: object) -> None: ...

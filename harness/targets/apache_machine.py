@@ -37,7 +37,7 @@ def question(home: str, timeout_s: float = VERSION_TIMEOUT_S) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
-    """What one machine has of a distribution and of Java.
+    """The distribution and the Java on one machine.
 
     Attributes:
         has_folder: whether the folder of the distribution is there.

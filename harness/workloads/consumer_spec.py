@@ -13,7 +13,7 @@ TAG, SQL92 = "TAG", "SQL92"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSpec:
-    """How one consumer subscribes and consumes. All members of a group should have the same specification.
+    """The subscription and behaviour of one consumer. All members of a group should have the same specification.
 
     A campaign may give members different ones, to show the effect.
 

@@ -17,7 +17,7 @@ SECRET = ("secretKey",)  # options whose values must not appear in logs
 
 
 class Effect(Enum):
-    """What a command does to a cluster."""
+    """The effect of a command on a cluster."""
 
     READS = "it changes nothing"
     CHANGES = "it adds something; what is there already is overwritten only with consent"

@@ -268,7 +268,7 @@ def _hunt(
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """How the seeds are run. `bred_folder` is the folder of bred campaigns of a guided hunt."""
+    """The execution of the seeds. `bred_folder` is the folder of bred campaigns of a guided hunt."""
 
     judging: Judging
     commit: str

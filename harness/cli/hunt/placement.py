@@ -23,7 +23,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where seeds run. Options that were not given are None."""
+    """The placement of seeds. Options that were not given are None."""
 
     jobs: int | None = None
     master: str | None = None

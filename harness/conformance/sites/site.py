@@ -13,7 +13,7 @@ OnResult = Callable[[CaseResult], None]
 
 
 class Site(Protocol):
-    """A place with a target."""
+    """The interface of a site, which runs a target."""
 
     name: str  # "simulation", "address 10.0.0.1:9876"
     is_virtual: bool  # its clock is not the one on the wall: waiting costs nothing

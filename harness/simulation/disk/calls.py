@@ -46,7 +46,7 @@ class AwaitedSync:
 
 @dataclass(slots=True)
 class _Awaited:
-    """What one job has asked of the disk."""
+    """The pending calls of one job to the disk."""
 
     syncs: list[AwaitedSync] = field(default_factory=list)
     has_changed: bool = False

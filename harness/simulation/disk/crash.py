@@ -18,7 +18,7 @@ SECTOR_SIZE = 512
 
 
 class Survival(IntEnum):
-    """How the unsynced changes of one file fare in a power cut."""
+    """The fate of one file's unsynced changes in a power cut."""
 
     NOTHING = 0
     EVERYTHING = 1
@@ -27,7 +27,7 @@ class Survival(IntEnum):
 
 
 class Loss(NamedTuple):
-    """What one file lost: bytes of unsynced writes, and sectors that stopped at an older version."""
+    """The losses of one file: bytes of unsynced writes, and sectors that stopped at an older version."""
 
     bytes_lost: int
     sectors_torn: int

@@ -21,7 +21,7 @@ class PowerCut(BaseException):
 
 
 class DiskWatcher(Protocol):
-    """Is called inside disk calls; it must not call the disk."""
+    """A callback inside disk calls, which must not call the disk."""
 
     def wrote(self, path: str, data: bytes) -> None:
         """Data is in the page cache."""

@@ -52,7 +52,7 @@ class Dropped(NamedTuple):
 
 
 class Incident(NamedTuple):
-    """What a fault did to a disk, and when: "power cut", "write error", "sync error" or "no space"."""
+    """An effect of a fault on a disk, with its time: "power cut", "write error", "sync error" or "no space"."""
 
     at_ns: int
     what: str
@@ -61,7 +61,7 @@ class Incident(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCutReport:
-    """What one power cut took."""
+    """The losses of one power cut."""
 
     bytes_lost: int  # of unsynced writes
     sectors_torn: int  # that stopped at an older version than the last

@@ -23,7 +23,7 @@ Main = Callable[[Env], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitStatus:
-    """How a process ended; `error` only if it raised."""
+    """The end of a process; `error` only if it raised."""
 
     kind: ExitKind
     error: BaseException | None = None

@@ -21,7 +21,7 @@ EPHEMERAL_PORT_MAX = 60_999
 
 
 class Acceptor(Protocol):
-    """What a process has attached to a listening port."""
+    """The process's side of a listening port."""
 
     def acceptable(self) -> None:
         """A connection waits in the backlog."""

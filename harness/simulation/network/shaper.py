@@ -13,7 +13,7 @@ NS_PER_S = 1_000_000_000
 
 
 class Shaper:
-    """Of everything that one host sends to others; `limited` counts the segments that found the wire in use."""
+    """Limits everything that one host sends to others; `limited` counts the segments that found the wire in use."""
 
     __slots__ = ("_bits_per_s", "_free_at_ns", "_releases", "limited")
 

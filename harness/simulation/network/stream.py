@@ -35,7 +35,7 @@ Segment = bytes | None
 
 
 class Stream:
-    """From `source` to `target`, over `link`; acknowledgements come over `back`."""
+    """One direction of a connection, from `source` to `target` over `link`; acknowledgements come over `back`."""
 
     __slots__ = (
         "_attempts",

@@ -17,7 +17,7 @@ SHORT_READ_SHARE = 1 / 16
 
 
 class SocketUser(Protocol):
-    """What a process has attached to a socket."""
+    """The process's side of a socket."""
 
     def readable(self) -> None:
         """There is something to read: bytes, the end, or an error."""

@@ -59,7 +59,7 @@ class SimTls:
 
 
 class SimTlsContext:
-    """In place of an `ssl.SSLContext`."""
+    """Stands in for an `ssl.SSLContext`."""
 
     def __init__(self, charge: Charge) -> None:
         self._charge = charge
@@ -77,7 +77,7 @@ class SimTlsContext:
 
 
 class SimTlsObject:
-    """In place of an `ssl.SSLObject`: one end of one session."""
+    """Stands in for an `ssl.SSLObject`: one end of one session."""
 
     def __init__(
         self,
