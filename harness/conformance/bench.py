@@ -208,7 +208,7 @@ class Bench:
             raise TargetUnfit(f"options cannot be changed: {answer.code} {answer.remark}")
 
     def controls(self) -> Controls:
-        """What breaks nodes; only cases that need faults or power cuts may ask for it."""
+        """The controls of faults, only for cases that need faults or power cuts."""
         assert self.target.controls is not None, "the suite runs no such case where it cannot"
         return self.target.controls
 
@@ -238,11 +238,11 @@ class Bench:
             raise TargetUnfit(f"topic {name} cannot be made: {answer.code} {answer.remark}")
 
     def remove_later(self, topic: str, broker_address: str) -> None:
-        """Of a topic that was not made by `topic`."""
+        """Register a topic for removal that was not made by `topic`."""
         self._topics.append((broker_address, topic))
 
     async def route(self, topic: str, *, number: int = 0) -> dict[str, Any] | None:
-        """What a name server answers for a topic; None if it does not know it."""
+        """Return a name server's route of a topic; None if it does not know the topic."""
         served = await self.name_server(number)
         answer = await served.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:

@@ -46,7 +46,7 @@ class RunningClient(Protocol):
 
     @property
     def ended(self) -> str:
-        """Why it has ended, in a sentence; empty while it runs."""
+        """The reason of its end, as a sentence; empty while it runs."""
         ...
 
     async def request(self, request: Request) -> Outcome: ...

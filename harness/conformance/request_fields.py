@@ -8,7 +8,7 @@ READ, WRITE = 4, 2  # permissions
 
 
 def topic_fields(name: str, *, queues: int, perm: int = READ | WRITE) -> dict[str, object]:
-    """Of request 17."""
+    """Return the fields of request 17."""
     return {
         "topic": name,
         "defaultTopic": "TBW102",
@@ -24,7 +24,7 @@ def topic_fields(name: str, *, queues: int, perm: int = READ | WRITE) -> dict[st
 def send_fields(
     topic: str, *, queue: int, properties: Mapping[str, str] | None = None, **fields: object
 ) -> dict[str, object]:
-    """Of request 10."""
+    """Return the fields of request 10."""
     return {
         "producerGroup": "staticfire-conformance",
         "topic": topic,
@@ -71,7 +71,7 @@ def property_text(properties: Mapping[str, str]) -> str:
 def pull_fields(
     topic: str, *, queue: int, offset: int, group: str, **fields: object
 ) -> dict[str, object]:
-    """Of request 11: a pull that does not wait, with its subscription to everything."""
+    """Return the fields of request 11: a pull that does not wait, with a subscription to everything."""
     return {
         "consumerGroup": group,
         "topic": topic,

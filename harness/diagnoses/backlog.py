@@ -97,7 +97,7 @@ def backlog(result: RunResult) -> list[str]:
 def _forwarded(
     one: Backlog, ways: Mapping[Backlog, Way], direct: Sequence[Backlog]
 ) -> Sequence[str]:
-    """What forwarding made of it, against what the group did by itself with these queues the last time before."""
+    """Compare forwarding with the rate of the group alone on these queues, the last time before."""
     if one not in ways:
         return ()
     before = [
@@ -107,7 +107,7 @@ def _forwarded(
 
 
 def _more_members(found: Sequence[Backlog]) -> Iterator[str]:
-    """What more members made of the same queues."""
+    """Compare rates with more members on the same queues."""
     if not found:
         return
     few = min(found, key=lambda one: one.members)
@@ -121,7 +121,7 @@ def _more_members(found: Sequence[Backlog]) -> Iterator[str]:
 
 
 def _more_queues(found: Sequence[Backlog]) -> Iterator[str]:
-    """What more queues made of it, with the same members if there are such two backlogs."""
+    """Compare rates with more queues, with the same members if there are two such backlogs."""
     many = max(found, key=lambda one: one.queues, default=None)
     if many is None:
         return
@@ -142,7 +142,7 @@ def _more_queues(found: Sequence[Backlog]) -> Iterator[str]:
 
 
 def _slowness(result: RunResult, one: Backlog) -> Iterator[str]:
-    """How long listeners took during the backlog, if a fault made them slow."""
+    """Return the delays of listeners during the backlog, if a fault made them slow."""
     delays = [
         record.planned.params["delay_s"]
         for record in result.faults
@@ -166,7 +166,7 @@ def _sentence(one: Backlog) -> str:
 
 
 def _steps(ops: Sequence[Op], copies: Container[str]) -> Iterator[Step]:
-    """What is open of what was acknowledged; a message counts as consumed once, a copy in one of these topics not."""
+    """Yield the open acknowledged messages; a message counts as consumed once, a copy in one of these topics not."""
     acked: set[str] = set()
     consumed: set[str] = set()
     many = 0  # open of those that were sent many at once
@@ -194,7 +194,7 @@ def _steps(ops: Sequence[Op], copies: Container[str]) -> Iterator[Step]:
 
 
 def _shared(given: Counter[tuple[str, int]]) -> int:
-    """How many queues gave out a tenth of an even share at least: others only came in at the end."""
+    """Return the number of queues with at least a tenth of an even share: others only came in at the end."""
     return sum(10 * messages * len(given) >= given.total() for messages in given.values())
 
 

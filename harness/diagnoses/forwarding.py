@@ -96,7 +96,7 @@ def forwardings(ops: Sequence[Op]) -> list[Forwarding]:
 
 
 def way_of(forwarding: Forwarding, start_ns: int, end_ns: int) -> Way | None:
-    """What became of a backlog that was worked off in this time; None if nothing of it was forwarded, or not all of the
+    """Return the way of a backlog that was worked off in this time; None if nothing of it was forwarded, or not all
     copies were consumed."""
     copies = [one for one in forwarding.sent if start_ns <= one.time_ns <= end_ns]
     if not copies:
@@ -122,7 +122,7 @@ def way_of(forwarding: Forwarding, start_ns: int, end_ns: int) -> Way | None:
 
 
 def sentences(way: Way, direct_rate: int | None) -> list[str]:
-    """What forwarding came to; `direct_rate` is how many messages a second the group worked off by itself before."""
+    """Describe the result of forwarding; `direct_rate` is the former rate of the group alone, in messages a second."""
     said = [
         f"These members only sent it on, to {way.topic}: {way.copies} copies, {way.sent_rate} a second, consumed there "
         f"out of {way.queues} queues by {way.members} members. From the first message to the last copy "

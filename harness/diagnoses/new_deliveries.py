@@ -12,7 +12,7 @@ Machine = tuple[str, str, int]  # topic, broker, queue
 
 
 def first_deliveries(ops: Sequence[Op]) -> dict[str, int]:
-    """When each message was first consumed, by key, in nanoseconds."""
+    """Return the time of each message's first delivery, by key, in nanoseconds."""
     found: dict[str, int] = {}
     for op in ops:
         if op.f == "consume" and op.type == "ok":
@@ -28,7 +28,7 @@ class NewDeliveries:
         self._taken: dict[Machine, bytearray] = {}
 
     def count(self, op: Op[ConsumeManyReport]) -> int:
-        """How many messages of a `consume_many` no member had before; marks them."""
+        """Count messages of a `consume_many` that no member had before, and mark them."""
         place = op.value["topic"], op.value["broker"], op.value["queue"]
         taken = self._taken.setdefault(place, bytearray())
         new = 0

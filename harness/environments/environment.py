@@ -59,7 +59,7 @@ class Environment(Protocol):
         ...
 
     def ask_anew(self, node: str) -> None:
-        """From its next start on, the consumer has the specification that its workload calls `changed`."""
+        """Give the consumer, from its next start on, the specification that its workload calls `changed`."""
         ...
 
     def set_bootstrap(self, node: str, bootstrap: Sequence[str]) -> None:

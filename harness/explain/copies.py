@@ -98,7 +98,7 @@ _Change = tuple[int, str, bool, str]  # when, on which node, whether it has the 
 def _power_cuts(
     faults: Sequence[Record], where: tuple[int, int], stored_logs: StoredLogs | None
 ) -> Iterator[_Change]:
-    """What a power cut left of memory is on disk."""
+    """Yield the power cuts: data in memory that a power cut left is on disk."""
     for fault in faults:
         for incident in fault.get("incidents", ()):
             if incident["what"] == "power cut":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def ownership(
     ops: Iterable[Op[AssignReport]], group: str | None, topic: str | None, queue: Sequence[object]
 ) -> Iterator[Event]:
-    """When members of a group get a queue, `[broker, queue]`, and give it up."""
+    """Yield when members of a group get a queue, `[broker, queue]`, and give it up."""
     owners: set[int] = set()  # processes
     for op in ops:
         if op.f != "assign" or (op.value.get("group"), op.value.get("topic")) != (group, topic):

@@ -98,7 +98,7 @@ def _template() -> Template:
 
 
 def _finalize(value: Any) -> Any:
-    """What a run wrote, with control characters and marks that turn the direction of text as escapes."""
+    """Escape control characters and marks that change the direction of text, in values from a run."""
     if isinstance(value, Markup | int | float):
         return value
     text = str(value)

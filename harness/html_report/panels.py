@@ -173,7 +173,7 @@ def panels_of(run: RecordedRun) -> Panels:
 
 
 def _example(run: RecordedRun, activity: Activity) -> list[Witness]:
-    """Of a run without findings: the message that waited longest."""
+    """Return the message that waited longest, for a run without findings."""
     lag_ns, message, queue = activity.slowest
     if queue == UNKNOWN:
         return []
@@ -206,7 +206,7 @@ def _phases(run: RecordedRun, end_s: float) -> dict[str, float]:
 
 
 def _fault_records(run: RecordedRun) -> list[Mapping[str, Any]]:
-    """Of faults.jsonl; of a synthetic history those among its facts."""
+    """Return the records of faults.jsonl, or for a synthetic history those among its facts."""
     if run.faults or run.campaign is not None:
         return list(run.faults)[:FAULTS_MAX]
     return [

@@ -70,7 +70,7 @@ class RecordedRun:
 
     @property
     def run_s(self) -> float:
-        """How long the run lasted, by its own clock."""
+        """The duration of the run by its own clock, in seconds."""
         found = self.document.get("run_s")
         if isinstance(found, int | float) and 0 < found < 1e9:
             return float(found)
@@ -111,7 +111,7 @@ def _read_run(folder: RunFolder) -> RecordedRun:
 
 
 def read_shrunk(folder: Path) -> Shrunk | None:
-    """What was shrunk; None if nothing was. Raises HistoryError, OSError."""
+    """Read the results of `shrink`; None without any. Raises HistoryError, OSError."""
     if not (folder / SHRUNK_CAMPAIGN).exists():
         return None
     texts = {
@@ -129,7 +129,7 @@ def read_shrunk(folder: Path) -> Shrunk | None:
 
 
 def _explanation(path: Path) -> dict[str, object]:
-    """What `staticfire explain --json` said of the run, where it was kept. Raises RunFolderError."""
+    """Read the kept output of `staticfire explain --json`, if any. Raises RunFolderError."""
     if not path.exists():
         return {}
     try:

@@ -63,7 +63,7 @@ class FaultLife:
 
 
 def fault_lives(records: Sequence[Mapping[str, Any]], plan_began_s: float) -> list[FaultLife]:
-    """Of lines of faults.jsonl, by the time at which they were fired or planned."""
+    """Return the faults of lines of faults.jsonl, by the time at which they fired or were planned."""
     lives = [_life(number, record, plan_began_s) for number, record in enumerate(records)]
     return sorted(lives, key=lambda life: (_start(life), life.name))
 

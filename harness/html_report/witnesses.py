@@ -83,7 +83,7 @@ def choose_witnesses(verdict: RunVerdict, names: Names) -> list[Witness]:
 def slowest_witness(
     names: Names, message: int, queue: int, lag_ns: int, time_ns: int, offset: int | None = None
 ) -> Witness:
-    """For a run without findings: the message that waited longest between its acknowledgement and a listener."""
+    """Return the message that waited longest from acknowledgement to listener, for a run without findings."""
     of = names.logs[queue]
     finding = Finding(
         anomaly=SLOWEST,

@@ -52,7 +52,7 @@ class Jump:
 
     @property
     def off(self) -> float | None:
-        """How far the cause lies beside the jump, as a share of the run; None without a cause."""
+        """The distance of the cause from the jump, as a share of the run; None without a cause."""
         if self.cause_ns is None:
             return None
         first_ns, last_ns = self.before_ns or 0, self.after_ns

@@ -185,7 +185,7 @@ class Nemesis:
             self._note(record, "stop", "failed", {"error": record.error})
 
     def _until_s(self, record: FaultRecord) -> float:
-        """When the fault is healed, by the time of the plan."""
+        """Return the time of the heal, in seconds of the plan."""
         if record.planned.after is None or record.fired_ns is None:
             return record.planned.until_s
         fired_s = (record.fired_ns - self._start_ns - self.late_ns()) / 1e9

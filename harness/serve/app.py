@@ -296,7 +296,7 @@ class _Pages:
         )
 
     def contract(self, request: Request) -> Response:
-        """What a RocketMQ must do, clause by clause."""
+        """The contract, clause by clause."""
         area = request.query_params.get("area", "")
         words = request.query_params.get("q", "")[:QUERY_MAX].casefold().split()
         return page(

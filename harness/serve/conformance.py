@@ -45,7 +45,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """As `staticfire conform` says it."""
+        """The verdict in the words of `staticfire conform`."""
         cases = [(case["level"], case["outcome"]) for case in self.cases]
         return verdict_from(cases, floor=self.floor, is_stopped=bool(self.stopped))
 

@@ -70,7 +70,7 @@ def simulated(campaign: Campaign, records: Sequence[FaultRecord]) -> Campaign:
 
 
 def _followers(campaign: Campaign) -> tuple[int, ...]:
-    """Of each leader; those of an external cluster from the names of its brokers."""
+    """Return the followers of each leader; in an external cluster from the names of its brokers."""
     if not campaign.brokers:
         return campaign.followers
     topology = campaign.topology()
@@ -131,7 +131,7 @@ def _moved(planned: PlannedFault, variant: Variant, random: Random) -> PlannedFa
 
 
 def lacking(campaign: Campaign) -> Mapping[str, str]:
-    """What the simulation changes of the run, each with a word on it."""
+    """Return what the simulation changes of the run, each with a description."""
     changed = {}
     if campaign.target != "own":
         changed["target"] = f"{campaign.target} becomes our own, in {campaign.mode} mode"

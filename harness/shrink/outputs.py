@@ -37,7 +37,7 @@ def _replicas(campaign: Campaign) -> int:
 
 
 def lines(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> list[str]:
-    """What was reduced from what to what."""
+    """Return lines with the sizes before and after."""
     old, new = first.campaign, best.campaign
     rows = [
         ("faults", len(old.plan), len(new.plan)),

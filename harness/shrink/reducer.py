@@ -44,7 +44,7 @@ def without_chunks(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 
 
 def smaller_numbers(number: int, least: int) -> Iterator[int]:
-    """From the least on in doubling steps, and at last one less than the number."""
+    """Return numbers from the least on in doubling steps, and finally one less than the number."""
     step = 1
     value = least
     while value < number:

@@ -52,7 +52,7 @@ def earlier_end(trial: Trial) -> Iterator[Campaign]:
 
 
 def last_event_s(trial: Trial) -> float:
-    """When the last op began, or the last fault was over, whichever is later."""
+    """Return the time of the last op's begin or the last fault's end, whichever is later."""
     return max((0.0, *_points(trial.campaign), *(one.over_s for one in trial.struck.values())))
 
 

@@ -165,11 +165,11 @@ class LogModel:
         self._cached_end = 0
 
     def begin_truncate(self, offset: int) -> None:
-        """What lies beyond `offset` may go or stay while the truncation is under way."""
+        """Note that records beyond `offset` may go or stay while the truncation is under way."""
         self.promised_end = min(self.promised_end, offset)
 
     def finish_truncate(self, offset: int) -> None:
-        """What lies beyond `offset` must never come back; what lies before is durable."""
+        """Note that records beyond `offset` must never come back, and that those before are durable."""
         self._drop_beyond(offset)
         self.promise(offset)
 

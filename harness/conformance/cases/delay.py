@@ -32,7 +32,7 @@ async def arrival(
 
 
 async def end_of_level(bench: Bench, broker: Wire, level: int, *, least: int = 0) -> int:
-    """Where the queue of a level ends; waits a moment for `least`."""
+    """Return the end of a level's queue; waits a moment for `least`."""
     return await bench.end_of(broker, SCHEDULE_TOPIC, queue=level - 1, least=least)
 
 

@@ -117,7 +117,7 @@ async def chosen(bench: Bench, expressions: Mapping[str, list[int]]) -> None:
 
 
 async def _taken(bench: Bench, member: Member, topic: str) -> list[int]:
-    """What a member is given, from the beginning to the end of the queue."""
+    """Return the messages that a member gets, from the beginning to the end of the queue."""
     found: list[int] = []
     offset = 0
     while offset < len(MESSAGES):

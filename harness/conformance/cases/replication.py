@@ -86,7 +86,7 @@ async def log_of(bench: Bench, broker: BrokerAddress) -> bytes:
 
 
 def first_difference(ours: bytes, theirs: bytes) -> int | None:
-    """Where two logs differ first, as far as both reach; None if they do not.
+    """Return the first offset at which two logs differ, as far as both reach; None if they do not.
 
     Logs have tens of MiB: compared byte by byte they would hold up the cases that run beside this one.
     """
@@ -215,7 +215,7 @@ async def metadata(bench: Bench) -> None:
 
 
 async def _unknown_metadata(follower: Wire, topic: str, group: str) -> str:
-    """What a slave does not know yet, in words; empty if it knows all."""
+    """Describe the metadata that a slave still lacks; empty if it has all."""
     known = await inventory(follower)
     if topic not in known.topics:
         return "the topic"

@@ -197,7 +197,7 @@ async def index_files(bench: Bench) -> None:
 
 
 async def _slot_count(broker: Wire) -> int:
-    """How many slots index files have by the options of the broker, or Java's default."""
+    """Return the number of slots of index files by the broker's options, or Java's default."""
     answer = await broker.ask(RequestCode.GET_BROKER_CONFIG)
     lines = dict(line.partition("=")[::2] for line in answer.body.decode().splitlines())
     return int(lines.get("maxHashSlotNum", 5_000_000))

@@ -94,7 +94,7 @@ async def prepare_another(
 
 
 async def bodies(bench: Bench, half: Half, *, within_s: float, wanted: int = 1) -> list[bytes]:
-    """What is in queue 1 of the topic, as soon as there are so many, or at the end of the time."""
+    """Return the bodies in queue 1 of the topic, once there are enough or the time is over."""
     address = half.producer.wire.address
     return await bench.read_all(address, half.topic, queue=1, wanted=wanted, within_s=within_s)
 

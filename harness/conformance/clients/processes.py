@@ -107,7 +107,7 @@ class ClientInProcess:
         self._reading = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
-        """Until the process says no more."""
+        """Read the output of the process until its end."""
         try:
             await self._port.run()
         except ClientBroken as error:

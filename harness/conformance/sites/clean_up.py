@@ -42,7 +42,7 @@ class CleanUp:
             pass
 
     async def _inventories(self) -> dict[str, Inventory]:
-        """Of every master, by address."""
+        """Return the inventory of every master, by address."""
         bench = self._bench()
         try:
             return {

@@ -24,7 +24,7 @@ AT_ONCE = 16
 
 
 async def _nothing() -> None:
-    """Of places where nothing is ever broken."""
+    """Return no controls, for sites without faults."""
 
 
 async def run_beside(
@@ -75,7 +75,7 @@ class _Runner:
             await self._look(case)
 
     def _no_client(self, case: Case) -> str:
-        """Why the client under test is good for no more cases; empty if it is, or is not needed."""
+        """Return why no more cases can use the client under test; empty if they can, or need none."""
         clients = self._target.clients
         return clients.broken if clients is not None and Need.CLIENT in case.clause.needs else ""
 
@@ -96,7 +96,7 @@ async def run_with_client(
 
 
 async def _complaint(target: TargetFacts) -> str:
-    """Why nothing can be tried with the client, in a sentence; empty if it starts."""
+    """Return why no case can use the client, as a sentence; empty if it starts."""
     bench = Bench(target, WireLog(asyncio.get_running_loop().time), "client")
     try:
         await Stage(bench).producer(bench.fresh_name())

@@ -70,7 +70,7 @@ async def require_admitted(target: TargetFacts) -> None:
 
 
 async def why_gone(target: TargetFacts) -> str:
-    """Why nothing more can be tried; empty if the name server and the master that cases use answer."""
+    """Return why no more cases can run; empty if the name server and the master that cases use answer."""
     bench = _bench(target)
     try:
         broker = await bench.broker()
@@ -83,7 +83,7 @@ async def why_gone(target: TargetFacts) -> str:
 
 
 async def product_at(address: str) -> str:
-    """What answers at an address that is no RocketMQ, as far as it says so; empty if it says nothing."""
+    """Return the product that answers at an address instead of RocketMQ; empty if it does not name itself."""
     host, port = parse_address(address)
     try:
         async with asyncio.timeout(GREETING_S):

@@ -63,7 +63,7 @@ async def until_checked(target: TargetFacts) -> None:
 
 
 async def _missing(bench: Bench, brokers: int) -> str:
-    """What the target lacks, in a sentence; empty if nothing."""
+    """Return what the target lacks, as a sentence; empty if nothing."""
     for number, address in enumerate(bench.target.name_servers):
         known = await bench.known_brokers(await bench.name_server(number))
         if len(known) < brokers:

@@ -20,7 +20,7 @@ class Site(Protocol):
     makes_clusters: bool  # a case may have a cluster of its own, with other options
 
     def lacks(self, need: Need) -> str | None:
-        """Why a need is not met here; None if it is. Raises SiteFailed."""
+        """Return why a need is not met here; None if it is. Raises SiteFailed."""
         ...
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:

@@ -42,7 +42,7 @@ class SuiteResult:
 
     @property
     def broken(self) -> tuple[CaseResult, ...]:
-        """What fails the target: failures of clauses that it must or should keep."""
+        """Return the failures that fail the target: of clauses that it must or should keep."""
         return tuple(
             result
             for result in self.results
@@ -139,7 +139,7 @@ def is_quirk(clause: Clause) -> bool:
 
 
 def why_not(case: Case, site: Site, *, slow: bool) -> str:
-    """Why a case cannot run at a site; empty if it can. Raises SiteFailed."""
+    """Return why a case cannot run at a site; empty if it can. Raises SiteFailed."""
     for need in sorted(case.clause.needs):
         if reason := site.lacks(need):
             return f"needs {need}: {reason}"

@@ -163,5 +163,5 @@ class CallsInFlight:
 
 
 def stretched(time_ns: int, ratio: float, now_ns: int) -> int:
-    """When something is due that was due at `time_ns`, if its rest takes `ratio` times as long."""
+    """Return when a call that was due at `time_ns` is due, if its rest takes `ratio` times as long."""
     return time_ns if time_ns <= now_ns else now_ns + int((time_ns - now_ns) * ratio)

@@ -103,7 +103,7 @@ def _differing(inode: Inode, written: Content) -> Iterator[tuple[int, int]]:
 
 
 def tear_offset(offset: int, size: int, random: Random) -> int:
-    """How many bytes of a write of `size` at `offset` arrive when it is interrupted: up to a sector border."""
+    """Draw how many bytes of an interrupted write of `size` at `offset` arrive: up to a sector border."""
     first, last = offset // SECTOR_SIZE, (offset + size) // SECTOR_SIZE
     border = (first + draw_below(random, last - first + 1)) * SECTOR_SIZE
     return max(0, border - offset)
@@ -156,7 +156,7 @@ def _keep_sectors(inode: Inode, random: Random) -> Loss:
 
 
 def _draw_stops(changes: list[Change], random: Random) -> tuple[dict[int, int], int]:
-    """For each sector written: the number of the last change that reached it (-1: none). And how many are torn."""
+    """Draw for each sector written the number of the last change that reached it (-1: none). And how many are torn."""
     writers: dict[int, list[int]] = {}
     for number, change in enumerate(changes):
         if change.kind != ChangeKind.WRITE or not change.data:

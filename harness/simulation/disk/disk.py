@@ -155,7 +155,7 @@ class SimDisk(DiskDevice):
         return self._epoch_ms + inode.modified_ns // 1_000_000
 
     def open_paths(self) -> list[str]:
-        """Of each descriptor the path that it was opened by; of a removed file as Linux shows it."""
+        """Return the path by which each descriptor was opened; for a removed file as Linux shows it."""
         return [opened.shown_path for opened in self._opened]
 
     # --- power and processes --------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class SimDisk(DiskDevice):
         return inode.cached.read(size, offset) == inode.durable.read(size, offset)
 
     def read_cached(self, path: str, offset: int = 0, size: int | None = None) -> bytes:
-        """What a process would read now."""
+        """Return the bytes that a process would read now."""
         inode = self._names.file(path)
         if inode is None:
             raise posix_error(errno.ENOENT, path)

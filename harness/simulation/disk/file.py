@@ -157,7 +157,7 @@ class SimFile:
         return device.is_cut_due()
 
     def _draw_short(self, room: int) -> int:
-        """How much of a write arrives that finds `room` bytes: all of them, none, or some blocks.
+        """Draw how much of a write into `room` free bytes succeeds: all of them, none, or some blocks.
 
         Linux reserves space for a folio or for more at once, and gives all of it back if it does not fit.
         """
@@ -243,7 +243,7 @@ class SimFile:
         self._failures_heard = inode.sync_failures
 
     def _draw_failed(self, blocks: list[int]) -> set[int]:
-        """Which of these blocks the device does not take: all, or some, but at least one."""
+        """Draw the blocks that the device does not take: all, or some, but at least one."""
         random = self._device.random
         failed = set(blocks)
         if random.random() < 0.5:

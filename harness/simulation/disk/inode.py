@@ -144,7 +144,7 @@ class Inode:
 
     @property
     def in_flight_changes(self) -> int:
-        """How many of the changes, from the first, some sync in flight covers."""
+        """The number of changes, from the first, that some sync in flight covers."""
         return max((sync.covered for sync in self.in_flight), default=0)
 
     @property
@@ -190,7 +190,7 @@ class Inode:
     def _lose(
         self, changes: Sequence[Change], failed: Set[int], *, keep_cache: bool
     ) -> list[Change]:
-        """What a failed sync leaves of the changes that it covers: of a lost write the size, which is journalled."""
+        """Return the changes that a failed sync leaves; a lost write leaves its size, which is journalled."""
         left, lost = [], []
         for change in changes:
             for part in split_at_blocks(change) if change.kind == ChangeKind.WRITE else (change,):
@@ -299,7 +299,7 @@ class Inode:
         return lost_bytes
 
     def _new_blocks(self, writes: list[Change]) -> list[tuple[int, int]]:
-        """Where these writes go that the platter has never had anything of."""
+        """Return the ranges of these writes that were never on the platter."""
         known = whole_blocks(len(self.durable.data))
         ranges = [
             (write.at - write.at % BLOCK_SIZE, write.at + len(write.data)) for write in writes

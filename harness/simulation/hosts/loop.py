@@ -287,7 +287,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.call_exception_handler(context)
 
     def _fail(self, message: str, error: BaseException | None) -> None:
-        """What the harness itself did not catch ends the run."""
+        """End the run with an error that the harness did not catch."""
         self.scheduler.fail(error or RuntimeError(message))
 
 

@@ -62,7 +62,7 @@ class World:
         return found
 
     def reseed(self, name: str) -> None:
-        """From now on every stream, those to come included, draws other numbers, which follow from `name`."""
+        """Let every stream, later ones included, draw other numbers from now on, derived from `name`."""
         self._reseeded = f"/{name}"
         for purpose, random in self._streams.items():
             self._seed(random, purpose)

@@ -33,7 +33,7 @@ class Shaper:
             self._releases.clear()
 
     def wait_ns(self, now_ns: int, size: int, release: Callable[[], None]) -> int:
-        """How long a segment with so many bytes takes to get out, its time in the queue included.
+        """Return how long a segment of this size takes to leave, including its time in the queue.
 
         `release` is called at the end of the limit: it sends what its connection has in the queue.
         """

@@ -134,7 +134,7 @@ class SimTlsObject:
         return len(view)
 
     def read(self, count: int = PLAIN_MAX) -> bytes:
-        """What was decrypted, none after the peer's goodbye. Raises SSLWantReadError when more is needed."""
+        """Return decrypted bytes; none after the peer's close. Raises SSLWantReadError when more is needed."""
         while not self._plain and not self._is_peer_gone:
             kind, plain = self._take()
             if kind == DATA:

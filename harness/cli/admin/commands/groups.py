@@ -112,7 +112,7 @@ async def update_sub_group(
 async def delete_sub_group(
     admin: AdminClient, broker: str | None, cluster: str | None, group: str, remove_offset: bool
 ) -> Answer:
-    """With -c, delete its retry topic and its dead letters, too."""
+    """Also deletes its retry topic and its dead letters with -c."""
     addresses = await targets(admin, broker, cluster)
     for address in addresses:
         await groups.delete_group(admin, address, group, remove_offset=remove_offset)

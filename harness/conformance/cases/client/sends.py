@@ -27,7 +27,7 @@ SENDS = (
 
 
 def shuffle_routes(client: Client, seed: int) -> None:
-    """From now on name servers list the brokers and queues of a route in another order."""
+    """Let name servers list the brokers and queues of a route in another order from now on."""
     random = Random(seed)
 
     def alter(request: RemotingCommand, answer: RemotingCommand) -> None:
