@@ -556,6 +556,35 @@ async def send_async(producer: Producer) -> None:
         raise outcome
 
 
+@pytest.mark.parametrize(
+    ("failing", "tried"),
+    [
+        (BUSY, "a"),
+        (NOT_AVAILABLE, "a"),  # a synchronous send goes on to the other broker
+        (ILLEGAL, "a"),
+        (reset, "ab"),
+        (refuse_connection, "ab"),
+    ],
+)
+def test_as_rocketmq_an_asynchronous_send_that_a_broker_refuses_is_not_tried_again(
+    remoting: ScriptedRemoting, failing: Script, tried: str
+) -> None:
+    """MQClientAPIImpl.sendMessageAsync: needRetry is false for whatever a broker answers, whichever code."""
+
+    async def main() -> None:
+        sender = Sender(remoting, a=broker(failing), b=broker(STORED))
+        for _ in range(2):  # one of them goes to a first
+            with contextlib.suppress(SendFailed):
+                await send_async(sender.producer)
+        ways: dict[str, str] = {}
+        for call in sender.sends():
+            properties = call.command.ext_fields["i"]
+            ways[properties] = ways.get(properties, "") + call.address[0]
+        assert sorted(ways.values()) == [tried, "b"]
+
+    scenario(main)
+
+
 @pytest.mark.parametrize("send", [send_plain, send_ordered, send_batch, send_one_way, send_async])
 def test_looking_for_the_route_takes_its_time_from_the_send(
     remoting: ScriptedRemoting, send: Callable[[Producer], Awaitable[None]]
