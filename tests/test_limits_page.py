@@ -9,6 +9,7 @@ import pytest
 
 from staticfire.system_under_test.broker.administration import topics_requests
 from staticfire.system_under_test.broker.clients import asked_clients, clients, queue_locks
+from staticfire.system_under_test.broker.delivery import half_messages
 from staticfire.system_under_test.broker.flow_control import request_queue
 from staticfire.system_under_test.broker.metadata import (
     consumer_filters,
@@ -73,6 +74,7 @@ TABLE_LIMITS = {
     "long queries that wait for their turn": pieces.WAITING_MAX,
     "requests passed on to clients (codes 223, 307, 309, 324, 325)": asked_clients.REQUESTS_MAX,
     "bytes of them": asked_clients.SIZE_MAX,
+    "transactions given up whose late end still counts": half_messages.PARKED_MAX,
     "locks of queues": queue_locks.LOCKS_MAX,
     "characters of the names of a lock": queue_locks.NAMES_LENGTH_MAX,
     "bytes of the table of committed offsets": offsets.SIZE_MAX,

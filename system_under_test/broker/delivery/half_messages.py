@@ -30,6 +30,20 @@ TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 OP_PROPERTIES = {"TAGS": "d", "WAIT": "true"}  # RocketMQ, TransactionalMessageUtil.REMOVETAG
 QUEUE_ID = 0
 READ_AT_ONCE = 256
+PARKED_MAX = 10_000  # given up lately: their producers' answers may still be on their way
+
+
+class _Places:
+    """The offsets of one half message that was put back."""
+
+    __slots__ = ("current", "known")
+
+    def __init__(self, first: int) -> None:
+        self.current = first
+        self.known = [first]  # by producers, from the answer to a send or from a question
+
+    def all(self) -> list[int]:
+        return self.known if self.current == self.known[-1] else [*self.known, self.current]
 
 
 class HalfMessages:
@@ -52,10 +66,9 @@ class HalfMessages:
         self.progress = SafeProgress(0)  # of the check, in the half queue
         # Half offsets that are over, from the progress on, and how far the log must be safe for that to count.
         self._ended: dict[int, int] = {}
-        self._moved: dict[
-            int, int
-        ] = {}  # open ones that were put back: first offset -> current one
-        self._first: dict[int, int] = {}  # the same, the other way round
+        # Of those that were put back: by each offset that a producer may name, and by the current one.
+        self._places: dict[int, _Places] = {}
+        self._parked: dict[int, _Places] = {}  # given up, by the place of the copy in the log
         self._ops: deque[tuple[int, int]] = deque()  # op offset and the half offset that it names
         self._op_missing: list[int] = []  # over, but the store refused the op message
 
@@ -103,12 +116,15 @@ class HalfMessages:
         return half_offset < self.progress.position or half_offset in self._ended
 
     def open_offset(self, half_offset: int) -> int | None:
-        """Where the half message that got this offset is now; None if it is over.
+        """Where the half message that had this offset is now, or was when it was given up; None if it is over.
 
-        The check may have put it back meanwhile, which its producer does not know.
+        The check may have put it back, or parked it, since its producer was asked: an answer may travel for longer
+        than a round of the check takes. RocketMQ carries an end out wherever the half message that it names has gone.
         """
-        current = self._moved.get(half_offset, half_offset)
-        return None if self.is_over(current) else current
+        places = self._places.get(half_offset)
+        if places is None:
+            return None if self.is_over(half_offset) else half_offset
+        return places.current
 
     def read(self, half_offset: int) -> Message | None:
         """The half message at this offset of the half queue; None if it cannot be read."""
@@ -141,7 +157,7 @@ class HalfMessages:
         If the store refuses, the half message is over in this process all the same; the check writes the op message
         later. Should the process die before, the producer is asked once more.
         """
-        self._forget_move(half_offset)
+        self._forget(half_offset)
         result = self._put_op(half_offset)
         if result.status is not PutStatus.PUT_OK:
             self._op_missing.append(half_offset)
@@ -176,23 +192,39 @@ class HalfMessages:
         """The half message at the position of the check is over."""
         self.progress.advance(self._ended.pop(self.progress.position, 0))
 
-    def put_back(self, copy: PutResult) -> None:
-        """The half message at the position of the check goes on as this copy."""
-        first = self._forget_move(self.progress.position)
-        self._moved[first] = copy.queue_offset
-        self._first[copy.queue_offset] = first
+    def put_back(self, copy: PutResult, *, is_asked: bool) -> None:
+        """The half message at the position of the check goes on as this copy, which a producer is asked about."""
+        at = self.progress.position
+        places = self._places.setdefault(at, _Places(at))
+        self._move(places, copy.queue_offset)
+        if is_asked:
+            places.known.append(copy.queue_offset)
         self.progress.advance(copy.end_offset)
+
+    def _move(self, places: _Places, offset: int) -> None:
+        if places.current != places.known[-1]:  # no producer will name it
+            del self._places[places.current]
+        places.current = offset
+        self._places[offset] = places
 
     def park(self, copy: PutResult) -> None:
         """The half message at the position of the check is given up; this copy waits for a human."""
-        self._forget_move(self.progress.position)
+        at = self.progress.position
+        self._parked[copy.physical_offset] = self._places.setdefault(at, _Places(at))
+        if len(self._parked) > PARKED_MAX:
+            self.revive(next(iter(self._parked)))
         self.progress.advance(copy.end_offset)
 
-    def _forget_move(self, current: int) -> int:
-        """Return which offset the half message had first."""
-        first = self._first.pop(current, current)
-        self._moved.pop(first, None)
-        return first
+    def revive(self, physical_offset: int) -> None:
+        """A parked half message begins anew: nothing that a producer knows of it counts any more."""
+        places = self._parked.pop(physical_offset, None)
+        if places is not None:
+            self._forget(places.current)
+
+    def _forget(self, half_offset: int) -> None:
+        places = self._places.get(half_offset)
+        for offset in () if places is None else places.all():
+            del self._places[offset]
 
     def save_progress(self) -> None:
         """Commit how far everything is dealt with and cannot be lost any more."""

@@ -146,7 +146,7 @@ class TransactionCheck:
             return False  # as are all behind it
         connection = self._choose_producer(half.properties.get(PRODUCER_GROUP_PROPERTY, ""))
         back = self._copy(half, counted if connection is None else times + 1, age_ms)
-        result = self._put_back(back)
+        result = self._put_back(back, is_asked=connection is not None)
         if result.status is PutStatus.PUT_OK and connection is not None:
             connection.invoke_oneway(make_check(back, result))
         return result.status is PutStatus.PUT_OK
@@ -155,7 +155,7 @@ class TransactionCheck:
         back = self._copy(half, times, age_ms)
         back.properties.setdefault(ORIGINAL_OFFSET_PROPERTY, str(half.queue_offset))
         back.properties[WAIT_PROPERTY] = "false"
-        return self._put_back(back).status is PutStatus.PUT_OK
+        return self._put_back(back, is_asked=False).status is PutStatus.PUT_OK
 
     def _copy(self, half: Message, times: int, age_ms: int) -> Message:
         properties = half.properties | {CHECK_TIMES_PROPERTY: str(times)}
@@ -174,11 +174,11 @@ class TransactionCheck:
             self._halves.park(result)
         return result.status is PutStatus.PUT_OK
 
-    def _put_back(self, copy: Message) -> PutResult:
+    def _put_back(self, copy: Message, *, is_asked: bool) -> PutResult:
         """Store the half message once more; if the store refuses, it stays where it is."""
         result = self._copies.put(copy)
         if result.status is PutStatus.PUT_OK:
-            self._halves.put_back(result)
+            self._halves.put_back(result, is_asked=is_asked)
         return result
 
     def _choose_producer(self, group: str) -> Connection | None:

@@ -105,7 +105,7 @@ class TransactionRequests:
             return half.queue_offset
         offset = self._halves.open_offset(half.queue_offset)
         if offset is None:
-            raise refused("The transaction has been ended, or its half message was put back")
+            raise refused("The transaction has been ended")
         return offset
 
     def _find(self, header: EndTransactionHeader) -> Message:
@@ -150,6 +150,7 @@ class TransactionRequests:
         try:
             half = self._find_parked(header.msg_id or "")
             check_put(self._copies.put_for(half, partial(answer_end, connection, request)))
+            self._halves.revive(half.physical_offset)
         except SendRefused as refusal:
             return RemotingCommand.response(request, refusal.code, str(refusal))
         return None

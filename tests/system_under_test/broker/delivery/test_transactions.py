@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from staticfire.system_under_test.broker.delivery import half_messages
 from staticfire.system_under_test.broker.delivery.transaction_policy import FIRST_STORED_PROPERTY
 from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol.bodies import HeartbeatData
@@ -197,6 +198,60 @@ def test_late_commit_of_a_half_message_that_was_put_back(bench: TransactionBench
     assert bench.code_of_end(half, COMMIT) == 1
 
 
+@pytest.mark.parametrize("named", range(4))
+def test_an_answer_that_travels_for_longer_than_rounds_take_ends_the_transaction(
+    bench: TransactionBench, named: int
+) -> None:
+    """Each question names another copy, and the answer to any of them counts: once."""
+    bench.half()
+    for _ in range(3):
+        assert len(bench.check()) == 1
+    copies = bench.stored(HALF)
+    assert bench.code_of_end(copies[named], COMMIT) == 0
+    assert bench.visible() == [b"x"]
+    assert bench.check() == []
+    for copy in copies:
+        assert bench.code_of_end(copy, COMMIT) == 1
+    assert bench.stored(PARKED) == []
+
+
+def test_places_that_no_producer_knows_are_not_kept(bench: TransactionBench) -> None:
+    half = bench.half()
+    bench.clients.connection_closed(bench.producer.connection)
+    for _ in range(5):
+        assert bench.check() == []
+    bench.connect(bench.producer)
+    assert len(bench.check()) == 1
+    assert sorted(bench.services._halves._places) == [0, 6]
+    assert bench.code_of_end(half, COMMIT) == 0
+    assert not bench.services._halves._places
+
+
+@pytest.mark.parametrize("named", [0, 7, 15])
+def test_an_answer_that_comes_after_the_message_was_parked_counts(
+    bench: TransactionBench, named: int
+) -> None:
+    bench.half()
+    for _ in range(16):
+        bench.check()
+    assert len(bench.stored(PARKED)) == 1
+    half = bench.stored(HALF)[named]
+    assert bench.code_of_end(half, COMMIT) == 0
+    assert bench.visible() == [b"x"]
+    assert bench.code_of_end(half, COMMIT) == 1
+
+
+def test_what_was_parked_long_ago_is_forgotten(
+    bench: TransactionBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(half_messages, "PARKED_MAX", 1)
+    halves = [bench.half(UNIQ_KEY=key) for key in ("U1", "U2")]
+    for _ in range(16):
+        bench.check()
+    assert len(bench.stored(PARKED)) == 2
+    assert [bench.code_of_end(half, COMMIT) for half in halves] == [1, 0]
+
+
 def test_half_message_is_parked_after_fifteen_checks_and_can_be_revived(
     bench: TransactionBench,
 ) -> None:
@@ -209,6 +264,7 @@ def test_half_message_is_parked_after_fifteen_checks_and_can_be_revived(
     answer = bench.ask_service(RESUME, {"msgId": message_id})
     assert answer is not None
     assert answer.code == 0
+    assert bench.code_of_end(bench.stored(HALF)[0], COMMIT) == 1  # a new one takes its place
     (check,) = bench.check()
     back = bench.stored(HALF)[-1]
     assert back.properties["TRANSACTION_CHECK_TIMES"] == "1"
