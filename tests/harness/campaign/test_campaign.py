@@ -468,7 +468,7 @@ def test_a_consumer_that_is_assigned_queues_filters_nothing() -> None:
         ),
         (
             {"consumer_kind": "lite-pull-assign", "workload": "filtered"},
-            "allowed: push with workload filtered: a consumer that is assigned queues gets all",
+            "allowed: push with workload filtered: a consumer that assigns queues to itself gets all",
         ),
         (
             {"consumer_kind": "lite-pull", "client": "cpp", "environment": "processes"},

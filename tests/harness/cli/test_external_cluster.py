@@ -210,7 +210,7 @@ def test_every_kind_that_can_strike_there_has_its_words() -> None:
 def test_servers_that_are_not_ours_are_not_configured() -> None:
     missing = missing_faults(make_provider("address").lacks)
     for kind in ("options-change", "cleaning", "rights-change"):
-        assert "neither stopped nor configured" in missing[kind]
+        assert "neither stops nor configures" in missing[kind]
 
 
 def test_a_dry_run_prints_the_plan_and_makes_nothing(
