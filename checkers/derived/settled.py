@@ -1,8 +1,10 @@
 """Settled messages: messages that their leader keeps visible, whatever happens to the cluster.
 
 A follower may show what its leader does not show yet, or no longer. A consumer that read there may later be set back by
-the leader, so this explains a duplicate (`excuse_table.py`). It never explains a duplicate of a settled message: one
-that was acknowledged with SEND_OK by a broker all of whose replicas had it then, and that no fault may have destroyed.
+the leader, so this explains a duplicate (`excuse_table.py`). A follower sets none back: what it lacks, its leader may
+have. So nothing explains a duplicate of a settled message: one that the leader acknowledged with SEND_OK and shows ever
+since, as no fault may have destroyed it. A leader that waits for followers shows what one of them has, so there all of
+them must have had it.
 
 Source: HAService and PullMessageProcessor of Apache RocketMQ 4.9; `promises.py` for what a fault may destroy.
 """
@@ -79,7 +81,7 @@ def set_back(
 
 def settled_spans(context: Context, broker: str) -> list[Span]:
     """When messages were sent that are settled once a broker has acknowledged them."""
-    if not all_replicas_hold_acknowledged(context.facts, broker):
+    if not leader_shows_acknowledged(context.facts, broker):
         return []
     ends = [until_ns for _, until_ns in context.promises.hit_times(broker)]
     cut_points = [0, *sorted(end + 1 for end in ends if end < FOREVER_NS), FOREVER_NS]
@@ -89,19 +91,21 @@ def settled_spans(context: Context, broker: str) -> list[Span]:
     return joined(span for span, settled in zip(spans, survives, strict=True) if settled)
 
 
-def all_replicas_hold_acknowledged(facts: RunFacts, broker: str) -> bool:
-    """Whether SEND_OK of a broker promises a copy on each of its replicas."""
-    replicas = len(facts.replica_sets.get(broker, ()))
-    return replicas == 1 or (replicas == 2 and facts.replication == "sync")
+def leader_shows_acknowledged(facts: RunFacts, broker: str) -> bool:
+    """Whether the leader of a broker shows for good what it has acknowledged with SEND_OK and still has.
+
+    After a restart a synchronous leader with several followers may first hear of one that lacks it.
+    """
+    return facts.replication != "sync" or len(facts.replica_sets.get(broker, ())) <= 2
 
 
 def _survives(columns: Columns, context: Context, rows: Ints) -> Mask:
-    """Which of some acknowledged sends every replica holds, and no fault may have destroyed, shape (rows,)."""
+    """Which of some acknowledged sends their leader shows, and no fault may have destroyed, shape (rows,)."""
     sends, names = columns.sends, columns.names
     found = np.zeros(len(rows), np.bool_)
     of_broker = names.stream_of_log[sends.log[rows]]
     for number, broker in enumerate(names.streams):
-        if all_replicas_hold_acknowledged(context.facts, broker):
+        if leader_shows_acknowledged(context.facts, broker):
             mine = np.flatnonzero(of_broker == number)
             found[mine] = context.promises.must_survive(broker, sends.invoke_ns[rows[mine]])
     return found

@@ -72,7 +72,7 @@ def cut(one: str, other: str, *, at_s: float, healed_s: float) -> FaultFacts:
 
 def goes_back(anomaly: str, *ops: str) -> Iterator[Legal]:
     """A member goes back over messages that are not settled, after a fault or an operator."""
-    not_settled = {"replication": "async"}
+    not_settled = {"replication": "sync", "replica_sets": {"b": ("n0", "n1", "n2")}}
     for mechanism, of in (
         ("an operator reset the offsets", fault("offsets_reset", at_s=5, healed_s=6)),
         (

@@ -175,6 +175,22 @@ def test_a_fault_of_the_master_explains_a_redelivery_to_the_same_owner(
     assert verdict.valid is valid
 
 
+@pytest.mark.parametrize(("again_s", "before"), [(12, 1.5), (22, 1.5), (22, 11)])
+def test_a_slave_that_lags_sends_nobody_back(again_s: float, before: float) -> None:
+    """Its master is away; whichever replica gave the message first, the master has what it acknowledged."""
+    kill = fault("kill", "n0", at_s=10, healed_s=20)
+    ops = [
+        *("1 ok assign 0 t=0.5", "0 ok send a t=1"),
+        *(f"1 ok consume a t={before}", f"1 ok consume a t={again_s}"),
+    ]
+    verdict = check_duplication(
+        *ops, faults=(kill,), replica_sets={"b": ("n0", "n1")}, replication="async"
+    )
+    assert verdict.valid is False
+    [finding] = verdict.findings
+    assert "the same owner got it again" in finding.detail
+
+
 def test_a_fault_that_did_not_bite_explains_nothing() -> None:
     blunt = fault("kill", "n0", at_s=2, healed_s=3, bitten=False)
 

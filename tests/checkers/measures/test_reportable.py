@@ -108,7 +108,9 @@ def test_what_sets_an_owner_back_is_asked_of_settled_messages() -> None:
     pause = fault("pause", "n0", at_s=20, healed_s=40)
     pair: dict[str, Any] = {"replica_sets": {"b": ("n0", "n1")}}
     assert shares(pause, replication="sync", **pair)["commit_rewound"] == 1.0
-    assert shares(pause, replication="async", **pair)["commit_rewound"] == 0.6  # and 20 s after it
+    assert shares(pause, replication="async", **pair)["commit_rewound"] == 1.0
+    three: dict[str, Any] = {"replica_sets": {"b": ("n0", "n1", "n2")}}
+    assert shares(pause, replication="sync", **three)["commit_rewound"] == 0.6  # and 20 s after it
     reset = fault("offsets_reset", at_s=20, healed_s=21)
     assert shares(reset, replication="sync", **pair)["commit_rewound"] == 0.96
 
