@@ -22,7 +22,7 @@ from staticfire.system_under_test.broker.metadata import (
 from staticfire.system_under_test.broker.pulling import held_pulls as hold
 from staticfire.system_under_test.broker.queries import hidden_messages
 from staticfire.system_under_test.broker.replication import ha
-from staticfire.system_under_test.broker.sending import send
+from staticfire.system_under_test.broker.sending import batches, large_batches
 from staticfire.system_under_test.broker.statistics import statistics
 from staticfire.system_under_test.configuration import java_properties
 from staticfire.system_under_test.filters import sql92
@@ -49,10 +49,7 @@ LIMITS = {
     "groups that a broker makes by itself": subscription_groups.GROUPS_MAX,
     "topics that a broker makes for sends": topics.TOPICS_MAX,
     "queues of a topic": topics_requests.QUEUES_MAX,
-    "messages of a batch": send.BATCH_MESSAGES_MAX,
-    "properties of the messages of a batch": send.BATCH_PROPERTIES_MAX,
-    "keys of the messages of a batch, beyond one each": send.BATCH_KEYS_MAX,
-    "characters of a batch's own properties, in all its messages": send.SHARED_PROPERTIES_SIZE_MAX,
+    "characters of a batch's own properties, in all its messages": batches.SHARED_PROPERTIES_SIZE_MAX,
     "committed offsets of unknown topics, queues and groups": offset_commits.UNKNOWN_MAX,
     "topics of a registration": registration.TOPICS_MAX,
     "filter servers of a registration": registration.FILTER_SERVERS_MAX,
@@ -71,6 +68,7 @@ TABLE_LIMITS = {
     "held pulls of one connection": hold.HELD_OF_ONE_MAX,
     "characters that all held pulls keep": hold.TEXT_LENGTH_MAX,
     "bytes of the requests in a queue": request_queue.HELD_BYTES_MAX,
+    "bytes of large batches, and of sends that wait for one": large_batches.WAITING_SIZE_MAX,
     "long queries that wait for their turn": pieces.WAITING_MAX,
     "requests passed on to clients (codes 223, 307, 309, 324, 325)": asked_clients.REQUESTS_MAX,
     "bytes of them": asked_clients.SIZE_MAX,

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from staticfire.system_under_test.protocol import command
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import (
     RESPONSE_FLAG,
@@ -49,6 +50,7 @@ from tests.support.local_processes import ROOT, LocalNode, LocalPair
 
 SETTLE_S = 1.0  # after the answer: what the node goes on with
 PAUSE_S = 0.005
+ANSWER_HEADER_SIZE_MAX = 8 * MIB  # the ids of a batch
 TURN_MAX_MS, GROWTH_MAX_MIB = 100.0, 64.0
 NOTHING = Costly(BROKER, lambda: [asked(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId="0")])
 
@@ -111,8 +113,11 @@ class OtherClient(threading.Thread):
         return max(self._longest_s, open_s)
 
 
-def attack(port: int, kind: str, data: list[bytes], limit_s: float) -> str:
-    """Write everything and, where the port answers, a last question; what became of the peer."""
+def attack(port: int, kind: str, data: list[bytes], limit_s: float, answers: int = 0) -> str:
+    """Write everything and, where the port answers, a last question; what became of the peer.
+
+    `answers`: how many to wait for at least.
+    """
     last = RemotingCommand.request(int(RequestCode.GET_ALL_TOPIC_CONFIG), {})
     if kind == NAME_SERVER:
         last = RemotingCommand.request(int(RequestCode.GET_BROKER_CLUSTER_INFO), {})
@@ -124,6 +129,7 @@ def attack(port: int, kind: str, data: list[bytes], limit_s: float) -> str:
     writer = threading.Thread(target=_write, args=(conversation, data), daemon=True)
     writer.start()
     codes: set[int] = set()
+    count, has_last = 0, False
     try:
         if kind == REPLICATION:
             conversation._lines.read()  # until it is ended
@@ -131,9 +137,12 @@ def attack(port: int, kind: str, data: list[bytes], limit_s: float) -> str:
         while time.perf_counter() < until_s:
             answer = conversation.read()
             if answer.opaque == last.opaque:
-                return f"code {', '.join(map(str, sorted(codes)))}"
-            if answer.flag & RESPONSE_FLAG:  # a broker also notifies its clients
+                has_last = True
+            elif answer.flag & RESPONSE_FLAG:  # a broker also notifies its clients
                 codes.add(answer.code)
+                count += 1
+            if has_last and count >= answers:
+                return f"code {', '.join(map(str, sorted(codes)))}"
     except (EOFError, ConnectionError):
         return "connection ended"
     except (TimeoutError, OSError):
@@ -166,7 +175,9 @@ def prepared(attacker: Costly | Attack, limit_s: float) -> Callable[[int], str]:
         return lambda port: attacker.carry_out(Crowd(port, limit_s))
     data = list(attacker.make())
     is_replication = attacker.port == REPLICATION
-    return lambda port: attack(port + is_replication, attacker.port, data, limit_s)
+    return lambda port: attack(
+        port + is_replication, attacker.port, data, limit_s, attacker.answers
+    )
 
 
 def measure(name: str, attacker: Costly | Attack, options: argparse.Namespace) -> bool:
@@ -212,6 +223,7 @@ def main() -> None:
         "--limit-s", type=float, default=60.0, help="seconds that an attack may take"
     )
     options = parser.parse_args()
+    command.READ_HEADER_SIZE_MAX = ANSWER_HEADER_SIZE_MAX
     print("| request | turn | growth | wait | what became of the peer |\n|---|---|---|---|---|")
     chosen: dict[str, Costly | Attack] = {"(nothing costly)": NOTHING, **FRAMES, **CROWDS}
     beyond = [

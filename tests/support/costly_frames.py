@@ -20,10 +20,14 @@ BROKER, NAME_SERVER, REPLICATION = "broker", "name server", "replication"
 
 @dataclass(frozen=True, slots=True)
 class Costly:
-    """`make` gives bytes that are written one after the other; `port` is BROKER, NAME_SERVER or REPLICATION."""
+    """`make` gives bytes that are written one after the other; `port` is BROKER, NAME_SERVER or REPLICATION.
+
+    `answers`: how many come later than the answer to a question behind them.
+    """
 
     port: str
     make: Callable[[], Iterable[bytes]]
+    answers: int = 0
 
 
 def asked(code: RequestCode, body: bytes = b"", **ext: str) -> bytes:
@@ -141,13 +145,16 @@ NAMED: dict[str, Costly] = {
     "13 MiB of options without a line break": Costly(BROKER, lambda: [options(b"a" * (13 * MIB))]),
     "900,000 header fields, in the binary form": Costly(BROKER, lambda: [binary_fields(900_000)]),
     "900,000 header fields, as JSON": Costly(BROKER, lambda: [json_fields(900_000)]),
-    "batch of 180,000 empty messages": Costly(BROKER, lambda: [batch(180_000)]),
-    "batch of 4,000 empty messages": Costly(BROKER, lambda: [batch(4_000)]),
+    "batch of 180,000 empty messages": Costly(BROKER, lambda: [batch(180_000)], answers=1),
+    "batch of 4,000 empty messages": Costly(BROKER, lambda: [batch(4_000)], answers=1),
     "batch of 4,000 empty messages with 32 KB of properties": Costly(
         BROKER, lambda: [batch(4_000, "a\x01" + "x" * 32_000)]
     ),
     "batch of 4,000 messages with 12 properties each": Costly(
-        BROKER, lambda: [batch_of(4_000, 12)]
+        BROKER, lambda: [batch_of(4_000, 12)], answers=1
+    ),
+    "batch of 50,000 messages with 12 properties each": Costly(
+        BROKER, lambda: [batch_of(50_000, 12)], answers=1
     ),
     "SQL92 expression of 16,000 minus signs": Costly(BROKER, lambda: [expression("-" * 16_000)]),
     "SQL92 expression of 3,200 operands of OR": Costly(

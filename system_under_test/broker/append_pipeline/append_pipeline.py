@@ -36,6 +36,7 @@ __all__ = ["AppendPipeline"]
 
 # With async flush no send waits for one, but consumers do: they see what is durable (RocketMQ: 500 ms; it shows more).
 FLUSH_DISTANCE_S = 0.005
+DISPATCHED_AT_ONCE = 4_000  # records; more wait for the next turn of the loop
 
 
 class AppendPipeline:
@@ -91,6 +92,7 @@ class AppendPipeline:
         )
         self.commits = LogCommits(config, store, flow, on_commit=self._after_puts, now_ns=now_ns)
         self._is_scheduled = False
+        self._goes_on = False  # with dispatch, in the next turn
         self.on_visible: Callable[[list[Dispatched]], None] = _ignore
 
     # What others do with it
@@ -125,6 +127,10 @@ class AppendPipeline:
         end_offset = self._policies.visible_end(store, self._ha, self._config.role)
         if end_offset <= store.dispatched_offset:
             return
+        part_end = store.end_of_next(DISPATCHED_AT_ONCE)
+        if part_end is not None and part_end < end_offset:
+            end_offset = part_end
+            self._dispatch_soon()
         if end_offset > store.flushed_offset:
             store.write_out()  # 4.9.8 shows what is not durable, but it must be readable
         try:
@@ -133,6 +139,16 @@ class AppendPipeline:
             self._fail(error)
             return
         self.on_visible(visible)
+
+    def _dispatch_soon(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            asyncio.get_running_loop().call_soon(self._dispatch_more)
+
+    def _dispatch_more(self) -> None:
+        self._goes_on = False
+        with self._turn_output:
+            self.dispatch()
 
     # The end
 

@@ -109,7 +109,7 @@ class Processors:
             tables.delay_offsets,
             is_ready=is_ready,
         )
-        self._send = self._make_send()
+        self._send = self._make_send(share)
 
     def handlers(self, ha: HaService) -> dict[int, Handler]:
         """Handlers by request code."""
@@ -136,7 +136,7 @@ class Processors:
         """Options of a running broker have changed."""
         self._send.options_changed()
 
-    def _make_send(self) -> SendProcessor:
+    def _make_send(self, share: TurnShare) -> SendProcessor:
         return SendProcessor(
             self._config,
             self._store,
@@ -149,4 +149,6 @@ class Processors:
             redirection=self.services.redirection,
             statistics=self._administration.statistics,
             now_ms=self._env.clock.wall_ms,
+            now_ns=self._env.clock.monotonic_ns,
+            share=share,
         )

@@ -22,38 +22,26 @@ from staticfire.system_under_test.broker.metadata.topics import (
     topic_name_error,
 )
 from staticfire.system_under_test.broker.refusal import SendRefused, refusing_without_topic
+from staticfire.system_under_test.broker.sending.batches import parts_of
+from staticfire.system_under_test.broker.sending.large_batches import LargeBatch, LargeBatches
 from staticfire.system_under_test.broker.sending.pending_sends import Answer
 from staticfire.system_under_test.broker.sending.send_response import SendAnswer, SendAnswers
 from staticfire.system_under_test.broker.statistics.statistics import BrokerStatistics
 from staticfire.system_under_test.broker.text import time_text
-from staticfire.system_under_test.protocol.batch import BatchEntry, decode_batch
 from staticfire.system_under_test.protocol.bodies import TopicConfig
 from staticfire.system_under_test.protocol.codes import FAQ, RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import SendMessageHeader
-from staticfire.system_under_test.protocol.message import (
-    PROPERTY_END,
-    Message,
-    RecordError,
-    decode_properties,
-    encode_properties,
-)
+from staticfire.system_under_test.protocol.message import Message, decode_properties
 from staticfire.system_under_test.remoting import Connection
+from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.store.assembly.message_store import (
     MessageStore,
     PutResult,
     PutStatus,
 )
-from staticfire.system_under_test.store.index_keys import USER_KEYS
 
 MULTI_TAGS_FLAG = 0x2  # RocketMQ, MessageSysFlag
-BATCH_MESSAGES_MAX = (
-    4_000  # stored in one go: about 45 ms. RocketMQ bounds the bytes of a batch alone
-)
-BATCH_PROPERTIES_MAX = 50_000  # of all its messages
-BATCH_KEYS_MAX = 30_000  # of all its messages; each is an entry of the index
-# Characters: the batch's own properties, times its messages, because each of them gets a copy.
-SHARED_PROPERTIES_SIZE_MAX = 4 << 20
 WAIT_PROPERTY = "WAIT"
 CLUSTER_PROPERTY = "CLUSTER"
 
@@ -79,6 +67,8 @@ class SendProcessor:
         diversion: where messages go that are not stored as they were sent.
         statistics: counts what is stored, and what the store refused.
         now_ms: the wall clock, for `accept_sends_from_ms`.
+        now_ns: the clock that never steps.
+        share: what the requests of the node have taken of this turn of the loop.
     """
 
     def __init__(
@@ -95,6 +85,8 @@ class SendProcessor:
         redirection: TopicRedirection,
         statistics: BrokerStatistics,
         now_ms: Callable[[], int],
+        now_ns: Callable[[], int],
+        share: TurnShare,
     ) -> None:
         self._config = config
         self._store = store
@@ -108,6 +100,15 @@ class SendProcessor:
         self._statistics = statistics
         self._now_ms = now_ms
         self._is_early = False
+        self._large = LargeBatches(
+            store,
+            share,
+            store_part=self._store_next_part,
+            finish=self._finish_batch,
+            send_again=self.handle,
+            refuse=self.answer_refusal,
+            now_ns=now_ns,
+        )
         self._store_host = (config.listen_host, config.listen_port)
         self.answers = SendAnswers({})
         self.options_changed()
@@ -131,7 +132,9 @@ class SendProcessor:
         """
         try:
             header, message = self.read(connection, request)
-            if header.batch:
+            if self._store.held_queue and self._large.holds(message.topic, message.queue_id):
+                self._large.defer(connection, request)
+            elif header.batch:
                 self._store_batch(connection, request, message)
             else:
                 self._store_one(connection, request, header, message)
@@ -236,17 +239,60 @@ class SendProcessor:
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"batch has {len(message.body)} bytes; message_size_max is {self._config.message_size_max}",
             )
-        results = self._store.put_batch(split_batch(message))
+        parts = parts_of(message)
+        part = next(parts)
+        if next(parts, None) is None:
+            results = self._store_part(part)
+            ids = ",".join([result.message_id for result in results])
+            self._answer_batch(connection, request, message, ids, results[0], results[-1])
+        else:
+            self._large.add(LargeBatch(connection, request, message, parts))
+
+    def _store_part(self, messages: Sequence[Message]) -> Sequence[PutResult]:
+        """Store messages of a batch. Raises SendRefused."""
+        results = self._store.put_batch(messages)
         last = results[-1]
         if last.status is not PutStatus.PUT_OK:
             raise self._refused(last)
         size_bytes = sum(result.size_bytes for result in results)
-        self._statistics.put(message.topic, message.queue_id, len(results), size_bytes)
-        ids = ",".join([result.message_id for result in results])
-        answer = SendAnswer(
-            self.answers, connection, request, ids, message.queue_id, results[0].queue_offset
+        self._statistics.put(messages[0].topic, messages[0].queue_id, len(results), size_bytes)
+        return results
+
+    def _store_next_part(self, messages: Sequence[Message]) -> Sequence[PutResult]:
+        """Store what belongs to a batch that began in an earlier turn, and flush it. Raises SendRefused."""
+        if not self._is_ready() or self._topics.get(messages[0].topic) is None:
+            raise SendRefused(
+                ResponseCode.SERVICE_NOT_AVAILABLE, "this broker does not accept the batch any more"
+            )
+        results = self._store_part(messages)
+        self._acknowledge(results[-1].end_offset, _unawaited, False)
+        return results
+
+    def _finish_batch(self, batch: LargeBatch) -> None:
+        assert batch.first is not None
+        assert batch.last is not None
+        self._answer_batch(
+            batch.connection,
+            batch.request,
+            batch.message,
+            ",".join(batch.texts),
+            batch.first,
+            batch.last,
         )
-        self._acknowledge(last.end_offset, answer, waits_for_store(properties))
+
+    def _answer_batch(
+        self,
+        connection: Connection,
+        request: RemotingCommand,
+        message: Message,
+        ids: str,
+        first: PutResult,
+        last: PutResult,
+    ) -> None:
+        answer = SendAnswer(
+            self.answers, connection, request, ids, message.queue_id, first.queue_offset
+        )
+        self._acknowledge(last.end_offset, answer, waits_for_store(message.properties))
 
     def _refused(self, result: PutResult) -> SendRefused:
         self._statistics.failed_puts += 1
@@ -351,70 +397,5 @@ def waits_for_store(properties: dict[str, str]) -> bool:
     return wait is None or wait.lower() == "true"
 
 
-def split_batch(batch: Message) -> Sequence[Message]:
-    """The messages of a batch, each with the properties of the batch behind its own; WAIT stays (RocketMQ).
-
-    Raises:
-        SendRefused: the batch is malformed or empty, or too large.
-    """
-    try:
-        entries = _entries(batch.body)
-        batch_text = encode_properties(batch.properties).decode()
-    except RecordError as error:
-        raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
-    if not entries:
-        raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, "a batch holds no message")
-    keys = sum(entry.properties.get(USER_KEYS, "").count(" ") for entry in entries)
-    if keys > BATCH_KEYS_MAX:
-        raise SendRefused(
-            ResponseCode.MESSAGE_ILLEGAL,
-            f"messages of a batch have {keys} further keys; allowed: up to {BATCH_KEYS_MAX}",
-        )
-    shared = len(batch_text) * len(entries)
-    if shared > SHARED_PROPERTIES_SIZE_MAX:
-        raise SendRefused(
-            ResponseCode.MESSAGE_ILLEGAL,
-            f"properties of a batch are {shared} characters in all its messages;"
-            f" allowed: up to {SHARED_PROPERTIES_SIZE_MAX}",
-        )
-    return [
-        Message(
-            topic=batch.topic,
-            body=entry.body,
-            properties={**entry.properties, **batch.properties},
-            property_text=_joined(entry.property_text, batch_text),
-            flag=entry.flag,
-            sys_flag=batch.sys_flag,
-            queue_id=batch.queue_id,
-            born_timestamp_ms=batch.born_timestamp_ms,
-            born_host=batch.born_host,
-            store_host=batch.store_host,
-            reconsume_times=batch.reconsume_times,
-        )
-        for entry in entries
-    ]
-
-
-def _entries(body: bytes) -> list[BatchEntry]:
-    """What a batch holds. Raises RecordError, SendRefused: of what is too large, no more is read."""
-    entries: list[BatchEntry] = []
-    properties = 0
-    for entry in decode_batch(body):
-        entries.append(entry)
-        properties += len(entry.properties)
-        if len(entries) > BATCH_MESSAGES_MAX:
-            what, most = "messages", BATCH_MESSAGES_MAX
-        elif properties > BATCH_PROPERTIES_MAX:
-            what, most = "properties", BATCH_PROPERTIES_MAX
-        else:
-            continue
-        text = f"a batch holds more than {most} {what}"
-        raise SendRefused(ResponseCode.MESSAGE_ILLEGAL, text)
-    return entries
-
-
-def _joined(own: str, batch: str) -> str:
-    """The properties of a message and of its batch, one text behind the other: WAIT is in both (RocketMQ)."""
-    if not own or not batch:
-        return own or batch
-    return own.removesuffix(PROPERTY_END) + PROPERTY_END + batch
+def _unawaited(_code: int) -> None:
+    """Ignores the answer: the sender waits for the last part of its batch."""

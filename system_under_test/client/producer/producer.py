@@ -59,6 +59,8 @@ __all__ = [
     "TransactionState",
 ]
 
+BATCH_COUNT_MAX = 25_000  # the ids in the answer fit a header of READ_HEADER_SIZE_MAX
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig:
@@ -255,6 +257,8 @@ def why_no_batch(messages: Sequence[Message]) -> str:
     """Why these messages cannot be sent as one; empty if they can (RocketMQ: MessageBatch.generateFromList)."""
     if not messages:
         return "a batch needs a message"
+    if len(messages) > BATCH_COUNT_MAX:
+        return f"a batch has {len(messages)} messages; allowed: up to {BATCH_COUNT_MAX}"
     topics = dict.fromkeys(message.topic for message in messages)
     if len(topics) > 1:
         return f"a batch has messages of one topic; these have {', '.join(topics)}"

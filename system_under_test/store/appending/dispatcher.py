@@ -74,6 +74,11 @@ class Dispatcher:
         self._index.reserved += len(message.hashes)
         self._waiting.append((queue, message))
 
+    def end_of_next(self, count: int) -> int | None:
+        """Where the first `count` records that wait end; None: there are not more."""
+        waiting = self._waiting
+        return waiting[count - 1][1].end_offset if len(waiting) > count else None
+
     def dispatch(self, durable_offset: int) -> list[Dispatched]:
         """Append the entries of all records that end at or before `durable_offset`; return those messages.
 

@@ -93,6 +93,7 @@ class MessageStore:
         self._cutter = LogCutter(parts, self._flushing)
         self._has_pool = config.pool is not None
         self.queue_view = QueueView(parts.queues, parts.reader, policy.time_search)
+        self.held_queue: tuple[str, int] | None = None  # topic and queue id: no `put` for it
         self.disks = parts.disks
         self.retention = parts.retention
 
@@ -158,6 +159,9 @@ class MessageStore:
         refusal = self._refused_now()
         if refusal is not None:
             return refusal
+        if self.held_queue is not None and self.held_queue == (message.topic, message.queue_id):
+            reason = "a batch is being stored in its queue"
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=reason)
         try:
             return self._appender.append(message)
         except (MessageIllegal, NoSpace, NoBuffer, OSError) as error:
@@ -236,6 +240,10 @@ class MessageStore:
         self._flushing.finish_queues(task)
 
     # --- dispatch --------------------------------------------------------------------------------------------------
+
+    def end_of_next(self, count: int) -> int | None:
+        """Where so many records end that are not visible yet; None: there are not more."""
+        return self._dispatcher.end_of_next(count)
 
     def dispatch(self, up_to: int | None = None) -> list[Dispatched]:
         """Make messages that end at or before `up_to` visible in their queues; return them in log order.

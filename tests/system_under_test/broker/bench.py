@@ -223,6 +223,8 @@ class Bench:
             redirection=self.services.redirection,
             statistics=self.statistics,
             now_ms=self.clock.wall_ms,
+            now_ns=self.clock.monotonic_ns,
+            share=self.share,
         )
         self.pull_processor = PullProcessor(
             self.config,

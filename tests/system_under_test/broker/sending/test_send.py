@@ -9,8 +9,7 @@ import pytest
 
 from staticfire.system_under_test.broker.config import BrokerRole
 from staticfire.system_under_test.broker.metadata.topics import make_topic
-from staticfire.system_under_test.broker.sending import send
-from staticfire.system_under_test.broker.sending.send import BATCH_MESSAGES_MAX
+from staticfire.system_under_test.broker.sending import batches
 from staticfire.system_under_test.protocol.batch import BatchEntry, encode_batch
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.codes import ResponseCode
@@ -245,48 +244,12 @@ def test_a_batch_is_stored_as_a_whole_or_not_at_all(bench: Bench) -> None:
     assert bench.store.end_offset == 0
 
 
-def test_messages_of_a_batch_are_bounded(bench: Bench) -> None:
-    """A batch of 4 MiB holds 180,000 empty messages. The broker decodes one more than its bound, and refuses."""
-    empty = encode_batch([BatchEntry(b"", {})])
-    over = empty * (BATCH_MESSAGES_MAX + 1) + b"what follows is no message"
-    answer = bench.send(code=320, body=over, m="true")
-    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    assert answer.remark == f"a batch holds more than {BATCH_MESSAGES_MAX} messages"
-    assert bench.store.end_offset == 0
-
-
-def test_a_batch_of_the_most_messages_is_stored(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(send, "BATCH_MESSAGES_MAX", 3)
-    entries = [BatchEntry(b"", {})] * 3
-    assert send_batch(bench, entries).code == ResponseCode.SUCCESS
-    assert send_batch(bench, entries + entries).code == ResponseCode.MESSAGE_ILLEGAL
-
-
-def test_properties_of_a_batch_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(send, "BATCH_PROPERTIES_MAX", 4)
-    entries = [BatchEntry(b"", {"a": "1", "b": "2"})] * 2
-    assert send_batch(bench, entries).code == ResponseCode.SUCCESS
-    refused = send_batch(bench, [*entries, BatchEntry(b"", {"a": "1"})])
-    assert refused.code == ResponseCode.MESSAGE_ILLEGAL
-    assert refused.remark == "a batch holds more than 4 properties"
-
-
-def test_keys_of_a_batch_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(send, "BATCH_KEYS_MAX", 4)
-    entries = [BatchEntry(b"", {"KEYS": "a b c"})] * 2
-    assert send_batch(bench, entries).code == ResponseCode.SUCCESS
-    entries.append(BatchEntry(b"", {"KEYS": "a b"}))
-    assert send_batch(bench, entries).code == ResponseCode.MESSAGE_ILLEGAL
-
-
 def test_properties_that_messages_of_a_batch_share_are_bounded(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """220 KB of empty messages with 32 KB of properties would be 330 MB of records."""
     properties = {"k": "v" * 1_000}
-    monkeypatch.setattr(send, "SHARED_PROPERTIES_SIZE_MAX", 5_000)
+    monkeypatch.setattr(batches, "SHARED_PROPERTIES_SIZE_MAX", 5_000)
     assert send_batch(bench, [BatchEntry(b"", {})] * 4, properties=properties).code == 0
     refused = send_batch(bench, [BatchEntry(b"", {})] * 5, properties=properties)
     assert refused.code == ResponseCode.MESSAGE_ILLEGAL

@@ -412,6 +412,7 @@ def test_a_batch_is_one_request_and_each_message_has_its_place(remoting: Scripte
         (("%RETRY%g", "%RETRY%g"), {}, "cannot go to a retry topic"),
         (("t", "t"), {"DELAY": "3"}, "cannot be delayed"),
         ((), {}, "needs a message"),
+        (("t",) * 25_001, {}, "25001 messages; allowed: up to 25000"),
         (("t", "t"), [{"WAIT": "false"}, {}], "WAIT differs here"),
         (("t", "t"), [{"WAIT": "true"}, {"WAIT": "false"}], "WAIT differs here"),
     ],

@@ -1,0 +1,170 @@
+"""Batches that take longer to store than one turn of the event loop may last: a part of them in each of several turns.
+
+First all parts are decoded, so that a batch that makes no sense is refused as a whole; then they are stored. Meanwhile
+other sends to the same queue wait, and the broker's own copies for it are refused for the moment. So the messages of a
+batch are neighbours in their queue. In the log other messages may lie between its parts, and a broker that dies may
+have stored the first of them alone. RocketMQ copies a batch into its log at once, and every other put waits
+(putMessageLock).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from staticfire.system_under_test.broker.refusal import SendRefused
+from staticfire.system_under_test.broker.sending.batches import parts_of
+from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message
+from staticfire.system_under_test.remoting import Connection, Handler
+from staticfire.system_under_test.remoting.turn_share import TurnShare
+from staticfire.system_under_test.store.assembly.message_store import MessageStore, PutResult
+
+__all__ = ["LargeBatch", "LargeBatches"]
+
+WAITING_SIZE_MAX = (
+    64 << 20
+)  # bytes of the bodies of large batches and of the sends that wait for one
+REQUEST_SIZE = 1_000  # that a request takes besides its body, about
+NS_PER_S = 1_000_000_000
+
+Parts = Iterator[list[Message]]
+StorePart = Callable[[Sequence[Message]], Sequence[PutResult]]
+
+
+class LargeBatch:
+    """A batch that is under way. `parts` are those that are not decoded yet, from the third one on."""
+
+    __slots__ = ("connection", "first", "is_sound", "last", "message", "parts", "request", "texts")
+
+    def __init__(
+        self, connection: Connection, request: RemotingCommand, message: Message, parts: Parts
+    ) -> None:
+        self.connection = connection
+        self.request = request
+        self.message = message
+        self.parts = parts
+        self.is_sound = False  # all parts have been decoded once
+        self.first: PutResult | None = None
+        self.last: PutResult | None = None
+        self.texts: list[str] = []  # the ids of each part
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.message.body) + REQUEST_SIZE
+
+
+class LargeBatches:
+    """The large batches of a broker, one after the other.
+
+    Args:
+        store_part: stores some messages. Raises SendRefused.
+        finish: answers a batch that is stored when it is as safe as its sender wants it.
+        send_again: handles a send that had to wait for a batch.
+        refuse: makes the answer to a batch that is refused.
+        share: what the requests of the node have taken of this turn of the loop.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        share: TurnShare,
+        *,
+        store_part: StorePart,
+        finish: Callable[[LargeBatch], None],
+        send_again: Handler,
+        refuse: Callable[[RemotingCommand, SendRefused], RemotingCommand],
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._share = share
+        self._store_part = store_part
+        self._finish = finish
+        self._send_again = send_again
+        self._refuse = refuse
+        self._now_ns = now_ns
+        self._batches: deque[LargeBatch] = deque()
+        self._waiting: deque[tuple[Connection, RemotingCommand]] = deque()
+        self._size_bytes = 0
+
+    def holds(self, topic: str, queue_id: int) -> bool:
+        """Whether the parts of a batch are being stored in this queue."""
+        return self._store.held_queue == (topic, queue_id)
+
+    def add(self, batch: LargeBatch) -> None:
+        """Store a batch in turns to come. Raises SendRefused: too much waits already."""
+        self._count(batch.size_bytes)
+        self._batches.append(batch)
+        if len(self._batches) == 1:
+            self._share.wait(self._step, asyncio.get_running_loop())
+
+    def defer(self, connection: Connection, request: RemotingCommand) -> None:
+        """Let a send wait until its queue holds a batch as a whole. Raises SendRefused: too much waits already."""
+        self._count(len(request.body) + REQUEST_SIZE)
+        self._waiting.append((connection, request))
+
+    def _count(self, size_bytes: int) -> None:
+        if self._size_bytes + size_bytes > WAITING_SIZE_MAX:
+            raise SendRefused(
+                ResponseCode.SYSTEM_BUSY,
+                f"large batches and the sends that wait for them have more than {WAITING_SIZE_MAX} bytes",
+            )
+        self._size_bytes += size_bytes
+
+    def _step(self) -> None:
+        """One part of the first batch."""
+        loop, began_ns = asyncio.get_running_loop(), self._now_ns()
+        batch = self._batches[0]
+        is_over = True
+
+        def go_on(_connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+            nonlocal is_over
+            try:
+                is_over = self._go_on(batch)
+            except SendRefused as refusal:
+                return self._refuse(request, refusal)
+            return None
+
+        batch.connection.serve(batch.request, go_on)
+        if is_over:
+            self._end()
+        self._share.spend((self._now_ns() - began_ns) / NS_PER_S, loop)
+        if self._batches:
+            self._share.wait(self._step, loop)
+
+    def _go_on(self, batch: LargeBatch) -> bool:
+        """Whether the batch is stored now."""
+        part = next(batch.parts, None)
+        if batch.is_sound:
+            if part is None:
+                self._finish(batch)
+                return True
+            self._put(batch, part)
+        elif part is None:
+            batch.is_sound = True
+            batch.parts = parts_of(batch.message)
+            self._store.held_queue = batch.message.topic, batch.message.queue_id
+        return False
+
+    def _put(self, batch: LargeBatch, part: Sequence[Message]) -> None:
+        try:
+            results = self._store_part(part)
+        except SendRefused as refusal:
+            if batch.first is None:
+                raise
+            text = f"the batch is stored in part: {refusal}"  # so no code that says that nothing is
+            raise SendRefused(ResponseCode.SYSTEM_ERROR, text) from refusal
+        batch.first = batch.first or results[0]
+        batch.last = results[-1]
+        batch.texts.append(",".join([result.message_id for result in results]))
+
+    def _end(self) -> None:
+        """The first batch is stored or refused: what waited for it goes on."""
+        self._size_bytes -= self._batches.popleft().size_bytes
+        self._store.held_queue = None
+        for _ in range(len(self._waiting)):
+            connection, request = self._waiting.popleft()
+            self._size_bytes -= len(request.body) + REQUEST_SIZE
+            connection.serve(request, self._send_again)
