@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from staticfire.checkers.op_kinds.values import CheckBackReport, ConsumeReport, SendValue
 from staticfire.harness.results.run_result import RunResult
 
 
@@ -21,12 +22,15 @@ def atomic_writes(result: RunResult) -> list[str]:
         if op.f == "send" and op.type != "invoke" and "transaction" in op.value:
             if op.type == "fail" and op.error != "rolled back":
                 continue  # there never was half a message, and nothing was written
-            decided[op.value["key"]] = op.value["transaction"]
+            send: SendValue = op.value
+            decided[send["key"]] = send["transaction"]
         elif op.f == "check_back" and op.type == "ok":
+            question: CheckBackReport = op.value
             questions += 1
-            asked[op.value["key"]] = None
+            asked[question["key"]] = None
         elif op.f == "consume":
-            seen |= dict.fromkeys(message[0] for message in op.value["messages"])
+            delivery: ConsumeReport = op.value
+            seen |= dict.fromkeys(message[0] for message in delivery["messages"])
     if not asked:
         return []
     ends = Counter(decided.values())

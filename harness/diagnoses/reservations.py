@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import seconds
+from staticfire.checkers.op_kinds.values import ConsumeReport, SendValue
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.workloads.reservations import CONFIRMS
 
@@ -61,13 +62,15 @@ def _made(result: RunResult) -> list[Reservation]:
         if op.type != "ok":
             continue
         if op.f == "send":
-            confirms = op.value.get("properties", {}).get(CONFIRMS)
+            send: SendValue = op.value
+            confirms = send.get("properties", {}).get(CONFIRMS, "")
             if confirms in made:
                 made[confirms].confirmed_ns = op.time_ns
-            elif "delay_ms" in op.value:
-                made[op.value["key"]] = Reservation(op.value["key"], op.time_ns)
+            elif "delay_ms" in send:
+                made[send["key"]] = Reservation(send["key"], op.time_ns)
         elif op.f == "consume":
-            for message in op.value["messages"]:
+            delivery: ConsumeReport = op.value
+            for message in delivery["messages"]:
                 one = made.get(message[0])
                 if one is not None and one.due_ns is None:
                     one.due_ns = op.time_ns

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from staticfire.checkers.model.history import Op
+from staticfire.checkers.op_kinds.values import ConsumeReport, OpenReport
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec, plain
@@ -23,12 +24,14 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
     for op in ops:
         if op.node is None or op.f not in ("open", "consume") or op.type == "invoke":
             continue
-        if op.f == "open" and "model" in op.value:
+        if op.f == "consume":
+            delivery: ConsumeReport = op.value
+            got = (message[0] for message in delivery["messages"])
+            had.setdefault(op.node, {}).update(dict.fromkeys(got))
+            continue
+        opened: OpenReport = op.value
+        if "model" in opened:
             had.setdefault(op.node, {})
-        elif op.f == "consume":
-            had.setdefault(op.node, {}).update(
-                (message[0], None) for message in op.value["messages"]
-            )
     missing = sum(key not in keys for keys in had.values() for key in acked)
     return f"{missing} deliveries to members" if missing else None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.op_kinds.values import SendValue
+from staticfire.checkers.op_kinds.values import ConsumeReport, SendValue
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
@@ -43,12 +43,14 @@ def awaits(ops: Sequence[Op], now_ns: int) -> str | None:
     began: dict[str, int] = {}
     for op in ops:
         if op.f == "send" and "delay_ms" in op.value:
-            began.setdefault(op.value["key"], op.time_ns)
+            send: SendValue = op.value
+            began.setdefault(send["key"], op.time_ns)
             if op.type == "ok":
-                due_ns = began[op.value["key"]] + op.value["delay_ms"] * NS_PER_MS
-                waiting[op.value["key"]] = due_ns + TRAVEL_NS
+                due_ns = began[send["key"]] + send["delay_ms"] * NS_PER_MS
+                waiting[send["key"]] = due_ns + TRAVEL_NS
         elif op.f == "consume":
-            for message in op.value["messages"]:
+            delivery: ConsumeReport = op.value
+            for message in delivery["messages"]:
                 waiting.pop(message[0], None)
     if not waiting:
         return None

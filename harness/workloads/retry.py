@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.op_kinds.values import SendValue
+from staticfire.checkers.op_kinds.values import ConsumeReport, SendValue
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.keyed_sends import KeyedSends
@@ -44,7 +44,8 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
     failed: dict[str, None] = {}
     for op in ops:
         if op.f == "consume" and op.type != "invoke":
-            for message in op.value["messages"]:
+            delivery: ConsumeReport = op.value
+            for message in delivery["messages"]:
                 if op.type == "ok":
                     failed.pop(message[0], None)
                 elif message[4] < RETRIES_MAX:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.op_kinds.values import SendValue
+from staticfire.checkers.op_kinds.values import ConsumeReport, SendValue
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.port import TO_BE_ASKED
@@ -58,11 +58,13 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
     waiting: dict[str, None] = {}
     seen: dict[str, None] = {}  # a consumer may be quicker than the answer to the producer
     for op in ops:
-        if op.f == "send" and op.value.get("transaction") == "commit":
-            if op.type == "ok" or op.error == TO_BE_ASKED:
-                waiting[op.value["key"]] = None
+        if op.f == "send":
+            send: SendValue = op.value
+            if send.get("transaction") == "commit" and (op.type == "ok" or op.error == TO_BE_ASKED):
+                waiting[send["key"]] = None
         elif op.f == "consume":
-            for message in op.value["messages"]:
+            delivery: ConsumeReport = op.value
+            for message in delivery["messages"]:
                 seen[message[0]] = None
     left = sum(key not in seen for key in waiting)
     return f"{left} committed transactions that no consumer has seen" if left else None

@@ -13,6 +13,7 @@ from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ranges import of_send
 from staticfire.checkers.op_kinds.catalogue import SENDS
 from staticfire.checkers.op_kinds.producer import SEND_MANY
+from staticfire.checkers.op_kinds.values import SendManyValue, SendValue
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import Environment
@@ -28,10 +29,11 @@ def _wanted(op: Op) -> list[list[Any]]:
 
     A client need not report the physical offset. Then it is UNKNOWN, and a look-up by id is not possible.
     """
-    value = op.value
     if op.f == SEND_MANY:
-        first = (of_send(row) for row in value["stretches"])
-        return [[one.key, value["queue"], one.queue_offset, one.physical_offset] for one in first]
+        many: SendManyValue = op.value
+        first = (of_send(row) for row in many["stretches"])
+        return [[one.key, many["queue"], one.queue_offset, one.physical_offset] for one in first]
+    value: SendValue = op.value
     if value["queue_offset"] < 0:
         return []
     position = value.get("physical_offset", UNKNOWN)
