@@ -118,8 +118,8 @@ def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
         if not isinstance(table, list) or len(table) != 3:
             continue
         if not _may_forget(facts, seen["broker_name"]):
-            place = seen["topic"], seen["broker_name"]
-            by_leader[place] = max(by_leader.get(place, 0), *table[:2])
+            queue = seen["topic"], seen["broker_name"]
+            by_leader[queue] = max(by_leader.get(queue, 0), *table[:2])
     return known | by_leader
 
 

@@ -53,7 +53,7 @@ def _ids_of(columns: Columns, keys: set[str]) -> Ints:
     """The messages with these keys, sorted."""
     follow = (MessageIds()[key] for key in keys)
     found = {message for message in follow if not message & OTHER}
-    found |= {OTHER | place for place, key in enumerate(columns.names.other_keys) if key in keys}
+    found |= {OTHER | number for number, key in enumerate(columns.names.other_keys) if key in keys}
     return np.array(sorted(found), np.int64)
 
 

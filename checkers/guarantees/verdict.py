@@ -39,10 +39,10 @@ class Finding:
 
     def sort_key(self) -> tuple[Any, ...]:
         """A total order that depends on nothing but the finding itself."""
-        place = (self.topic, self.broker, self.queue, self.queue_offset, self.physical_offset)
+        position = (self.topic, self.broker, self.queue, self.queue_offset, self.physical_offset)
         return (
             *_ordered(self.anomaly, self.judgement, self.op_index, self.time_ns, self.key),
-            *_ordered(*place, self.group, self.detail),
+            *_ordered(*position, self.group, self.detail),
         )
 
     def to_json(self) -> dict[str, object]:

@@ -86,10 +86,10 @@ def _timed(columns: Columns, context: Context) -> Ints:
     log, offset = given.log[rows], given.queue_offset[rows]
     is_first = np.ones(len(rows), np.bool_)
     is_first[1:] = (log[1:] != log[:-1]) | (offset[1:] != offset[:-1])
-    place = np.cumsum(is_first) - 1
+    group = np.cumsum(is_first) - 1
     stored_ms = given.stored_ms[rows]
-    disputed = np.unique(place[stored_ms != stored_ms[is_first][place]])
-    found: Ints = rows[is_first & ~np.isin(place, disputed)]
+    disputed = np.unique(group[stored_ms != stored_ms[is_first][group]])
+    found: Ints = rows[is_first & ~np.isin(group, disputed)]
     return found
 
 

@@ -101,10 +101,10 @@ def _by_outcome(ended: Measured) -> list[dict[str, object]]:
 def _figures(low: int, counts: Ints, longest_ns: np.int64) -> dict[str, int]:
     """Percentiles and maximum in microseconds; bucket `low` is the first of `counts`."""
     filled = np.flatnonzero(counts)
-    places, numbers = (filled + low).tolist(), counts[filled].tolist()
+    latencies_us, numbers = (filled + low).tolist(), counts[filled].tolist()
     longest = int(longest_ns) // NS_PER_US
     found = {
-        name: min(percentile_us(places, numbers, share), longest)
+        name: min(percentile_us(latencies_us, numbers, share), longest)
         for name, share in PERCENTILES.items()
     }
     return {**found, "max": longest}

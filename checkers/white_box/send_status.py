@@ -275,8 +275,8 @@ def sends_seen(
     broker_of = [brokers[queue] for queue in sends.log[rows].tolist()]
     numbers = rows.tolist()
     for at in np.flatnonzero(last > first).tolist():
-        for place in range(first[at], last[at]):
-            yield broker_of[place], numbers[place], observations[at]
+        for at_send in range(first[at], last[at]):
+            yield broker_of[at_send], numbers[at_send], observations[at]
 
 
 def sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any]], Ints]:

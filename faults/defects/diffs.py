@@ -65,9 +65,9 @@ def _patched(file: _FileDiff, folder: Path) -> str:
     for number, hunk in enumerate(file.hunks, start=1):
         at = _place_of(hunk.before, lines, hunk.first - 1 + grown)
         if at is None:
-            place = f"hunk {number} of {len(file.hunks)} for {file.name}, line {hunk.first}"
+            hunk_text = f"hunk {number} of {len(file.hunks)} for {file.name}, line {hunk.first}"
             reason = _first_difference(hunk, before.splitlines() if number == 1 else lines, grown)
-            raise DiffError(f"{place}, does not fit: {reason}")
+            raise DiffError(f"{hunk_text}, does not fit: {reason}")
         lines[at : at + len(hunk.before)] = hunk.after
         grown += len(hunk.after) - len(hunk.before)
     if lines == before.split("\n"):
@@ -119,10 +119,10 @@ def _checked_name(old: str, new: str) -> str:
 def _place_of(wanted: Sequence[str], lines: Sequence[str], guess: int) -> int | None:
     """Where these lines begin, as near to the guess as can be; None if they are not there."""
     count = len(wanted)
-    places = (
+    starts = (
         [at for at in range(len(lines) - count + 1) if lines[at] == wanted[0]] if wanted else []
     )
-    fitting = [at for at in places if list(lines[at : at + count]) == list(wanted)]
+    fitting = [at for at in starts if list(lines[at : at + count]) == list(wanted)]
     return min(fitting, key=lambda at: abs(at - guess), default=None)
 
 

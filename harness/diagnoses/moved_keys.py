@@ -49,7 +49,7 @@ def moved_keys(result: RunResult) -> list[str]:
     overtakings = _overtakings(by_key, moved, first_deliveries(result.ops))
     text = (
         f"{len(moved)} of {len(by_key)} sharding keys changed their queue, the first at t={seconds(after.acked_ns)} "
-        f"({first_key}: {_place(before)} to {_place(after)}){_cause(result)}. "
+        f"({first_key}: {_queue(before)} to {_queue(after)}){_cause(result)}. "
     )
     return [text + _consequence(overtakings)]
 
@@ -62,8 +62,8 @@ def _consequence(overtakings: Sequence[Overtaking]) -> str:
         )
     worst = overtakings[0]
     return (
-        f"{len(overtakings)} messages overtook an earlier one of their key, {worst.later.key} in {_place(worst.later)} "
-        f"first: it was consumed at t={seconds(worst.at_ns)}, before {worst.earlier.key} in {_place(worst.earlier)}. "
+        f"{len(overtakings)} messages overtook an earlier one of their key, {worst.later.key} in {_queue(worst.later)} "
+        f"first: it was consumed at t={seconds(worst.at_ns)}, before {worst.earlier.key} in {_queue(worst.earlier)}. "
         "Order holds within one queue only: stop the producers and let consumers finish before queues are added, or "
         "fix the queues of the topic by an order configuration."
     )
@@ -121,5 +121,5 @@ def _overtakings(
     return sorted(found, key=lambda one: (one.at_ns, one.later.key))
 
 
-def _place(sent: Sent) -> str:
+def _queue(sent: Sent) -> str:
     return f"queue {sent.queue[1]} of {sent.queue[0]}"

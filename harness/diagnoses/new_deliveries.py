@@ -29,8 +29,8 @@ class NewDeliveries:
 
     def count(self, op: Op[ConsumeManyReport]) -> int:
         """Count messages of a `consume_many` that no member had before, and mark them."""
-        place = op.value["topic"], op.value["broker"], op.value["queue"]
-        taken = self._taken.setdefault(place, bytearray())
+        queue = op.value["topic"], op.value["broker"], op.value["queue"]
+        taken = self._taken.setdefault(queue, bytearray())
         new = 0
         for row in op.value["stretches"]:
             message_range = of_delivery(row)

@@ -85,12 +85,10 @@ def _expected(run: RecordedRun, causes: Sequence[Cause]) -> str:
     profile = f"{facts.flush} flush, {facts.replication} replication, {run.verdict.mode} mode"
     if not causes:
         return f"The promises of {profile}."
-    return (
-        f"{_place(causes[0].witness)} to keep the promise of {profile}: {causes[0].witness.detail}"
-    )
+    return f"{_position_text(causes[0].witness)} to keep the promise of {profile}: {causes[0].witness.detail}"
 
 
-def _place(finding: Finding) -> str:
+def _position_text(finding: Finding) -> str:
     return f"Message {finding.key}" if finding.key is not None else f"Topic {finding.topic}"
 
 

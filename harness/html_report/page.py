@@ -78,7 +78,7 @@ def render(panels: Panels) -> str:
         script=script,
         script_hash=_hash(script),
         first_of=_first_of,
-        place=_place,
+        position=_position_text,
         counted=counted,
         number=_number,
         seconds=at_s,
@@ -148,7 +148,7 @@ def _first_of(verdict: Verdict) -> list[Finding]:
     return list(first.values())
 
 
-def _place(finding: Finding) -> str:
+def _position_text(finding: Finding) -> str:
     parts = [
         finding.topic,
         finding.broker,

@@ -74,8 +74,8 @@ def sample(system: Path, seed: int, count: int) -> list[Mutation]:
     by_kind: dict[str, list[Mutation]] = {}
     for mutation in mutations(system):
         by_kind.setdefault(mutation.kind, []).append(mutation)
-    for places in by_kind.values():
-        random.shuffle(places)
+    for candidates in by_kind.values():
+        random.shuffle(candidates)
     drawn: list[Mutation] = []
     while len(drawn) < count and any(by_kind.values()):
         for kind in sorted(by_kind):

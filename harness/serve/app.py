@@ -476,5 +476,5 @@ def _thinned(values: Sequence[int], most: int = 600) -> list[float]:
         return [float(value) for value in values]
     step = len(values) / most
     return [
-        float(values[min(len(values) - 1, int((place + 1) * step) - 1)]) for place in range(most)
+        float(values[min(len(values) - 1, int((number + 1) * step) - 1)]) for number in range(most)
     ]

@@ -182,8 +182,8 @@ def package_archive(folder: Path) -> Path:
 def _parts() -> dict[str, Path]:
     """The folders of the package, each where it is imported from."""
     parts: dict[str, Path] = {}
-    for place in map(Path, staticfire.__path__):
-        for folder in sorted(place.iterdir()):
+    for root in map(Path, staticfire.__path__):
+        for folder in sorted(root.iterdir()):
             if (folder / "__init__.py").exists():
                 parts.setdefault(folder.name, folder.resolve())
     return parts

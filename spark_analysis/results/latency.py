@@ -139,7 +139,7 @@ def _codes(column: pa.ChunkedArray, words: Sequence[str]) -> Ints:
 
 
 def _added(keys: tuple[Ints, Ints], counts: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    distinct, place = np.unique(np.concatenate(keys), return_inverse=True)
+    distinct, at = np.unique(np.concatenate(keys), return_inverse=True)
     total = np.zeros(len(distinct), np.int64)
-    np.add.at(total, place, np.concatenate(counts))
+    np.add.at(total, at, np.concatenate(counts))
     return distinct, total

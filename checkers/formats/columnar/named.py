@@ -111,8 +111,8 @@ def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _text(column: pa.ChunkedArray, texts: Sequence[str | None]) -> pa.Array:
     """The texts that numbers stand for; null for -1. Texts of a dictionary need not differ."""
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
-    place = {text: number for number, text in enumerate(distinct)}
-    numbers = pa.array([None if text is None else place[text] for text in texts], pa.int32())
+    number_of = {text: number for number, text in enumerate(distinct)}
+    numbers = pa.array([None if text is None else number_of[text] for text in texts], pa.int32())
     indices = numbers.take(_or_null(column).combine_chunks())
     return pa.DictionaryArray.from_arrays(indices, pa.array(distinct, pa.string()))
 
@@ -129,6 +129,6 @@ def _keys(column: pa.ChunkedArray, others: Sequence[str]) -> pa.Array:
     texts = [pc.cast(one, pa.string()) for one in (process, number)]
     plain = pc.binary_join_element_wise(pa.scalar("p"), texts[0], "")
     plain = pc.binary_join_element_wise(plain, texts[1], "-")
-    places = pa.array(np.where(is_other, ids ^ OTHER, 0), mask=~is_other)
-    other = pa.array(others, pa.string()).take(places)
+    taken = pa.array(np.where(is_other, ids ^ OTHER, 0), mask=~is_other)
+    other = pa.array(others, pa.string()).take(taken)
     return pc.if_else(pa.array(is_known), pc.if_else(pa.array(is_other), other, plain), None)

@@ -62,10 +62,10 @@ def of_ops(ops: Iterable[Op]) -> Statistics:
         if op.f in CONDENSED:
             _count_many(op, counts)
         elif op.f == "send":
-            counts.sends[_place(op)] += 1
+            counts.sends[_queue_of(op)] += 1
         elif op.f == "consume" and op.type != "fail":
             got = _rows(op, "messages")
-            counts.deliveries[_place(op)] += got
+            counts.deliveries[_queue_of(op)] += got
             counts.groups[str(op.value.get("group"))] += got
         elif op.f == "commit" and op.type == "ok":
             counts.commits += _rows(op, "offsets")
@@ -78,9 +78,9 @@ def _count_many(op: Op, counts: Statistics) -> None:
     except (KeyError, TypeError, ValueError):
         many = 0
     if op.f == SEND_MANY:
-        counts.sends[_place(op)] += many
+        counts.sends[_queue_of(op)] += many
     elif op.type != "fail":
-        counts.deliveries[_place(op)] += many
+        counts.deliveries[_queue_of(op)] += many
         counts.groups[str(op.value.get("group"))] += many
 
 
@@ -89,7 +89,7 @@ def _rows(op: Op, name: str) -> int:
     return len(rows) if isinstance(rows, list) else 0
 
 
-def _place(op: Op) -> LogKey:
+def _queue_of(op: Op) -> LogKey:
     topic, broker, queue = (op.value.get(name) for name in ("topic", "broker", "queue"))
     if isinstance(topic, str) and isinstance(broker, str) and type(queue) is int:
         return LogKey(topic, broker, queue)

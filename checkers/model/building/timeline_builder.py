@@ -466,8 +466,8 @@ def _found(messages: Sequence[Sequence[Any]]) -> list[Found]:
 def _searched(*row: Any) -> Searched:
     key, queue, offset, stored_ms, answer, *times = row
     answer_ms, before_ms = (None if time is None else integer(time) for time in times)
-    place = text(key), integer(queue), integer(offset)
-    return Searched(*place, integer(stored_ms), integer(answer), answer_ms, before_ms)
+    position = text(key), integer(queue), integer(offset)
+    return Searched(*position, integer(stored_ms), integer(answer), answer_ms, before_ms)
 
 
 def _mop(f: Any, *rest: Any) -> Sent | Polled:

@@ -46,12 +46,12 @@ class StoredRecord(NamedTuple):
 
     def facts(self, record: bytes) -> dict[str, object]:
         """The key of its message and its place in the whole log, as `RottenRecord` of the checkers' facts has it."""
-        place = int.from_bytes(record[28:36], "big")
+        log_position = int.from_bytes(record[28:36], "big")
         topic_at = self.body_end - self.start
         properties_at = topic_at + 1 + record[topic_at] + 2
         found = KEYS.search(b"\x02" + record[properties_at:])
         key = found[1].decode("utf-8", "replace") if found else ""
-        return {"key": key, "start": place, "end": place + self.end - self.start}
+        return {"key": key, "start": log_position, "end": log_position + self.end - self.start}
 
 
 def record_at(head: bytes, start: int, file_size: int) -> StoredRecord | None:

@@ -30,9 +30,9 @@ def rewrite_records(body: bytes, store_host: StoreHost) -> bytes | None:
 
     A body that is not records from its first to its last byte is left alone.
     """
-    places = _store_host_places(body)
+    ranges = _store_host_places(body)
     changed: bytearray | None = None
-    for start, end in places:
+    for start, end in ranges:
         replacement = store_host(body[start:end])
         if replacement is not None:
             changed = bytearray(body) if changed is None else changed
@@ -42,7 +42,7 @@ def rewrite_records(body: bytes, store_host: StoreHost) -> bytes | None:
 
 def _store_host_places(body: bytes) -> list[tuple[int, int]]:
     """Where the store hosts are; nowhere if these are no records."""
-    places: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     position, end = 0, len(body)
     while position < end:
         size = int.from_bytes(body[position : position + 4], "big")
@@ -55,8 +55,8 @@ def _store_host_places(body: bytes) -> list[tuple[int, int]]:
         position += size
         if not host_end <= position <= end:
             return []
-        places.append((start, host_end))
-    return places
+        ranges.append((start, host_end))
+    return ranges
 
 
 def _host_size(is_v6: int) -> int:

@@ -177,8 +177,8 @@ async def nothing_there(bench: Bench) -> None:
     for offset in (message.physical_offset + 1, message.physical_offset + (1 << 40)):
         answer = await consumer.send_back(offset, level=-1)
         require(answer.code != 0, f"sending back offset {offset} was answered with 0")
-    place = {"topic": consumer.dead_letters, "queueId": 0}
-    end = await consumer.wire.obtain(RequestCode.GET_MAX_OFFSET, place)
+    fields = {"topic": consumer.dead_letters, "queueId": 0}
+    end = await consumer.wire.obtain(RequestCode.GET_MAX_OFFSET, fields)
     stored = number(end.ext_fields, "offset") if end.code == ResponseCode.SUCCESS else 0
     require_equal("the dead letters", stored, 0)
 

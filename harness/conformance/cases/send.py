@@ -116,8 +116,8 @@ async def batches(bench: Bench) -> None:
     require_equal("the number of ids", len(ids), 3)
     pulled = await bench.pull(broker, topic, least=4)
     require_equal("the bodies", [m.body for m in pulled.messages], [b"before", *bodies])
-    places = [f"{m.physical_offset:016X}" for m in pulled.messages[1:]]
-    require_equal("the places in the ids", [one[-16:] for one in ids], places)
+    offsets = [f"{m.physical_offset:016X}" for m in pulled.messages[1:]]
+    require_equal("the places in the ids", [one[-16:] for one in ids], offsets)
     require_equal("the offsets", [m.queue_offset for m in pulled.messages], [0, 1, 2, 3])
     large = batch_record(b"small", {}) + batch_record(bytes(BODY_MAX), {})
     refused = await broker.ask(RequestCode.SEND_BATCH_MESSAGE, fields, large)
