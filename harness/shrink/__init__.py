@@ -1,1 +1,1 @@
-"""Makes a failing run small."""
+"""Shrinks a failing run."""

@@ -1,4 +1,4 @@
-"""Simpler campaigns of a campaign: one pass for each thing that can become less."""
+"""Candidates: simpler forms of a campaign, with one pass for each kind of simplification."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from staticfire.harness.shrink.witness import anchored, closer, explicit, with_p
 PLAIN_BYTES = 100
 MANY_OPS = 50
 FEW_SEEDS = (
-    2  # of a candidate whose run takes long, and of those without some ops: there are many of them
+    2  # seeds of a candidate whose run takes long, and of the many candidates without some ops
 )
-# Options that say what is run, how it is judged, or that have a pass of their own.
+# Options that decide what is run or how it is judged, or that have a pass of their own.
 KEPT = frozenset(
     {"plan", "environment", "target", "client", "mode", "policies", "defect", "system", "token"}
     | {"brokers", "sends_max", "consumer_kind", "broker_properties", "coordinator_properties"}
@@ -36,7 +36,7 @@ KEPT = frozenset(
 
 
 def clients(campaign: Campaign) -> Iterator[Campaign]:
-    """Fewer producers, which share the ops of the others; fewer consumers."""
+    """Yield candidates with fewer producers, which take over the ops of the others, or fewer consumers."""
     for name in ("producers", "consumers"):
         for count in smaller_numbers(getattr(campaign, name), 1):
             yield _with(campaign, {name: count})
@@ -62,7 +62,7 @@ def queues(campaign: Campaign) -> Iterator[Campaign]:
 
 
 def options(campaign: Campaign) -> Iterator[Campaign]:
-    """Options back to their defaults, all and then fewer at once; and no properties of nodes."""
+    """Yield candidates with options at their defaults, all and then fewer at once; and without node properties."""
     plain: dict[str, Any] = {"broker_properties": (), "coordinator_properties": ()}
     for field in fields(Campaign):
         if field.default is not MISSING and field.name not in KEPT:
@@ -75,7 +75,7 @@ def options(campaign: Campaign) -> Iterator[Campaign]:
 
 
 def sizes(campaign: Campaign) -> Iterator[Campaign]:
-    """All bodies of one small size."""
+    """Yield candidates whose bodies all have one small size."""
     small = replace(campaign, payload_bytes=(PLAIN_BYTES, PLAIN_BYTES))
     yield replace(small, ops=campaign.ops and tuple(map(_small, campaign.ops)))
     yield small
@@ -89,7 +89,7 @@ def _small(op: PlannedOp) -> PlannedOp:
 
 
 def plainer_ops(campaign: Campaign) -> Iterator[Campaign]:
-    """Messages alone instead of in batches, answered ones instead of one way or asynchronous."""
+    """Yield candidates with single messages instead of batches, and with synchronous sends instead of others."""
     if campaign.ops is None:
         return
     plain = tuple(
@@ -160,7 +160,7 @@ PASSES: Mapping[str, Pass[Trial]] = {
 
 
 def _candidate(campaign: Campaign, seeds: int = SEEDS) -> Trial | None:
-    """A candidate that has yet to be run; None if no run accepts it. A large one gets fewer seeds."""
+    """Return a candidate to run; None if no run accepts it. A large one gets fewer seeds."""
     if campaign.ops is None or len(campaign.ops) > MANY_OPS:
         seeds = min(seeds, FEW_SEEDS)
     try:
@@ -171,7 +171,7 @@ def _candidate(campaign: Campaign, seeds: int = SEEDS) -> Trial | None:
 
 
 def _with(campaign: Campaign, changes: dict[str, Any]) -> Campaign:
-    """Lists that have an entry for each consumer are cut to what is left of them; ops go to producers that are left."""
+    """Cut lists with an entry for each consumer to the remaining consumers; give ops to the remaining producers."""
     changed = replace(campaign, **changes)
     count = changed.consumers
     producers = changed.topology().producers
@@ -188,7 +188,7 @@ def _with(campaign: Campaign, changes: dict[str, Any]) -> Campaign:
 
 
 def _on_nodes(campaign: Campaign) -> tuple[PlannedFault, ...]:
-    """The plan, its targets reduced to nodes that there are, where a fault has several of them."""
+    """Return the plan with targets reduced to existing nodes, for faults with several targets."""
     topology = campaign.topology()
     there = {*topology.servers, *topology.clients}
     return tuple(

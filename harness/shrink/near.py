@@ -1,4 +1,4 @@
-"""Simulated campaigns near the plan of a run of real machines: the same options, its faults at nearby times."""
+"""Simulated campaigns near the plan of a run on real machines: the same options, its faults at nearby times."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Variant:
     """A difference of campaigns from the plan of the run.
 
     Attributes:
-        name: in reports.
-        scale: what the times of faults are multiplied with.
-        jitter_s: by how many seconds each fault comes earlier or later, at most.
-        think: what pauses between ops are multiplied with.
+        name: the name in reports.
+        scale: the factor of the times of faults.
+        jitter_s: the greatest shift of a fault, in seconds.
+        think: the factor of pauses between ops.
         slow_disks: whether an fsync takes at least SLOW_FSYNC_US.
     """
 
@@ -50,9 +50,9 @@ VARIANTS: tuple[Variant, ...] = (
 
 
 def simulated(campaign: Campaign, records: Sequence[FaultRecord]) -> Campaign:
-    """The campaign of a real run as one of the simulation, its faults at the times at which they were fired.
+    """Return the campaign of a real run as a simulated one, with faults at the times at which they fired.
 
-    Raises CampaignError, FaultError where the simulation cannot have it.
+    Raises CampaignError, FaultError if the simulation cannot have it.
     """
     changed = replace(
         campaign,
@@ -80,7 +80,7 @@ def _followers(campaign: Campaign) -> tuple[int, ...]:
 def _as_fired(
     plan: Sequence[PlannedFault], records: Sequence[FaultRecord]
 ) -> tuple[PlannedFault, ...]:
-    """The plan at the times at which its faults were fired, counted so that the first is on time."""
+    """Return the plan with the times at which its faults fired, shifted so that the first fault is on time."""
     fired = {one.planned.fault_id: one.fired_ns for one in records if one.fired_ns is not None}
     known = [one for one in plan if one.fault_id in fired and one.after is None]
     if not known:
@@ -94,7 +94,7 @@ def _as_fired(
 
 
 def near(campaign: Campaign) -> Iterator[tuple[Variant, Campaign]]:
-    """Simulated campaigns without end: the variants in turn, each time with the next seed."""
+    """Yield simulated campaigns endlessly: the variants in turn, each time with the next seed."""
     number = 0
     while True:
         variant = VARIANTS[number % len(VARIANTS)]

@@ -1,4 +1,4 @@
-"""The files of a shrink: a campaign file, a test, and a text. Each is whole at any time."""
+"""Writes the files of a shrink: a campaign file, a test, and a text. Each is complete at any time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _moment(planned: PlannedFault) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """A reader finds the former text or the new one, whatever ends the writer. Raises OSError."""
+    """Write a text atomically. Raises OSError."""
     half_written = path.with_name(f"{path.name}.tmp")
     half_written.write_text(text, encoding="utf-8")
     half_written.replace(path)

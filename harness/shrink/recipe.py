@@ -1,4 +1,4 @@
-"""The recipe of a failed run on real machines: what to run again, since no such run repeats bit by bit."""
+"""The recipe of a failed run on real machines: commands that try it again, since such a run does not repeat."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ TAIL_S = 10.0  # of load behind it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A smaller campaign, and what it is about.
+    """A smaller campaign for a failure.
 
     Attributes:
-        fingerprint: of the failure.
-        campaign: the plan reduced to the fault that the failure followed, which strikes early.
-        is_smaller: whether its plan is another one than that of the run.
+        fingerprint: the fingerprint of the failure.
+        campaign: has a plan of only the fault that preceded the failure, which strikes early.
+        is_smaller: whether its plan differs from that of the run.
     """
 
     fingerprint: Fingerprint
@@ -40,7 +40,7 @@ class Recipe:
     is_smaller: bool
 
     def lines(self, run: Path, out: Path) -> list[str]:
-        """The commands, each with what it does."""
+        """Return the commands, each with a description."""
         folder, recipe = shlex.quote(str(run)), shlex.quote(str(out / RECIPE_FILE))
         commands = [
             (
@@ -70,7 +70,7 @@ class Recipe:
 def recipe_of(
     campaign: Campaign, verdict: RunVerdict, faults: Sequence[FaultRecord]
 ) -> Recipe | None:
-    """The recipe of a recorded run; None if its verdict names no violation."""
+    """Return the recipe of a recorded run; None if its verdict has no violation."""
     topology = campaign.topology()
     fingerprint = full_fingerprint(verdict, faults, topology)
     witness = witness_of(verdict, fingerprint)

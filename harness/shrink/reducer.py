@@ -1,4 +1,4 @@
-"""Reduction by trying simpler candidates: pure, whatever a candidate is and however it is tried."""
+"""Reduces by trying simpler candidates. It is independent of what a candidate is and how it is tried."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-# The first of the candidates that fails in the same way, by its index and as it is to be kept; None if none does.
+# The index and the kept form of the first candidate that fails in the same way; None if none does.
 TryAll = Callable[[Sequence[T]], "tuple[int, T] | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class Variants(Generic[T]):
-    """A pass that tries simpler candidates of the best so far, the boldest first, anew after each that fails."""
+    """A pass that tries simpler candidates of the best so far, the simplest first, and restarts after each success."""
 
     of: Callable[[T], Iterable[T]]
 
@@ -23,8 +23,8 @@ class Variants(Generic[T]):
 class Deletion(Generic[T]):
     """A pass that deletes items of a list: complement-based delta debugging (CDD).
 
-    It leaves out all items, then each half, quarter, ... single one. After a deletion it goes on behind it with chunks
-    of the same size, and does not begin again.
+    It removes all items, then each half, quarter, ... single item. After a deletion it continues behind it with chunks
+    of the same size.
     """
 
     items: Callable[[T], Sequence[Any]]
@@ -35,7 +35,7 @@ Pass = Variants[T] | Deletion[T]
 
 
 def without_chunks(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """Nothing at all, then the items without each half, quarter, ... single item."""
+    """Yield no items, then the items without each half, quarter, ... single item."""
     size = len(items)
     while size:
         for start in range(0, len(items), size):
@@ -55,14 +55,14 @@ def smaller_numbers(number: int, least: int) -> Iterator[int]:
 
 
 class Reducer(Generic[T]):
-    """Goes through the passes again and again until none of them finds anything simpler.
+    """Repeats the passes until none of them finds anything simpler.
 
     Args:
-        passes: by name, in order.
-        try_all: tries candidates at once; takes the name of the pass, too.
+        passes: the passes by name, in order.
+        try_all: tries candidates concurrently; also takes the name of the pass.
         improved: takes the name of the pass and the new best.
-        key: what tells candidates apart; none is tried twice.
-        width: candidates that are tried at once.
+        key: identifies candidates, none of which is tried twice.
+        width: number of candidates that are tried concurrently.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Reducer(Generic[T]):
         self._tried: set[Hashable] = set()
 
     def reduce(self, best: T) -> T:
-        """The simplest one found."""
+        """Return the simplest candidate found."""
         self._tried.add(self._key(best))
         while True:
             before = best
@@ -121,7 +121,7 @@ class Reducer(Generic[T]):
         return best
 
     def _first(self, candidates: Iterable[tuple[Any, T]]) -> tuple[Any, T] | None:
-        """The mark and the kept form of the first candidate that fails in the same way."""
+        """Return the mark and the kept form of the first candidate that fails in the same way."""
         untried = self._untried(candidates)
         while batch := list(islice(untried, self._width)):
             found = self._try_all([candidate for _, candidate in batch])
@@ -141,7 +141,7 @@ class Reducer(Generic[T]):
 def _chunks_deleted(
     deletion: Deletion[T], best: T, items: Sequence[Any], start: int, size: int
 ) -> Iterator[tuple[int, T]]:
-    """The candidates without each chunk from `start` on, with the index at which it began."""
+    """Yield the candidates without each chunk from `start` on, with the index at which the chunk began."""
     for at in range(start, len(items), size):
         candidate = deletion.with_items(best, [*items[:at], *items[at + size :]])
         if candidate is not None:

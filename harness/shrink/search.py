@@ -1,4 +1,4 @@
-"""The search for the smallest campaign that fails in the same way: candidates in processes of their own."""
+"""Searches the smallest campaign that fails in the same way, with candidates in processes of their own."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ Improved = Callable[[str, Trial], None]  # takes the name of the pass and the ne
 
 
 class BudgetSpent(Exception):
-    """The time is over; the best so far was reported."""
+    """The budget is spent. The best candidate so far was reported."""
 
 
 class WorkerLost(Exception):
-    """A process that tried a candidate was killed, for instance for want of memory."""
+    """A process that tried a candidate was killed, for instance for lack of memory."""
 
 
 class Search:
-    """Tries candidates. One that cannot be run counts as one that does not fail.
+    """Tries candidates. A candidate that cannot be run counts as not failing.
 
     Args:
-        wanted: the fingerprint that a candidate has to show.
-        jobs: processes.
-        until: of `time.monotonic`.
+        wanted: the fingerprint that a candidate must show.
+        jobs: number of processes.
+        until: the end of the search, by `time.monotonic`.
         improved: takes each new best.
-        tried: is called when candidates are under way, and when they have ended.
+        tried: called when candidates begin, and when they have ended.
 
     Attributes:
-        not_run: why candidates could not be run, and how many for each reason.
-        runs: how many were made.
-        cpu_s: that they took.
+        not_run: counts of candidates that could not be run, by reason.
+        runs: number of runs.
+        cpu_s: CPU time of the runs.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Search:
         self._pool = WorkerPool(jobs)
 
     def run(self, first: Trial) -> bool:
-        """Whether it came to its end: the best that it reported cannot be made simpler by any pass.
+        """Search; return whether the search is complete, so that no pass can simplify the reported best.
 
         Raises WorkerLost.
         """

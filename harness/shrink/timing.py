@@ -1,4 +1,4 @@
-"""Candidates whose events come sooner: the whole run earlier, pauses shorter, the load ending behind its last event."""
+"""Candidates with earlier events: the whole run earlier, pauses shorter, the load ending behind its last event."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.shrink.trials import Trial
 
-FIRST_S = (0.1, 1.0)  # when the first event may come
+FIRST_S = (0.1, 1.0)  # time of the first event
 TAILS_S = (0.5, 3.0, 10.0)  # of load behind the last event
-PAUSES_S = (0.1, 1.0, 5.0)  # that stay of a longer one
+PAUSES_S = (0.1, 1.0, 5.0)  # what remains of a longer pause
 LEAST_LOAD_S = 1.0
 
 
 def earlier(trial: Trial) -> Iterator[Campaign]:
-    """The whole run moved to the front."""
+    """Yield the campaign with all events moved to the beginning."""
     campaign = trial.campaign
     first_s = min(_points(campaign), default=0.0)
     for at_s in FIRST_S:
@@ -26,7 +26,7 @@ def earlier(trial: Trial) -> Iterator[Campaign]:
 
 
 def shorter_pauses(trial: Trial) -> Iterator[Campaign]:
-    """All pauses shorter at once, then each alone. A pause lies between two events: ops, faults, ends of faults."""
+    """Yield all pauses shortened at once, then each alone. A pause lies between ops, faults and ends of faults."""
     campaign = trial.campaign
     points = sorted({0.0, *_points(campaign)})
     gaps = [
@@ -41,7 +41,7 @@ def shorter_pauses(trial: Trial) -> Iterator[Campaign]:
 
 
 def earlier_end(trial: Trial) -> Iterator[Campaign]:
-    """The load ending not long behind the last op, the last fault, and what shows the failure."""
+    """Yield the load ending soon after the last op, the last fault, and the events that show the failure."""
     campaign = trial.campaign
     last_s = last_event_s(trial)
     for tail_s in TAILS_S:
@@ -63,13 +63,13 @@ def ending_at(campaign: Campaign, end_s: float) -> Campaign:
 
 
 def rounded(trial: Trial) -> Iterator[Campaign]:
-    """Times with few digits."""
+    """Yield the campaign with times of few digits."""
     for digits in (0, 1, 2):
         yield _rounded(trial.campaign, digits)
 
 
 def _rounded(campaign: Campaign, digits: int) -> Campaign:
-    """Seconds with so many digits. What would lie behind the end comes at the end."""
+    """Round times to a number of digits. Times behind the end become the end."""
     time_s = round(campaign.time_s + 0.49 * 10**-digits, digits)
     plan = tuple(
         replace(
@@ -87,14 +87,14 @@ def _rounded(campaign: Campaign, digits: int) -> Campaign:
 
 
 def _points(campaign: Campaign) -> list[float]:
-    """The times of all events that the campaign gives a time."""
+    """Return the times of all events in the campaign."""
     timed = [one for one in campaign.plan if one.after is None]
     ops = [] if campaign.ops is None else [op.at_s for op in campaign.ops]
     return [*(one.at_s for one in timed), *(one.until_s for one in timed), *ops]
 
 
 def _warped(campaign: Campaign, cuts: list[tuple[float, float]]) -> Campaign:
-    """Everything behind each cut (where, how much) is so much earlier, the end of the load too."""
+    """Move everything behind each cut (position, length) earlier by its length, also the end of the load."""
 
     def moved(at_s: float) -> float:
         return round(at_s - sum(by_s for start_s, by_s in cuts if at_s > start_s + 1e-9), 6)

@@ -1,4 +1,4 @@
-"""One trial of a candidate: whether its run fails in the same way, under its own seed or a few others."""
+"""Tries a candidate: whether its run fails in the same way, under its own seed or a few others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from staticfire.harness.results.fingerprint import (
 )
 from staticfire.harness.results.run_result import RunResult
 
-SEEDS = 4  # of a candidate: its own, and the following ones
+SEEDS = 4  # seeds of a candidate: its own, and the following ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A campaign that was run, and what its run showed."""
+    """A campaign that was run, and the results of its run."""
 
     campaign: Campaign
     digest: str
@@ -51,7 +51,7 @@ class Trial:
     ops: tuple[PlannedOp, ...] = ()  # begun by producers
     struck: Mapping[int, Moments] = field(default_factory=dict)  # by fault id, those that bit
     witness: Witness | None = None
-    seeds: int = SEEDS  # under how many a candidate is tried
+    seeds: int = SEEDS  # number of seeds under which a candidate is tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,9 @@ class Answer:
 
     Attributes:
         found: the first seed that shows the fingerprint; None if none does.
-        not_run: why it could not be run; "" if it could.
-        runs: how many were made.
-        cpu_s: that they took.
+        not_run: the reason that the candidate could not be run; "" if it was.
+        runs: number of runs.
+        cpu_s: CPU time of the runs.
     """
 
     found: Trial | None
@@ -97,9 +97,7 @@ def try_candidate(campaign: Campaign, wanted: Fingerprint, seeds: int = SEEDS) -
         runs += 1
         try:
             trial = run_trial(candidate)
-        except (
-            Exception
-        ) as error:  # a candidate that cannot be run is no smaller form of the failure
+        except Exception as error:  # a candidate that cannot be run does not show the failure
             not_run = f"{type(error).__name__}: {error}"
             break
         if wanted.is_shown_by(trial.fingerprint):
@@ -110,7 +108,7 @@ def try_candidate(campaign: Campaign, wanted: Fingerprint, seeds: int = SEEDS) -
 
 
 def try_near(campaign: Campaign) -> Answer:
-    """Run a campaign once, whatever it shows."""
+    """Run a campaign once; return its results."""
     started = time.process_time()
     try:
         found, not_run = run_trial(campaign), ""

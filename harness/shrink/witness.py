@@ -1,4 +1,4 @@
-"""Candidates that keep what belongs to the witness: its message, the fault that it followed, and few ops around it."""
+"""Candidates reduced to the witness: its message, the preceding fault, and few ops around it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from staticfire.harness.shrink.timing import ending_at
 from staticfire.harness.shrink.trials import Moments, Trial, Witness
 
 AROUND = 8  # ops before the failure, the witness among them
-TAIL_S = 3.0  # of load behind the last of what is kept
+TAIL_S = 3.0  # of load behind the last kept event
 
 
 def explicit(trial: Trial) -> Campaign:
-    """The same run, with its ops as data."""
+    """Return the same campaign with its ops as data."""
     return replace(trial.campaign, ops=trial.ops, acks_min=0)
 
 
 def closer(trial: Trial) -> Iterator[Campaign]:
-    """Fewer ops and faults: those nearest to the witness, the fewest first."""
+    """Yield candidates with only the ops and faults nearest to the witness, the fewest first."""
     witness = trial.witness
     if witness is None:
         return
@@ -57,7 +57,7 @@ def closer(trial: Trial) -> Iterator[Campaign]:
 
 
 def anchored(trial: Trial) -> Iterator[Campaign]:
-    """The faults at events of the life of the witness instead of times: all of them, then each."""
+    """Yield candidates whose faults strike at events of the witness instead of times: all faults, then each."""
     campaign, witness = trial.campaign, trial.witness
     timed = [one for one in campaign.plan if one.after is None]
     if witness is None or witness.key is None or not timed:
@@ -77,21 +77,21 @@ def anchored(trial: Trial) -> Iterator[Campaign]:
 def anchored_plan(
     plan: Sequence[PlannedFault], struck: Mapping[int, Moments], witness: Witness
 ) -> list[PlannedFault]:
-    """The plan with each fault at an event of the witness; empty if none of them can be."""
+    """Return the plan with each fault at an event of the witness; empty if no fault can be."""
     found = [_anchored(one, struck.get(one.fault_id), witness, 0) for one in plan]
     return found if found != list(plan) else []
 
 
-_FORMS = 3  # in which a fault may be anchored
+_FORMS = 3  # the forms in which a fault may be anchored
 
 
 def _anchored(
     planned: PlannedFault, moments: Moments | None, witness: Witness, form: int
 ) -> PlannedFault:
-    """The fault at an event of the witness: its answer or its send; as it is where it came before.
+    """Return the fault at an event of the witness, its answer or its send; an earlier fault does not change.
 
-    A power cut inside an operation of the disk may come inside the flush of the message (form 1), or inside the
-    first operation behind its append (form 2).
+    A power cut inside a disk operation may strike inside the flush of the message (form 1), or inside the first
+    operation behind its append (form 2).
     """
     if moments is None or witness.key is None or witness.send_s is None:
         return planned
