@@ -1,1 +1,1 @@
-"""The web view of a folder of runs: tables, one run, two compared, a campaign that goes on, hunts and reports."""
+"""The web view of a folder of runs: tables, single runs, comparisons, runs in progress, hunts and reports."""

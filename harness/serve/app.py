@@ -1,4 +1,4 @@
-"""The pages and their addresses."""
+"""The pages of the web view and their addresses."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Endpoint = Callable[[Request], Any]
 
 
 def application(folder: ServedFolder, token: TokenCheck | None) -> ASGIApp:
-    """The web application of a folder of runs."""
+    """Return the web application of a folder of runs."""
     pages = _Pages(folder, token)
     routes = [
         ("/", pages.runs),
@@ -115,7 +115,7 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 class _Pages:
-    """The endpoints. Plain functions run in threads, so a large file holds no other client up."""
+    """The endpoints. Plain functions run in threads, so a large file delays no other client."""
 
     def __init__(self, folder: ServedFolder, token: TokenCheck | None) -> None:
         self._folder, self._token = folder, token
@@ -152,7 +152,7 @@ class _Pages:
         )
 
     def run(self, request: Request) -> Response:
-        """One run; that of an unfinished one is its live view."""
+        """One run; an unfinished one has its live view."""
         summary = self._summary(request)
         if summary.state == UNFINISHED:
             return self.live(request)
@@ -161,7 +161,7 @@ class _Pages:
         return page("run.html", run=summary, details=details, files=shown)
 
     def live(self, request: Request) -> Response:
-        """A run as it goes on."""
+        """A run in progress."""
         summary = self._summary(request)
         try:
             live = self._live.look(summary.name)
@@ -195,7 +195,7 @@ class _Pages:
         )
 
     def report(self, request: Request) -> Response:
-        """The report of a run, in a sandbox: that of its folder, or one that is made now."""
+        """The report of a run, in a sandbox: from its folder, or made now."""
         summary = self._summary(request)
         if self._folder.has((summary.name, REPORT)):
             return as_page(self._folder, (summary.name, REPORT), PAGE_BYTES_MAX)
@@ -313,7 +313,7 @@ class _Pages:
         return as_page(self._folder, path, PAGE_BYTES_MAX)
 
     def file(self, request: Request) -> Response:
-        """A file to be saved."""
+        """A file as a download."""
         return download(self._folder, _path(request))
 
     def text(self, request: Request) -> Response:
@@ -331,7 +331,7 @@ class _Pages:
         return Response(status_code=204, headers={"cache-control": "max-age=86400"})
 
     async def login(self, request: Request) -> Response:
-        """A form for the token, and the cookie that stands for it."""
+        """The form for the token, which sets the cookie."""
         if self._token is None:
             return RedirectResponse("/", 303)
         if request.method != "POST":
@@ -364,7 +364,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _path(request: Request, *, can_be_empty: bool = False) -> Sequence[str]:
-    """The names of a path below the folder; the folder itself checks them. Raises NotServed."""
+    """Return the names of a path below the folder, which the folder itself checks. Raises NotServed."""
     text = request.path_params["path"]
     if not text and can_be_empty:
         return ()
@@ -376,7 +376,7 @@ def _whole(text: str) -> int:
 
 
 async def _form_field(request: Request, name: str) -> str:
-    """A field of a small form. Raises HTTPException for one that is not small."""
+    """Return a field of a form. Raises HTTPException for a form that is too large."""
     data = b""
     async for chunk in request.stream():
         data += chunk
@@ -418,7 +418,7 @@ def _lag(live: LiveRun) -> Any:
 
 
 def _trend_charts(trend: Sequence[VersionTrend]) -> list[tuple[str, Any]]:
-    """(title, chart) over the versions, the oldest first; none of a single version."""
+    """Return (title, chart) over the versions, the oldest first; none for a single version."""
     if len(trend) < 2:
         return []
     bad = Series(
@@ -439,7 +439,7 @@ def _trend_charts(trend: Sequence[VersionTrend]) -> list[tuple[str, Any]]:
 
 
 def _hunt_charts(hunt: Hunt) -> list[tuple[str, Any]]:
-    """(title, chart): behaviours over the seeds, and over the time that the runs took."""
+    """Return (title, chart): behaviours over the seeds, and over the CPU time of the runs."""
     name = "behaviours that some seed has reached"
     by_row = Series(name=name, values=_thinned(hunt.reached))
     step = max(1.0, len(hunt.reached) / max(1, len(by_row.values)))
@@ -471,7 +471,7 @@ def _over_time(live: LiveRun, series: Sequence[Series], label: str) -> Any:
 
 
 def _thinned(values: Sequence[int], most: int = 600) -> list[float]:
-    """At most so many of the values, the last one among them."""
+    """Return at most `most` of the values, the last one among them."""
     if len(values) <= most:
         return [float(value) for value in values]
     step = len(values) / most

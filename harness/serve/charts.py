@@ -1,4 +1,4 @@
-"""Charts as SVG without scripts and inline styles, so that a strict content security policy holds."""
+"""Draws charts as SVG without scripts and inline styles, as a strict content security policy needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Values at equal steps; None: nothing is known there, and the line has a gap."""
+    """Values at equal steps; None: unknown, a gap in the line."""
 
     name: str
     values: Sequence[float | None]
@@ -50,7 +50,7 @@ def line_chart(
     label: str,
     bands: Sequence[Band] = (),
 ) -> Markup:
-    """Lines over an axis that begins at `begin` with a value every `step`; `label` says what the chart shows."""
+    """Draw lines over an axis from `begin` with a value every `step`; `label` describes the chart."""
     length = max((len(one.values) for one in series), default=0)
     known = [value for one in series for value in one.values if value is not None]
     top = max(known, default=0) or 1
@@ -80,7 +80,7 @@ def line_chart(
 
 
 def _levels(top: float) -> list[Markup]:
-    """Horizontal lines at round values between 0 and the top."""
+    """Draw horizontal lines at round values between 0 and the top."""
     height = HEIGHT - BOTTOM - TOP
     parts = []
     for value in nice_ticks(top, 4)[1:]:
@@ -96,7 +96,7 @@ def _levels(top: float) -> list[Markup]:
 
 
 def _steps(begin: float, span: float) -> list[Markup]:
-    """Vertical lines at round distances from the beginning, named where both ends leave room."""
+    """Draw vertical lines at round distances from the beginning, with labels where both ends leave room."""
     parts = []
     for value in nice_ticks(span, 8)[1:]:
         x = _x(value / span)
@@ -111,7 +111,7 @@ def _steps(begin: float, span: float) -> list[Markup]:
 
 
 def _names(marks: Sequence[str], length: int) -> list[Markup]:
-    """The names of single values below them, as far as there is room; the first and the last one always."""
+    """Draw the names below single values, as far as there is room; the first and the last one always."""
     every = max(1, -(-length * NAME // (WIDTH - LEFT)))
     parts = []
     for index, name in enumerate(marks):

@@ -1,4 +1,4 @@
-"""Two runs side by side: settings, faults, verdicts, and the first op at which their histories differ."""
+"""Compares two runs: settings, faults, verdicts, and the first op at which their histories differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AROUND = 4  # ops that are shown before and after the difference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A named value of two runs."""
+    """A value that differs in two runs."""
 
     name: str
     left: str
@@ -36,10 +36,10 @@ class Divergence:
     """The first difference of two histories.
 
     Attributes:
-        same: ops that both have.
-        before: the last of these.
-        left, right: the ops that follow in either; empty for one that ends there.
-        note: why nothing was found, or could be compared; empty where `left` and `right` differ.
+        same: number of equal ops.
+        before: the last equal ops.
+        left, right: the next ops of each history; empty for one that ends there.
+        note: why no difference was found, or no comparison was possible; empty where `left` and `right` differ.
     """
 
     same: int
@@ -51,7 +51,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Everything in which two runs differ."""
+    """All differences of two runs."""
 
     settings: Sequence[Difference]
     faults: Sequence[Difference]

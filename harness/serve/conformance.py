@@ -1,4 +1,4 @@
-"""Reports of `staticfire conform --out` in the folder, and the contract that they are about."""
+"""Reads reports of `staticfire conform --out` in the folder, and the contract."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Report:
     profile: str
     command: str
     stopped: str
-    written: str  # "" in reports of earlier versions: then the time of the file counts
+    written: str  # "" in reports of earlier versions, for which the time of the file counts
     versions: str
     floor: int  # cases that must have run
     changed_ns: int
@@ -51,17 +51,17 @@ class Report:
 
     @property
     def state(self) -> str:
-        """The verdict as the word by which pages colour it."""
+        """The verdict as the word that decides its colour."""
         return STATES[self.verdict]
 
     @property
     def areas(self) -> list[str]:
-        """The areas of the cases, by name."""
+        """The areas of the cases, sorted by name."""
         return sorted({case["area"] for case in self.cases} - {""})
 
 
 def reports(folder: ServedFolder) -> list[Report]:
-    """All reports: in the folder itself, and in those below it. Raises NotServed."""
+    """Return all reports, in the folder itself and in those below it. Raises NotServed."""
     names = [entry.name for entry in folder.entries() if entry.is_folder][:FOLDERS_MAX]
     found = (_read(folder, path) for path in ((), *((name,) for name in names)))
     return [report for report in found if report is not None]
@@ -118,14 +118,14 @@ def _rank(outcome: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractPart:
-    """Clauses of one area, each with whether a case tries it."""
+    """The clauses of one area, each with a mark whether a case tries it."""
 
     area: str
     clauses: Sequence[tuple[Clause, bool]]
 
 
 def contract_parts(area: str, words: Sequence[str]) -> list[ContractPart]:
-    """The clauses of an area ("" for all) that have all the words, by area."""
+    """Return the clauses of an area ("" for all) that contain all the words, by area."""
     found: dict[str, list[tuple[Clause, bool]]] = {}
     for clause in contract().values():
         haystack = f"{clause.id}\n{clause.title}\n{clause.text}".casefold()
@@ -135,5 +135,5 @@ def contract_parts(area: str, words: Sequence[str]) -> list[ContractPart]:
 
 
 def contract_areas() -> list[str]:
-    """All areas, in the order of the contract."""
+    """Return all areas, in the order of the contract."""
     return list(dict.fromkeys(clause.area for clause in contract().values()))

@@ -1,4 +1,4 @@
-"""The documents of a run as pages read them: its campaign, its verdict and its faults, bounded and unverified."""
+"""Reads the documents of a run for pages: campaign, verdict and faults, bounded and unverified."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAULTS_MAX = 2000
 
 
 def read_campaign(folder: ServedFolder, path: Sequence[str]) -> Mapping[str, Any]:
-    """The options of a run; none if it has no readable campaign."""
+    """Return the options of a run; none without a readable campaign."""
     try:
         data = folder.read((*path, "campaign.toml"), CAMPAIGN_BYTES_MAX)
         return table(tomllib.loads(data.decode()).get("campaign"))
@@ -34,7 +34,7 @@ def read_campaign(folder: ServedFolder, path: Sequence[str]) -> Mapping[str, Any
 
 
 def read_verdict(folder: ServedFolder, path: Sequence[str]) -> tuple[Mapping[str, Any], str]:
-    """The document that a run wrote last, and why it cannot be read. Both are empty for a run without one."""
+    """Return verdict.json, and why it cannot be read. Both are empty for a run without it."""
     name = (*path, "verdict.json")
     if not folder.has(name):
         return {}, ""
@@ -59,7 +59,7 @@ def read_verdict(folder: ServedFolder, path: Sequence[str]) -> tuple[Mapping[str
 
 
 def read_faults(folder: ServedFolder, path: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The planned faults of a run, FAULTS_MAX at most."""
+    """Return the planned faults of a run, at most FAULTS_MAX."""
     try:
         lines = folder.read((*path, "faults.jsonl"), FAULT_BYTES_MAX).splitlines()
     except NotServed:
@@ -68,7 +68,7 @@ def read_faults(folder: ServedFolder, path: Sequence[str]) -> list[Mapping[str, 
 
 
 def json_object(line: bytes) -> Mapping[str, Any]:
-    """The object of a line of JSON; an empty one for any other line."""
+    """Return the object of a line of JSON; an empty one for any other line."""
     try:
         return table(orjson.loads(line))
     except ValueError:

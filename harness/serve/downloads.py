@@ -1,4 +1,4 @@
-"""Files of a run as downloads, plain text, or pages that may do nothing."""
+"""Serves files of a run as downloads, plain text, or sandboxed pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS = (".json", ".jsonl", ".log", ".md", ".toml", ".txt", ".xml")
 
 
 def download(folder: ServedFolder, path: Sequence[str]) -> Response:
-    """A file to be saved. Raises NotServed."""
+    """Return a file as a download. Raises NotServed."""
     size = _plain(folder, path)
     name = quote(path[-1], safe="")
     headers = {
@@ -34,7 +34,7 @@ def is_text(name: str, size: int) -> bool:
 
 
 def as_text(folder: ServedFolder, path: Sequence[str]) -> Response:
-    """A file as plain text, whatever it holds. Raises NotServed."""
+    """Return a file as plain text, whatever its content. Raises NotServed."""
     if not path[-1].endswith(TEXTS):
         raise NotServed(f"{path[-1]} is no text")
     data = folder.read(path, TEXT_BYTES_MAX)
@@ -42,12 +42,12 @@ def as_text(folder: ServedFolder, path: Sequence[str]) -> Response:
 
 
 def as_page(folder: ServedFolder, path: Sequence[str], bytes_max: int) -> Response:
-    """A page of the folder in a sandbox: its scripts run as those of a foreign site. Raises NotServed."""
+    """Return a page of the folder in a sandbox: its scripts run as those of a foreign site. Raises NotServed."""
     return sandboxed(folder.read(path, bytes_max))
 
 
 def sandboxed(data: bytes) -> Response:
-    """A page whose scripts run as those of a foreign site."""
+    """Return a page whose scripts run as those of a foreign site."""
     headers = {"content-security-policy": SANDBOXED}
     return Response(data, headers=headers, media_type="text/html; charset=utf-8")
 
@@ -60,7 +60,7 @@ def _plain(folder: ServedFolder, path: Sequence[str]) -> int:
 
 
 def _chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The file as long as it was when the answer began; one that goes on growing is cut there."""
+    """Yield the file up to its length at the beginning of the answer, also if it grows."""
     with file:
         while size > 0:
             data = file.read(min(CHUNK, size))

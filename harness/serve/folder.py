@@ -17,11 +17,11 @@ DEPTH_MAX = 16
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = (
     os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-)  # a pipe must not hold the server up
+)  # a pipe must not block the server
 
 
 class NotServed(Exception):
-    """A file is not there, or not to be served: a link, a device, a name that is none, or larger than its bound."""
+    """A file is missing, or must not be served: a link, a device, a bad name, or larger than its bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,12 @@ class ServedFolder:
     """A folder of runs. Paths are sequences of names below it."""
 
     def __init__(self, root: Path) -> None:
-        """Raises OSError if there is no such folder."""
+        """Raises OSError if the folder cannot be opened."""
         self.root = root.resolve(strict=True)
         os.close(os.open(self.root, _FOLDER))
 
     def entries(self, path: Sequence[str] = ()) -> list[Entry]:
-        """Files and folders by name, without links, devices and names that are not UTF-8. Raises NotServed."""
+        """Return files and folders by name, without links, devices and names that are not UTF-8. Raises NotServed."""
         with self._folder(path) as folder, os.scandir(folder) as found:
             entries = []
             for number, one in enumerate(found):
@@ -60,7 +60,7 @@ class ServedFolder:
             return sorted(entries, key=lambda entry: entry.name)
 
     def entry(self, path: Sequence[str]) -> Entry:
-        """One file or folder. Raises NotServed."""
+        """Return one file or folder. Raises NotServed."""
         _check(path)
         with self._folder(path[:-1]) as folder:
             try:
@@ -73,7 +73,7 @@ class ServedFolder:
         return entry
 
     def has(self, path: Sequence[str]) -> bool:
-        """Whether there is such a file or folder to be served."""
+        """Whether the file or folder exists and may be served."""
         try:
             self.entry(path)
         except NotServed:
@@ -81,7 +81,7 @@ class ServedFolder:
         return True
 
     def open(self, path: Sequence[str]) -> BinaryIO:
-        """A plain file. Raises NotServed."""
+        """Open a plain file. Raises NotServed."""
         _check(path)
         with self._folder(path[:-1]) as folder:
             try:
@@ -94,7 +94,7 @@ class ServedFolder:
         return os.fdopen(descriptor, "rb")
 
     def read(self, path: Sequence[str], bytes_max: int) -> bytes:
-        """The content of a file. Raises NotServed, also for a larger one."""
+        """Return the content of a file. Raises NotServed, also for a file above the bound."""
         with self.open(path) as file:
             data = file.read(bytes_max + 1)
         if len(data) > bytes_max:
@@ -103,7 +103,7 @@ class ServedFolder:
 
     @contextmanager
     def _folder(self, path: Sequence[str]) -> Iterator[int]:
-        """A descriptor of a folder. Each step is taken from the one before, through no link. Raises NotServed."""
+        """Yield a descriptor of a folder, opened step by step from its parent, through no link. Raises NotServed."""
         if path:
             _check(path)
         try:

@@ -1,4 +1,4 @@
-"""The rows of `staticfire hunt --out`: failures by cause, and the behaviours that seeds reached over time."""
+"""Reads the rows of `staticfire hunt --out`: failures by cause, and behaviours reached over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staticfire.harness.serve.folder import Entry, NotServed, ServedFolder
 from staticfire.harness.serve.loose import counts, number, rows, text
 from staticfire.harness.serve.summaries import INVALID, UNKNOWN, VALID
 
-FILES_MAX = 500  # that are looked at
+FILES_MAX = 500  # files that are read
 LINE_BYTES_MAX = 4 << 20
 ROWS_MAX = 200_000
 BYTES_MAX = 256 << 20
@@ -24,7 +24,7 @@ _FIELDS = {"seed", "workload", "valid", "digest", "coverage"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Failures with one cause. `seeds` are the smallest of them."""
+    """Failures with one cause. `seeds` are the smallest seeds of them."""
 
     cause: str
     runs: int
@@ -41,11 +41,11 @@ class Hunt:
     states: Mapping[str, int]
     clusters: Sequence[Cluster]
     reached: Sequence[int]
-    spent_s: Sequence[float]  # that the runs had taken together, after each row; 0: not recorded
+    spent_s: Sequence[float]  # CPU time of all runs so far, after each row; 0: not recorded
     latest_new: int  # the row that last reached something new, from 1; 0: none
     behaviours: Sequence[tuple[str, int]]  # (mark, seeds that reached it)
     failures: Sequence[Mapping[str, Any]]
-    is_cut: bool  # the file has more than is read
+    is_cut: bool  # the file has more rows than were read
 
     @property
     def seconds(self) -> float:
@@ -58,13 +58,13 @@ class Hunt:
         return self.seconds - (self.spent_s[self.latest_new - 1] if self.latest_new else 0.0)
 
     def over_time(self, steps: int) -> list[float]:
-        """Behaviours reached at `steps` + 1 equal moments from the beginning to the end."""
+        """Return the behaviours reached at `steps` + 1 equidistant moments."""
         rows = (bisect_right(self.spent_s, self.seconds * at / steps) for at in range(steps + 1))
         return [float(self.reached[row - 1]) if row else 0.0 for row in rows]
 
 
 def hunt_files(folder: ServedFolder) -> list[tuple[str, ...]]:
-    """Paths of files with rows of a hunt, directly in the folder or one below. Raises NotServed."""
+    """Return paths of files with rows of a hunt, in the folder or one below. Raises NotServed."""
     top = folder.entries()
     candidates: list[tuple[tuple[str, ...], Entry]] = [((), entry) for entry in top]
     for entry in top:
@@ -96,7 +96,7 @@ def _is_hunt(folder: ServedFolder, path: Sequence[str]) -> bool:
 
 
 def read_hunt(folder: ServedFolder, path: Sequence[str]) -> Hunt:
-    """Raises NotServed for a file that holds no hunt."""
+    """Read a hunt. Raises NotServed for a file that holds none."""
     if not _is_hunt(folder, path):
         raise NotServed(f"{path[-1]} holds no rows of a hunt")
     states = dict.fromkeys((VALID, INVALID, UNKNOWN), 0)

@@ -22,12 +22,14 @@ LATEST_MAX = 20
 RUNS_MAX = 16  # whose state is kept
 SENDS, DELIVERIES = ("send", "send_many"), ("consume", "consume_many")
 ACKED, REFUSED, UNCLEAR, DELIVERED = range(4)
-WAITING_MAX = 1_000_000  # messages whose lag is measured at one time
-STEPS = 8  # of lags between a value and its double: a percentile is at most 9 % too high
+WAITING_MAX = 1_000_000  # messages whose lag is tracked at one time
+STEPS = (
+    8  # ranks of lags between a value and its double, so that a percentile is at most 9 % too high
+)
 
 
 class Throughput:
-    """Counts by time. The step doubles when there would be more than BUCKETS_MAX of them."""
+    """Counts by time. The step doubles when there would be more than BUCKETS_MAX buckets."""
 
     def __init__(self) -> None:
         self.step_s = 1
@@ -36,7 +38,7 @@ class Throughput:
         self.lags: list[Counter[int]] = []  # of first deliveries in each step, by their rank
 
     def add(self, time_ns: int, kind: int, count: int, unseen: int) -> None:
-        """Count at a time of the run; `unseen` is how many messages no consumer has seen then."""
+        """Count at a time of the run; `unseen` is the number of undelivered messages then."""
         bucket = time_ns // (self.step_s * 10**9)
         while bucket >= BUCKETS_MAX:
             self.buckets = [
@@ -62,20 +64,20 @@ class Throughput:
         self.lags[bucket].update(map(_rank, lags_ns))
 
     def lag_s(self, percent: float) -> list[float | None]:
-        """A percentile of the lags in each step, in seconds; None where nothing was delivered for the first time."""
+        """Return a percentile of the lags in each step, in seconds; None without first deliveries."""
         return [_percentile_s(lags, percent) for lags in self.lags]
 
     def rate(self, kind: int) -> list[float]:
-        """Messages a second in each step."""
+        """Return messages a second in each step."""
         return [bucket[kind] / self.step_s for bucket in self.buckets]
 
     def total(self, kind: int) -> int:
-        """Messages so far."""
+        """Return the number of messages so far."""
         return sum(bucket[kind] for bucket in self.buckets)
 
 
 def _rank(lag_ns: int) -> int:
-    """Lags that a chart need not tell apart have the same rank."""
+    """Return the rank of a lag; lags that a chart need not distinguish share a rank."""
     return ceil(STEPS * log2(max(lag_ns, 1)))
 
 
@@ -108,7 +110,7 @@ class LiveRun:
 
     @property
     def faults_on(self) -> list[dict[str, object]]:
-        """Faults that strike now."""
+        """Return the faults that are on now."""
         return [fault for fault in self.faults.values() if fault["end_ns"] is None]
 
     @property
@@ -130,7 +132,7 @@ class LiveRun:
         self._waiting: dict[str, int] = {}  # key -> when it was acknowledged, the oldest first
 
     def _begin_again(self) -> None:
-        """Another run has taken the name."""
+        """Start over, since another run has taken the name."""
         self.throughput, self.position, self.ops, self.last_ns = Throughput(), 0, 0, 0
         self._begin()
         for kept in (self.faults, self.events, self.latest):
@@ -180,7 +182,7 @@ class LiveRun:
                 self._waiting[key] = time_ns
 
     def _add_seen(self, time_ns: int, messages: Sequence[Any]) -> list[int]:
-        """The lags of messages that are delivered for the first time, after their acknowledgement."""
+        """Add the lags of messages delivered for the first time after their acknowledgement."""
         lags_ns = []
         for message in messages:
             key = text(message[0]) if isinstance(message, list) and message else ""
@@ -209,7 +211,7 @@ class LiveRun:
 
 
 class LiveRuns:
-    """The latest RUNS_MAX runs that were looked at."""
+    """The RUNS_MAX runs that were read last."""
 
     def __init__(self, folder: ServedFolder) -> None:
         self._folder = folder
@@ -217,7 +219,7 @@ class LiveRuns:
         self._lock = threading.Lock()
 
     def look(self, name: str) -> LiveRun:
-        """The state of a run now. Raises NotServed."""
+        """Return the present state of a run. Raises NotServed."""
         with self._lock:
             run = self._runs.setdefault(name, LiveRun())
             self._runs.move_to_end(name)

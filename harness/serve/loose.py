@@ -1,4 +1,4 @@
-"""Values of JSON documents that may be anything: what has the wrong type reads as nothing."""
+"""Reads values of untrusted JSON documents; a value of the wrong type reads as empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of runs that have none in their folder, made when they are asked for, one at a time."""
+"""Makes reports on request for runs without one in their folder, one at a time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.serve.folder import DEPTH_MAX, ServedFolder
 
-BYTES_MAX = 256 << 20  # of a run; for a larger one the command is the way
+BYTES_MAX = 256 << 20  # of a run; for a larger one users run the command
 FILES_MAX = 5000
 KEPT_MAX = 8
-WAIT_S = 120.0  # for the report before
+WAIT_S = 120.0  # seconds to wait for the previous report
 CHUNK = 1 << 20
 
 
 class ReportRefused(Exception):
-    """A report cannot be made; one sentence."""
+    """A report cannot be made; the text is one sentence."""
 
 
 class ReportMaker:
-    """Makes reports from a copy: files are copied through the served folder, so no link in a run leads outside."""
+    """Makes reports from a copy of the run, copied through the served folder, so that no link leads outside."""
 
     def __init__(self, folder: ServedFolder) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class ReportMaker:
         self._kept: OrderedDict[tuple[str, object], bytes] = OrderedDict()
 
     def page(self, name: str) -> bytes:
-        """The report of a finished run. Raises ReportRefused, NotServed."""
+        """Return the report of a finished run. Raises ReportRefused, NotServed."""
         entry = self._folder.entry((name, "verdict.json"))
         key = name, (entry.size, entry.changed_ns, entry.number)
         if not self._lock.acquire(timeout=WAIT_S):

@@ -1,4 +1,4 @@
-"""Templates of the pages: everything is escaped, and what no printer prints is shown as an escape."""
+"""Renders the templates of the pages. All values are escaped, and unprintable characters are shown as escapes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def _finalize(value: Any) -> Any:
 
 
 def href(*parts: str, **query: object) -> str:
-    """The address of a page: parts of its path, and a query of what is not empty."""
+    """Return the address of a page: parts of its path, and a query of the non-empty values."""
     path = "/" + "/".join(quote(part, safe="") for part in parts)
     wanted = {name: str(value) for name, value in query.items() if value not in ("", None)}
     return f"{path}?{urlencode(wanted)}" if wanted else path
 
 
 def seconds(value: Any) -> str:
-    """Nanoseconds as seconds; empty for none."""
+    """Format nanoseconds as seconds; empty for None."""
     return f"{value / 1e9:.3f} s" if isinstance(value, int) and abs(value) < 1 << 63 else ""
 
 
 def size(value: int) -> str:
-    """Bytes, as a person reads them."""
+    """Format a number of bytes with a unit."""
     amount = float(value)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024 or unit == "GiB":
@@ -47,17 +47,17 @@ def size(value: int) -> str:
 
 
 def moment(changed_ns: int) -> str:
-    """A time of the file system, in UTC."""
+    """Format a time of the file system, in UTC."""
     return datetime.fromtimestamp(changed_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def lines(texts: Iterable[str]) -> Markup:
-    """Lines of a <pre>, each of them printable."""
+    """Return lines of a <pre>, each of them printable."""
     return Markup("\n").join(printable(text) for text in texts)
 
 
 def compact(value: Any) -> str:
-    """A value as JSON, shortened."""
+    """Return a value as shortened JSON."""
     try:
         text = orjson.dumps(value, default=str).decode()
     except (TypeError, RecursionError):
@@ -80,7 +80,7 @@ _ENVIRONMENT.filters.update(seconds=seconds, size=size, moment=moment, lines=lin
 def page(
     template: str, status: int = 200, /, *, refresh_s: int | None = None, **values: Any
 ) -> HTMLResponse:
-    """A page made of a template; the browser asks for it again after `refresh_s` seconds, unless None."""
+    """Return a page from a template; the browser reloads it after `refresh_s` seconds, unless None."""
     headers = {} if refresh_s is None else {"refresh": str(refresh_s)}
     text = _ENVIRONMENT.get_template(template).render(refresh_s=refresh_s, **values)
     return HTMLResponse(text, status, headers)

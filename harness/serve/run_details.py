@@ -1,4 +1,4 @@
-"""One run in full: its verdict checker by checker, findings, faults, settings and files."""
+"""Reads all details of a run: its verdict checker by checker, findings, faults, settings and files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CheckerPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails:
-    """Everything that the page of a run shows."""
+    """The content of the page of a run."""
 
     summary: RunSummary
     checkers: Sequence[CheckerPart]

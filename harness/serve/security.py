@@ -31,7 +31,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-# Of a page that a run's folder holds: its scripts run, but as those of a foreign site that can ask for nothing.
+# For a page from a run's folder: its scripts run, but as those of a foreign site that can request nothing.
 SANDBOXED = (
     "sandbox allow-scripts allow-downloads allow-modals; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data:; font-src data:; frame-ancestors 'none'"
@@ -39,12 +39,12 @@ SANDBOXED = (
 
 
 class TokenCheck:
-    """Compares what a client sends with the token, in a time that does not depend on either."""
+    """Compares a client's secret with the token, in constant time."""
 
     def __init__(self, token: str, port: int) -> None:
-        """`port` makes the name of the cookie: browsers send those of a host to all its ports."""
+        """`port` is part of the cookie's name, since browsers send a host's cookies to all its ports."""
         self._token = _digest(token)
-        self._secret = secrets.token_bytes(32)  # a cookie is worth nothing to another server
+        self._secret = secrets.token_bytes(32)  # another server cannot use the cookie
         self.cookie_name = f"staticfire_{port}"
 
     @property
@@ -57,7 +57,7 @@ class TokenCheck:
         return hmac.compare_digest(_digest(given), self._token)
 
     def allows(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request brings the token, as `Authorization: Bearer`, or the cookie."""
+        """Whether a request has the token, as `Authorization: Bearer`, or the cookie."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.is_token(given.strip()):
             return True
@@ -92,7 +92,7 @@ class Guard:
             await send(message)
 
         refusal = self._refusal(scope)
-        # What failed was answered and said already; raised on, it would print a traceback.
+        # The failure was answered and printed already; raised further it would print a traceback.
         with suppress(Exception):
             await (refusal or self._app)(scope, receive, send_guarded)
 

@@ -1,4 +1,4 @@
-"""The server: a socket, and uvicorn on it."""
+"""The server: uvicorn on a listening socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from staticfire.harness.serve.security import TokenCheck
 CONNECTIONS_MAX = 1000  # answered at one time; more get 503
 KEEP_ALIVE_S = 5
 HEAD_BYTES_MAX = 32 << 10  # of a request's first line and headers
-STOP_S = 2  # how long answers under way are waited for
+STOP_S = 2  # seconds to wait for answers under way
 
 
 def is_loopback(host: str) -> bool:
@@ -28,7 +28,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 is a free one. Raises OSError."""
+    """Return a listening socket; port 0 chooses a free one. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -50,7 +50,7 @@ def serve_runs(folder: ServedFolder, listener: socket.socket, token: str | None)
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="critical",  # what a client sends wrong fills no log
+        log_level="critical",  # wrong requests must not fill a log
         access_log=False,
         server_header=False,
         limit_concurrency=CONNECTIONS_MAX,

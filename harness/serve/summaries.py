@@ -1,4 +1,4 @@
-"""One line a run: what the table of runs shows, filters and sorts."""
+"""Summaries of runs, which the table of runs shows, filters and sorts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RUN_FILES = ("campaign.toml", "history.jsonl", "history.parquet", "verdict.json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run. `version` is the Staticfire that recorded it; None and empty text: not known."""
+    """The summary of a run. `version` is the Staticfire that recorded it; None and empty text: unknown."""
 
     name: str
     state: str
@@ -40,7 +40,7 @@ class RunSummary:
 
     @property
     def haystack(self) -> str:
-        """The text that a search looks through."""
+        """The text for searches."""
         parts = (self.name, self.workload, self.target, self.defect, self.version, self.state)
         return "\n".join((*parts, *self.anomalies)).casefold()
 
@@ -68,13 +68,13 @@ class Summaries:
         self._lock = threading.Lock()
 
     def all(self) -> list[RunSummary]:
-        """Every run, by name. Raises NotServed if the folder is gone."""
+        """Return every run, by name. Raises NotServed if the folder is gone."""
         names = [entry.name for entry in self._folder.entries() if entry.is_folder]
         found = [self.of(name) for name in names]
         return [run for run in found if run is not None]
 
     def of(self, name: str) -> RunSummary | None:
-        """One run; None for a folder that holds none."""
+        """Return one run; None for a folder without one."""
         try:
             entries = {one.name: one for one in self._folder.entries((name,))}
         except NotServed:
@@ -125,7 +125,7 @@ def summary_of(folder: ServedFolder, name: str) -> RunSummary:
 
 
 def state_of(document: Mapping[str, Any]) -> str:
-    """The verdict as a word."""
+    """Return the verdict as a word."""
     if not document:
         return UNFINISHED
     valid = table(document.get("verdict")).get("valid")
@@ -135,14 +135,14 @@ def state_of(document: Mapping[str, Any]) -> str:
 
 
 def version_of(document: Mapping[str, Any]) -> str:
-    """Version and commit of the Staticfire that recorded a run."""
+    """Return version and commit of the Staticfire that recorded a run."""
     versions = table(document.get("versions"))
     parts = (text(versions.get("staticfire")), text(versions.get("commit")))
     return " ".join(part for part in parts if part)
 
 
 def violations_of(verdict: Mapping[str, Any]) -> dict[str, int]:
-    """Violations by anomaly. A checker counts its anomalies under their names; without that, findings count."""
+    """Return violations by anomaly: the checker's counts under the anomalies' names, or else the findings."""
     found: dict[str, int] = {}
     for checker in tables(verdict.get("verdicts")):
         counted = counts(checker.get("counts"))
@@ -165,7 +165,7 @@ class Filter:
     is_descending: bool = True
 
     def apply(self, runs: Sequence[RunSummary]) -> list[RunSummary]:
-        """The runs that fit, in order."""
+        """Return the runs that fit, in order."""
         words = self.query.casefold().split()
         found = [
             run

@@ -14,7 +14,7 @@ NO_VERSION = "not known"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionTrend:
-    """The runs of one version: how many came to which verdict, the anomalies, and the median of acknowledged sends."""
+    """The runs of one version: counts of verdicts, anomalies, and the median of acknowledged sends."""
 
     version: str
     first: str  # its first run; names begin with the time
@@ -25,16 +25,16 @@ class VersionTrend:
 
     @property
     def is_known(self) -> bool:
-        """Whether the runs say which version recorded them."""
+        """Whether the runs name the version that recorded them."""
         return self.version != NO_VERSION
 
     def share(self, state: str) -> float:
-        """Percent of its runs."""
+        """Return a count as percent of its runs."""
         return 100 * self.states.get(state, 0) / self.runs
 
 
 def trend_of(runs: Sequence[RunSummary]) -> list[VersionTrend]:
-    """A line a version, in the order of their first runs."""
+    """Return a line for each version, in the order of their first runs."""
     by_version: dict[str, list[RunSummary]] = {}
     for run in sorted(runs, key=lambda run: run.name):
         by_version.setdefault(run.version or NO_VERSION, []).append(run)
