@@ -88,6 +88,7 @@ class LargeBatches:
         self._batches: deque[LargeBatch] = deque()
         self._waiting: deque[tuple[Connection, RemotingCommand]] = deque()
         self._size_bytes = 0
+        self._is_scheduled = False
 
     def holds(self, topic: str, queue_id: int) -> bool:
         """Whether the parts of a batch are being stored in this queue."""
@@ -97,7 +98,11 @@ class LargeBatches:
         """Store a batch in turns to come. Raises SendRefused: too much waits already."""
         self._count(batch.size_bytes)
         self._batches.append(batch)
-        if len(self._batches) == 1:
+        self._step_soon()
+
+    def _step_soon(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
             self._share.wait(self._step, asyncio.get_running_loop())
 
     def defer(self, connection: Connection, request: RemotingCommand) -> None:
@@ -115,7 +120,8 @@ class LargeBatches:
 
     def _step(self) -> None:
         """One part of the first batch."""
-        loop, began_ns = asyncio.get_running_loop(), self._now_ns()
+        self._is_scheduled = False
+        began_ns = self._now_ns()
         batch = self._batches[0]
         is_over = True
 
@@ -130,9 +136,10 @@ class LargeBatches:
         batch.connection.serve(batch.request, go_on)
         if is_over:
             self._end()
-        self._share.spend((self._now_ns() - began_ns) / NS_PER_S, loop)
+        spent_s = (self._now_ns() - began_ns) / NS_PER_S
+        self._share.spend(spent_s, asyncio.get_running_loop())
         if self._batches:
-            self._share.wait(self._step, loop)
+            self._step_soon()
 
     def _go_on(self, batch: LargeBatch) -> bool:
         """Whether the batch is stored now."""

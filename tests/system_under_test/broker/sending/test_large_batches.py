@@ -201,6 +201,25 @@ def test_large_batches_come_one_after_the_other_and_are_bounded(
     assert [message.body for message in bench.stored("TopicTest", 2)] == [*batch, *batch]
 
 
+def test_a_large_batch_waits_for_another_one_of_its_queue(bench: Bench) -> None:
+    first, second = Sender(bench), Sender(bench)
+    failures: list[dict[str, object]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context))
+        first.batch()
+        await turns(5)
+        second.batch()
+        await turns(40)
+
+    scenario(main)
+    bench.publish()
+    answers = [sender.peer.take() for sender in (first, second)]
+    assert [answer.ext_fields["queueOffset"] for answer in answers] == ["0", "10"]
+    assert failures == []
+
+
 def test_sends_that_wait_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_batches, "WAITING_SIZE_MAX", 3_500)
     other = Sender(bench)
