@@ -33,7 +33,7 @@ READ_AT_ONCE = 256
 PARKED_MAX = 10_000  # given up lately: their producers' answers may still be on their way
 
 
-class _Places:
+class _Moves:
     """The offsets of one half message that was put back."""
 
     __slots__ = ("current", "known")
@@ -67,8 +67,8 @@ class HalfMessages:
         # Half offsets that are over, from the progress on, and how far the log must be safe for that to count.
         self._ended: dict[int, int] = {}
         # Of those that were put back: by each offset that a producer may name, and by the current one.
-        self._places: dict[int, _Places] = {}
-        self._parked: dict[int, _Places] = {}  # given up, by the place of the copy in the log
+        self._moved: dict[int, _Moves] = {}
+        self._parked: dict[int, _Moves] = {}  # given up, by the place of the copy in the log
         self._ops: deque[tuple[int, int]] = deque()  # op offset and the half offset that it names
         self._op_missing: list[int] = []  # over, but the store refused the op message
 
@@ -121,10 +121,10 @@ class HalfMessages:
         The check may have put it back, or parked it, since its producer was asked: an answer may travel for longer
         than a round of the check takes. RocketMQ carries an end out wherever the half message that it names has gone.
         """
-        places = self._places.get(half_offset)
-        if places is None:
+        moves = self._moved.get(half_offset)
+        if moves is None:
             return None if self.is_over(half_offset) else half_offset
-        return places.current
+        return moves.current
 
     def read(self, half_offset: int) -> Message | None:
         """The half message at this offset of the half queue; None if it cannot be read."""
@@ -195,36 +195,36 @@ class HalfMessages:
     def put_back(self, copy: PutResult, *, is_asked: bool) -> None:
         """The half message at the position of the check goes on as this copy, which a producer is asked about."""
         at = self.progress.position
-        places = self._places.setdefault(at, _Places(at))
-        self._move(places, copy.queue_offset)
+        moves = self._moved.setdefault(at, _Moves(at))
+        self._move(moves, copy.queue_offset)
         if is_asked:
-            places.known.append(copy.queue_offset)
+            moves.known.append(copy.queue_offset)
         self.progress.advance(copy.end_offset)
 
-    def _move(self, places: _Places, offset: int) -> None:
-        if places.current != places.known[-1]:  # no producer will name it
-            del self._places[places.current]
-        places.current = offset
-        self._places[offset] = places
+    def _move(self, moves: _Moves, offset: int) -> None:
+        if moves.current != moves.known[-1]:  # no producer will name it
+            del self._moved[moves.current]
+        moves.current = offset
+        self._moved[offset] = moves
 
     def park(self, copy: PutResult) -> None:
         """The half message at the position of the check is given up; this copy waits for a human."""
         at = self.progress.position
-        self._parked[copy.physical_offset] = self._places.setdefault(at, _Places(at))
+        self._parked[copy.physical_offset] = self._moved.setdefault(at, _Moves(at))
         if len(self._parked) > PARKED_MAX:
             self.revive(next(iter(self._parked)))
         self.progress.advance(copy.end_offset)
 
     def revive(self, physical_offset: int) -> None:
         """A parked half message begins anew: nothing that a producer knows of it counts any more."""
-        places = self._parked.pop(physical_offset, None)
-        if places is not None:
-            self._forget(places.current)
+        moves = self._parked.pop(physical_offset, None)
+        if moves is not None:
+            self._forget(moves.current)
 
     def _forget(self, half_offset: int) -> None:
-        places = self._places.get(half_offset)
-        for offset in () if places is None else places.all():
-            del self._places[offset]
+        moves = self._moved.get(half_offset)
+        for offset in () if moves is None else moves.all():
+            del self._moved[offset]
 
     def save_progress(self) -> None:
         """Commit how far everything is dealt with and cannot be lost any more."""

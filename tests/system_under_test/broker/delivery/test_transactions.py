@@ -215,16 +215,16 @@ def test_an_answer_that_travels_for_longer_than_rounds_take_ends_the_transaction
     assert bench.stored(PARKED) == []
 
 
-def test_places_that_no_producer_knows_are_not_kept(bench: TransactionBench) -> None:
+def test_offsets_that_no_producer_knows_are_not_kept(bench: TransactionBench) -> None:
     half = bench.half()
     bench.clients.connection_closed(bench.producer.connection)
     for _ in range(5):
         assert bench.check() == []
     bench.connect(bench.producer)
     assert len(bench.check()) == 1
-    assert sorted(bench.services._halves._places) == [0, 6]
+    assert sorted(bench.services._halves._moved) == [0, 6]
     assert bench.code_of_end(half, COMMIT) == 0
-    assert not bench.services._halves._places
+    assert not bench.services._halves._moved
 
 
 @pytest.mark.parametrize("named", [0, 7, 15])
