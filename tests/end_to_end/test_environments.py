@@ -362,7 +362,7 @@ def test_a_cluster_that_goes_away_ends_the_run(
     assert result.verdict.valid == "unknown"
     assert result.run_s < 30
     assert result.verdict.below_floors[0].startswith("the cluster is gone: no ")
-    assert "; what there is is judged" in capfd.readouterr().err
+    assert "; the history so far is judged" in capfd.readouterr().err
     assert left_in(state) == []
 
 
