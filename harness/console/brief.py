@@ -13,7 +13,7 @@ from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.console.terminal import is_terminal, verdict_word, width, wrapped
 from staticfire.harness.report.causes import Cause, causes_of, loss_sentence
-from staticfire.harness.report.quantities import duration
+from staticfire.harness.report.quantities import duration, with_noun
 from staticfire.harness.report.verdict_lines import WORDS, explanations
 from staticfire.harness.truncated_repr import printable
 
@@ -114,16 +114,12 @@ def cluster_line(campaign: Campaign) -> str:
     c = campaign
     counts = c.followers
     slaves = " and ".join(map(str, counts)) if len(counts) < 4 else f"{sum(counts)}"
-    masters = f"{_count(c.leaders, 'master')} with {slaves} slave{'' if slaves == '1' else 's'}"
+    masters = f"{with_noun(c.leaders, 'master')} with {slaves} slave{'' if slaves == '1' else 's'}"
     replication = "no replication" if c.replication == "none" else f"{c.replication} replication"
     return (
-        f"cluster   {_count(c.coordinators, 'name server')}, {masters}, {c.flush} flush, {replication}; "
-        f"{_count(c.producers, 'producer')}, {_count(c.consumers, 'consumer')}"
+        f"cluster   {with_noun(c.coordinators, 'name server')}, {masters}, {c.flush} flush, {replication}; "
+        f"{with_noun(c.producers, 'producer')}, {with_noun(c.consumers, 'consumer')}"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def counts_line(verdict: RunVerdict) -> str:
@@ -170,7 +166,7 @@ def faults_line(bitten: Sequence[str], missed: Sequence[str], unfired: Sequence[
     names = list(bitten)
     if len(names) > KINDS_MAX:
         names = [*names[: KINDS_MAX - 1], f"{len(names) - KINDS_MAX + 1} more"]
-    text = f"faults    {_count(len(bitten), 'kind')} proven"
+    text = f"faults    {with_noun(len(bitten), 'kind')} proven"
     text += f": {', '.join(names)}" if names else ""
     text += f"; never bit: {', '.join(missed)}" if missed else ""
     return text + (f"; never fired: {', '.join(unfired)}" if unfired else "")

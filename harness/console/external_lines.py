@@ -8,6 +8,7 @@ from textwrap import wrap
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.admin import READER
+from staticfire.harness.report.quantities import with_noun
 from staticfire.harness.report.verdict_lines import WIDTH
 
 # What kinds of fault break, by the first part of the need's name.
@@ -41,7 +42,7 @@ def external_hunt_lines(campaigns: Sequence[Campaign], addresses: Sequence[str])
     names = {f"staticfire-{c.token}-<seed>-..." for c in campaigns}
     lines = [
         *_cluster(first, addresses),
-        f"load      {_count(len(campaigns), 'seed')}, one after the other, with {first.load_s:g} s of load each",
+        f"load      {with_noun(len(campaigns), 'seed')}, one after the other, with {first.load_s:g} s of load each",
         f"makes     for each seed topics on each master and groups, {', '.join(sorted(names))}; the group {READER}; "
         "deleted at the end of the seed, with the retry and dead-letter topics of the groups",
         *_broken(campaigns),
@@ -54,7 +55,7 @@ def _cluster(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
     c = campaign
     where = f" at {', '.join(addresses)}" if addresses else ""
     return [
-        f"cluster   {_count(c.coordinators, 'name server')}{where}; {', '.join(map(_broker, c.brokers))}",
+        f"cluster   {with_noun(c.coordinators, 'name server')}{where}; {', '.join(map(_broker, c.brokers))}",
         f"judged    by {c.flush} flush and {c.replication} replication; the options --flush, --replication and --mode "
         "say what the cluster promises",
     ]
@@ -90,7 +91,3 @@ def _broken(campaigns: Sequence[Campaign]) -> list[str]:
 def _broker(text: str) -> str:
     name, _, number = text.rpartition(":")
     return f"{name} (master)" if number == "0" else f"{name} (slave {number})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

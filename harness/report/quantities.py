@@ -8,6 +8,11 @@ from typing import Any
 US_PER = {"us": 1, "ms": 1000, "s": 1_000_000}
 
 
+def with_noun(number: int, noun: str) -> str:
+    """Format a number with its noun: "1 seed", "2 seeds"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def duration(time_us: float) -> str:
     """Format a duration with its unit, with at most three digits."""
     if time_us < 1000:

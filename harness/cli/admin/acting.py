@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from staticfire.harness.cli.status import BadInput
+from staticfire.harness.report.quantities import with_noun
 from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.admin import AdminClient, AdminError, brokers
 
@@ -114,9 +115,7 @@ async def target_of(admin: AdminClient, values: Mapping[str, Any]) -> str:
     names = sorted({broker.cluster for broker in found})
     ids = [number for broker in found for number in broker.broker_addrs]
     masters = ids.count(MASTER_ID)
-    where = (
-        f"{', '.join(names)} ({_count(masters, 'master')}, {_count(len(ids) - masters, 'slave')})"
-    )
+    where = f"{', '.join(names)} ({with_noun(masters, 'master')}, {with_noun(len(ids) - masters, 'slave')})"
     if not ids:
         where = "a cluster without brokers"
     return f"{where}, name servers {', '.join(admin.name_servers)}"
@@ -134,7 +133,3 @@ async def _broker(admin: AdminClient, address: str) -> str:
     if not {"brokerName", "brokerClusterName"} <= config.keys():
         return f"the broker at {address}"
     return f"{config['brokerName']} of {config['brokerClusterName']}, the broker at {address}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

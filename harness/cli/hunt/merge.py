@@ -12,6 +12,7 @@ from staticfire.harness.cli.hunt.row_files import encoded, read_rows
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.cli.hunt.summary import answers_text, causes_of
 from staticfire.harness.cli.status import EXIT_VALID, HarnessError, of_a_file
+from staticfire.harness.report.quantities import with_noun
 from staticfire.harness.truncated_repr import printable
 
 Key = tuple[str, str, str, int]  # commit, options, workload, seed
@@ -95,8 +96,9 @@ def _lines(results: Sequence[SeedResult], files: int) -> list[str]:
     commits = defaultdict[str, list[SeedResult]](list)
     for result in results:
         commits[result.commit].append(result)
-    plural = "s" if files > 1 else ""
-    lines = [f"merged    {files} file{plural}: {len(results)} seeds of {len(commits)} commits"]
+    lines = [
+        f"merged    {with_noun(files, 'file')}: {len(results)} seeds of {len(commits)} commits"
+    ]
     for commit, found in sorted(commits.items()):
         failed = sum(result.failed for result in found)
         cpu_s = sum(result.cpu_s for result in found)
@@ -105,7 +107,7 @@ def _lines(results: Sequence[SeedResult], files: int) -> list[str]:
             f"{cpu_s:.0f} CPU s"
         )
         for cause, seeds in causes_of(found).items():
-            count = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
+            count = with_noun(len(seeds), "seed")
             first = f"seed {seeds[0].seed} of {seeds[0].workload}"
             lines.append(f"cause     {cause or 'unnamed'} in {count}, first {first}")
     return lines

@@ -12,6 +12,7 @@ from staticfire.checkers.measures.coverage import missed
 from staticfire.harness.cli.hunt.pace import growth_text
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.console.terminal import fitted
+from staticfire.harness.report.quantities import with_noun
 from staticfire.harness.truncated_repr import printable
 
 
@@ -45,7 +46,7 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
     for caveat, seeds in caveats.items():
         _print(printable(f"note      {seeds} seeds: {caveat}"))
     for cause, found in causes_of(results).items():
-        count = f"{len(found)} seed{'s' * (len(found) > 1)}"
+        count = with_noun(len(found), "seed")
         again = command_of(found[0], options)
         print(f"cause     {cause or 'unnamed'} in {count}: {again}")
 

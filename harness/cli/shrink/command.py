@@ -15,7 +15,7 @@ from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
-from staticfire.harness.cli.explain.command import explain_run
+from staticfire.harness.cli.explain.command import explain_run, not_repeated
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.run import make_folder, run_in
@@ -23,9 +23,8 @@ from staticfire.harness.cli.shrink.failed_run import failed_run
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, one_sentence
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
-from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
+from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
 from staticfire.harness.run_folder.shrunk import SHRUNK_CAMPAIGN, SHRUNK_FOLDER, STORY_FILE
-from staticfire.harness.version import version_line
 
 if TYPE_CHECKING:
     from staticfire.harness.results.fingerprint import Fingerprint
@@ -120,11 +119,7 @@ def _repeated(folder: RunFolder, campaign: Campaign, expected: str) -> tuple[Tri
     with working("repeating"):
         first = run_trial(campaign)
     if first.digest != expected or first.fingerprint is None:
-        raise BadInput(
-            f"{folder.path} is not repeated by this version: since it was recorded, its campaign.toml or the code has "
-            f"changed{folder.recorded_by()}; this is {version_line()}; "
-            f"`staticfire run --campaign {folder.path}/{CAMPAIGN_FILE}` makes a run of this version"
-        )
+        raise not_repeated(folder)
     return first, first.fingerprint
 
 
