@@ -23,6 +23,7 @@ BROKER, CLIENT = "10.0.0.1", "10.0.0.2"
 AT_ONCE = 4
 
 
+@pytest.mark.needs_sources
 @pytest.mark.parametrize("sync_flush", [False, True])
 def test_a_batch_becomes_visible_over_several_turns(
     monkeypatch: pytest.MonkeyPatch, sync_flush: bool
