@@ -1,21 +1,30 @@
 """The point of no return: when a failure became inevitable, from the outcomes of continuations.
 
 The share of continuations that end with the same fingerprint is a function of the virtual time at which they begin: 0
-before the decisive event and 1 behind it. Where it jumps is found by bisection.
+before the decisive event and 1 behind it. Where it jumps is found by bisection. A sequential test decides on
+which side of the jump a time lies: if no continuation from the start fails, one is enough for a step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from math import sqrt
+from dataclasses import dataclass, field, replace
+from math import log, sqrt
 
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 
 Z = 1.96  # of a band that holds the share in 95 of 100 cases
-FIRST = 2  # continuations from a time, if they agree
-MORE = 6  # if they do not, and from the beginning if they all fail
-AT_SIDES = 8  # before and behind the jump
+FIRST = 2  # continuations from the beginning
+MORE = 6  # if one of them fails
+BEHIND = 0.95  # what the sequential test takes for the share behind the jump
+BEFORE_MIN, BEFORE_MAX = 0.05, 0.7  # and the bounds of what it takes for the share before it
+STEP_ODDS = 18.0  # how much likelier one side must be than the other in a step of the bisection
+SIDE_ODDS = 9999.0  # the same for the time before the jump that it ends with
+TRIALS_MAX = 8  # of a sequential test; the likelier side is taken then
+ROUNDING = 1e-9  # of logarithms of odds
+BEGUN_MAX = 4 * TRIALS_MAX  # the same if some continuations cannot be run
+TIMES_MAX = 4  # tried at once in a step
+AT_SIDES = 8  # continuations behind the jump, and in the curve before it, too
 GRID = 8  # parts of the run in the curve
 AT_GRID = 4
 ALREADY = 0.75  # a share at the start from which on the failure is inevitable as it is
@@ -96,6 +105,45 @@ class NoReturn:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class SequentialTest:
+    """Wald's test of which share a point has: that before the jump, or BEHIND.
+
+    Source: Wald, Sequential Tests of Statistical Hypotheses, 1945.
+
+    Attributes:
+        before: the share before the jump.
+        odds: how much likelier one of the two must be than the other.
+    """
+
+    before: float
+    odds: float
+
+    @classmethod
+    def against(cls, start: Point, odds: float) -> SequentialTest:
+        """The share before the jump is that of the start."""
+        return cls(min(max(start.share, BEFORE_MIN), BEFORE_MAX), odds)
+
+    def leans_behind(self, point: Point) -> bool:
+        """Whether it is likelier that the point lies behind the jump."""
+        return self._log_odds(point.same, point.trials) > ROUNDING
+
+    def needed(self, point: Point) -> int:
+        """How many more trials decide at the earliest; 0: the point is decided."""
+        more = 0
+        while point.trials + more < TRIALS_MAX:
+            for same in (0, more):
+                found = self._log_odds(point.same + same, point.trials + more)
+                if abs(found) >= log(self.odds):
+                    return more
+            more += 1
+        return more
+
+    def _log_odds(self, same: int, trials: int) -> float:
+        hit, miss = log(BEHIND / self.before), log((1 - BEHIND) / (1 - self.before))
+        return same * hit + (trials - same) * miss
+
+
 class OutOfTime(Exception):
     """A continuation was given up."""
 
@@ -143,12 +191,17 @@ class Curve:
         if ended < len(rewinds):
             raise OutOfTime
 
-    def settled(self, at_ns: int, threshold: float) -> bool:
-        """Whether the share there is above the threshold: a few continuations, or more if they disagree."""
-        point = self.more(at_ns, FIRST)
-        if 0 < point.same < point.trials:
-            point = self.more(at_ns, MORE)
-        return point.share > threshold
+    def are_behind(self, times: Sequence[int], test: SequentialTest) -> list[bool]:
+        """Whether each of these times lies behind the jump. Raises OutOfTime."""
+        while wanted := [one for at_ns in times for one in self._needed(at_ns, test)]:
+            self._run(wanted)
+        return [test.leans_behind(self.points[at_ns]) for at_ns in times]
+
+    def _needed(self, at_ns: int, test: SequentialTest) -> list[tuple[int, int]]:
+        begun = self._begun.get(at_ns, 0)
+        point = self.points.setdefault(at_ns, Point(at_ns))
+        count = min(test.needed(point), BEGUN_MAX - begun)
+        return [(at_ns, number) for number in range(begun, begun + count)]
 
     def fill(self, wanted: Iterable[tuple[int, int]]) -> None:
         """So many trials at each of these times, one after the other. Raises OutOfTime."""
@@ -157,7 +210,12 @@ class Curve:
 
 
 def find_no_return(
-    curve: Curve, end_ns: int, moments: Sequence[int], likely_ns: int | None = None
+    curve: Curve,
+    end_ns: int,
+    moments: Sequence[int],
+    likely_ns: int | None = None,
+    *,
+    fills: bool = True,
 ) -> NoReturn:
     """Bisect for the jump, then fill the curve; what there is when the time is over is the answer.
 
@@ -165,6 +223,7 @@ def find_no_return(
         end_ns: of the run, from where on it has failed.
         moments: times that stand out, such as those at which faults struck: the jump is looked for beside them first.
         likely_ns: a time at which the failure was there, as far as one can tell before.
+        fills: whether the rest of the curve is wanted, too.
     """
     sides, is_complete = (0, end_ns), False
     jump_cpu_s: float | None = None
@@ -174,17 +233,18 @@ def find_no_return(
         if start.same:
             start = curve.more(0, MORE)
         is_open = start.share < ALREADY
+        test = SequentialTest.against(start, STEP_ODDS)
         while is_open and not is_complete:
-            threshold = (start.share + 1) / 2
-            for nearer in _bisected(curve, sides, end_ns, moments, likely_ns, threshold):
+            for nearer in _bisected(curve, sides, end_ns, moments, likely_ns, test):
                 sides = nearer
-            jump_cpu_s = jump_cpu_s or curve.cpu_s
-            curve.fill((at_ns, AT_SIDES) for at_ns in sides if at_ns < end_ns)
-            checked = _sides(curve, end_ns, threshold)
-            is_complete, sides = checked == sides, checked
+            _check_sides(curve, sides, end_ns, test)
+            checked = _sides(curve, end_ns, test)
+            is_complete, sides, likely_ns = checked == sides, checked, None
         is_complete = True
-        curve.fill([(0, AT_SIDES)])
-        curve.fill((end_ns * part // GRID, AT_GRID) for part in range(1, GRID))
+        jump_cpu_s = curve.cpu_s
+        if fills:
+            curve.fill((at_ns, AT_SIDES) for at_ns in (0, *sides) if is_open and at_ns < end_ns)
+            curve.fill((end_ns * part // GRID, AT_GRID) for part in range(1, GRID))
     except OutOfTime:
         pass
     points = [curve.points[at_ns] for at_ns in sorted(curve.points) if curve.points[at_ns].trials]
@@ -199,11 +259,22 @@ def find_no_return(
     )
 
 
-def _sides(curve: Curve, end_ns: int, threshold: float) -> tuple[int, int]:
-    """The last time whose share is not above the threshold, and the next one that was looked at."""
-    known = sorted(curve.points.values(), key=lambda point: point.at_ns)
-    before = max(point.at_ns for point in known if not point.at_ns or point.share <= threshold)
-    return before, min([point.at_ns for point in known if point.at_ns > before], default=end_ns)
+def _check_sides(curve: Curve, sides: tuple[int, int], end_ns: int, test: SequentialTest) -> None:
+    """Try both sides more often, the one behind the jump most: few that fail do not show that there is no escape."""
+    before, after = sides
+    if before:
+        curve.are_behind([before], replace(test, odds=SIDE_ODDS))
+    if after < end_ns:
+        curve.more(after, AT_SIDES)
+
+
+def _sides(curve: Curve, end_ns: int, test: SequentialTest) -> tuple[int, int]:
+    """The last time that does not lie behind the jump, and the next one that was tried."""
+    tried = sorted(at_ns for at_ns, point in curve.points.items() if point.trials)
+    before = max(
+        at_ns for at_ns in tried if not at_ns or not test.leans_behind(curve.points[at_ns])
+    )
+    return before, min([at_ns for at_ns in tried if at_ns > before], default=end_ns)
 
 
 def _bisected(
@@ -212,29 +283,38 @@ def _bisected(
     end_ns: int,
     moments: Sequence[int],
     likely_ns: int | None,
-    threshold: float,
+    test: SequentialTest,
 ) -> Iterator[tuple[int, int]]:
     """Nearer and nearer sides of the jump."""
     low, high = sides
     width_ns = max(int(end_ns * WIDTH_SHARE), 2 * BESIDE_NS)
     while high - low > width_ns:
         if likely_ns is not None and low < likely_ns + BESIDE_NS < high:
-            middle, likely_ns = likely_ns + BESIDE_NS, None
+            times, likely_ns = [likely_ns + BESIDE_NS], None
         else:
-            middle = _split(low, high, moments)
-        if curve.settled(middle, threshold):
-            high = middle
-        else:
-            low = middle
+            times = _between(low, high, moments, min(curve.jobs, TIMES_MAX))
+        for at_ns, is_behind in zip(times, curve.are_behind(times, test), strict=True):
+            if is_behind:
+                high = at_ns
+                break
+            low = at_ns
         yield low, high
 
 
-def _split(low: int, high: int, moments: Sequence[int]) -> int:
-    """Just before or just behind the middle one of the moments between the two; without any, the middle."""
+def _between(low: int, high: int, moments: Sequence[int], count: int) -> list[int]:
+    """At most so many times that divide the moments between the two evenly; without any, the time.
+
+    They lie just before or just behind a moment.
+    """
     beside = sorted(
-        at_ns
-        for moment in moments
-        for at_ns in (moment - BESIDE_NS, moment + BESIDE_NS)
-        if low < at_ns < high
+        {
+            at_ns
+            for moment in moments
+            for at_ns in (moment - BESIDE_NS, moment + BESIDE_NS)
+            if low < at_ns < high
+        }
     )
-    return beside[len(beside) // 2] if beside else (low + high) // 2
+    parts = range(1, count + 1)
+    if beside:
+        return sorted({beside[len(beside) * part // (count + 1)] for part in parts})
+    return [low + (high - low) * part // (count + 1) for part in parts]

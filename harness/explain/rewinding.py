@@ -91,6 +91,7 @@ def point_of_no_return(
     jobs: int,
     budget_s: float,
     draws_faults: bool,
+    fills: bool,
     progress: Progress,
 ) -> PointOfNoReturn:
     """Rewind a recorded run again and again.
@@ -103,6 +104,7 @@ def point_of_no_return(
         jobs: processes.
         budget_s: wall time that it may take.
         draws_faults: faults that were not fired yet are drawn again, instead of left out.
+        fills: whether the curve is wanted, too, and not the jump alone.
 
     Raises NotRepeated.
     """
@@ -126,9 +128,10 @@ def point_of_no_return(
                     raise NotRepeated(outcome.digest or outcome.failed)
                 yield rewind, outcome
 
-        list(sample([Rewind(0, None)]))
+        as_it_was = list(sample([Rewind(0, None)]))
         curve = Curve(sample, is_same, jobs, draws_faults)
-        found = find_no_return(curve, run.end_ns, moments_of(run), witness.time_ns)
+        curve.cpu_s = sum(outcome.cpu_s for _, outcome in as_it_was)
+        found = find_no_return(curve, run.end_ns, moments_of(run), witness.time_ns, fills=fills)
         repeated = continuations.repeated
     return PointOfNoReturn(
         found=found,

@@ -41,6 +41,7 @@ class Asked:
     no_return: bool = False
     counterfactuals: bool = False
     draws_faults: bool = False
+    fills: bool = True  # the curve, too, and not the jump alone
     budget_s: float = BUDGET_S
     jobs: int = 1
 
@@ -232,6 +233,7 @@ def _parts(
                     jobs=asked.jobs,
                     budget_s=asked.budget_s,
                     draws_faults=asked.draws_faults,
+                    fills=asked.fills,
                     progress=progress.update,
                 )
             parts.append(part)

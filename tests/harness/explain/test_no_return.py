@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
 from staticfire.harness.continuations.rewind import Outcome, Rewind
-from staticfire.harness.explain.no_return import AT_SIDES, Curve, find_no_return, wilson
+from staticfire.harness.explain.no_return import (
+    AT_SIDES,
+    SIDE_ODDS,
+    STEP_ODDS,
+    TRIALS_MAX,
+    Curve,
+    Point,
+    SequentialTest,
+    find_no_return,
+    wilson,
+)
 
 S = 1_000_000_000
 END = 40 * S
 FAILS, PASSES = Outcome(valid=False, violations={"lost": 1}), Outcome(valid=True)
 
 
-def curve(steps: Sequence[tuple[int, float]], *, most: int = 10_000) -> tuple[Curve, list[Rewind]]:
+def curve(
+    steps: Sequence[tuple[int, float]], *, most: int = 10_000, jobs: int = 2
+) -> tuple[Curve, list[Rewind]]:
     """A curve whose share is that of the last step before the rewind; after `most` continuations the time is over.
 
     Of ten continuations from one time exactly share * 10 fail, spread over their numbers.
@@ -30,7 +42,7 @@ def curve(steps: Sequence[tuple[int, float]], *, most: int = 10_000) -> tuple[Cu
             assert rewind.number is not None
             yield rewind, FAILS if (rewind.number * 7 % 10) < share * 10 else PASSES
 
-    return Curve(sample, lambda outcome: outcome.valid is False, 2), asked
+    return Curve(sample, lambda outcome: outcome.valid is False, jobs), asked
 
 
 @pytest.mark.parametrize("jump_ns", [S // 10, 5 * S, 17 * S + 123_456, 39 * S])
@@ -90,10 +102,10 @@ def test_of_two_steps_the_one_counts_that_leads_past_the_middle() -> None:
 
 
 def test_without_time_the_answer_is_as_near_as_it_came() -> None:
-    found = find_no_return(curve([(0, 0.0), (5 * S, 1.0)], most=9)[0], END, [])
+    found = find_no_return(curve([(0, 0.0), (S // 2, 1.0)], most=9)[0], END, [])
     assert not found.is_complete
     assert found.before_ns == 0
-    assert 5 * S <= found.after_ns < END
+    assert S // 2 <= found.after_ns < END
     assert sum(point.trials for point in found.points) == 9
 
 
@@ -105,6 +117,72 @@ def test_a_continuation_that_could_not_be_run_is_no_trial() -> None:
     found = find_no_return(Curve(sample, lambda outcome: outcome.valid is False, 2), END, [])
     assert found.failed > 0
     assert found.points[0].trials == AT_SIDES - 1
+
+
+def test_where_the_start_never_fails_one_continuation_is_enough_for_a_step() -> None:
+    found, asked = curve([(0, 0.0), (5 * S, 1.0)], jobs=1)
+    jump = find_no_return(found, END, [5 * S], fills=False)
+    assert (jump.before_ns, jump.after_ns) == (5 * S - 1_000_000, 5 * S + 1_000_000)
+    before = SequentialTest(0.05, SIDE_ODDS).needed(Point(0))
+    assert len(asked) == 2 + before + AT_SIDES  # from the start, and the steps are at the sides
+
+
+def test_the_curve_is_left_out_on_request() -> None:
+    whole, asked_for_all = curve([(0, 0.0), (5 * S, 1.0)])
+    alone, asked = curve([(0, 0.0), (5 * S, 1.0)])
+    jump = find_no_return(alone, END, [], fills=False)
+    assert jump.is_complete
+    assert find_no_return(whole, END, []).after_ns == jump.after_ns
+    assert asked == asked_for_all[: len(asked)]
+    assert len(asked) < len(asked_for_all)
+
+
+def test_more_processes_take_fewer_rounds() -> None:
+    assert rounds_of(jobs=4) < 0.7 * rounds_of(jobs=1)
+
+
+def rounds_of(jobs: int) -> int:
+    """How often continuations are asked for until the jump at 17 s is found."""
+    found, _ = curve([(0, 0.0), (17 * S, 1.0)], jobs=jobs)
+    sample, rounds = found.sample, []
+
+    def counted(rewinds: Sequence[Rewind]) -> Iterable[tuple[Rewind, Outcome]]:
+        rounds.append(len(rewinds))
+        return sample(rewinds)
+
+    found.sample = counted
+    assert find_no_return(found, END, [], fills=False).is_complete
+    return len(rounds)
+
+
+@pytest.mark.parametrize(
+    ("before", "odds", "same", "trials", "more", "is_behind"),
+    [
+        (0.05, STEP_ODDS, 0, 0, 1, False),
+        (0.05, STEP_ODDS, 1, 1, 0, True),
+        (0.05, STEP_ODDS, 0, 1, 0, False),
+        (0.05, SIDE_ODDS, 1, 1, 3, True),
+        (0.05, SIDE_ODDS, 3, 4, 2, True),
+        (0.05, SIDE_ODDS, 4, 8, 0, False),
+        (
+            0.5,
+            STEP_ODDS,
+            1,
+            1,
+            2,
+            True,
+        ),  # a pass would be (1 - 0.95) / (1 - 0.5): a tenth as likely behind
+        (0.5, STEP_ODDS, 0, 1, 1, False),
+        (0.7, STEP_ODDS, 7, TRIALS_MAX, 0, True),
+        (0.7, STEP_ODDS, 6, TRIALS_MAX, 0, False),
+    ],
+)
+def test_the_sequential_test(
+    before: float, odds: float, same: int, trials: int, more: int, is_behind: bool
+) -> None:
+    test, point = SequentialTest(before, odds), Point(S, trials, same)
+    assert test.needed(point) == more
+    assert test.leans_behind(point) is is_behind
 
 
 def test_the_band_is_that_of_wilson() -> None:
