@@ -3,6 +3,7 @@
 Until the rewind the run is the original, bit for bit. From then on every stream of the world draws other numbers:
 network, latencies, late timers, costs, torn writes, sizes and pauses of the load. Faults that were not fired yet are
 left out, or drawn again: the same kind, another moment, other targets. What was fired is healed when the plan says.
+A continuation without a number draws what the original draws: it is the original, or lacks faults to come alone.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ Position = tuple[str | int | None, ...]  # of a finding: key, or topic, broker, 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rewind:
-    """`at_ns` is virtual time; continuations of one time differ in `number`. Without one nothing changes.
+    """`at_ns` is virtual time; continuations of one time differ in `number`. None: the numbers of the original.
 
     `draws_faults`: faults that were not fired yet are drawn again; otherwise they are left out.
+    `keeps_plan`: of a continuation without a number alone, faults that were not fired yet come as planned.
     """
 
     at_ns: int
     number: int | None
     draws_faults: bool = False
+    keeps_plan: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +114,11 @@ def repeated(campaign: Campaign, rewind: Rewind) -> RunResult:
 
 def diverge(live: LiveRun, rewind: Rewind) -> None:
     """Let the run go on differently from this moment."""
-    if rewind.number is None:
+    if rewind.number is None and rewind.keeps_plan:
         return
     campaign, nemesis = live.environment.campaign, live.run.nemesis
-    live.world.reseed(f"rewind/{rewind.at_ns}/{rewind.number}")
+    if rewind.number is not None:
+        live.world.reseed(f"rewind/{rewind.at_ns}/{rewind.number}")
     random, known = live.world.stream("rest of the plan"), context_of(campaign)
     plan, now_s = nemesis.begun, nemesis.plan_s
 

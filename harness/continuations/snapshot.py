@@ -3,7 +3,7 @@
 The simulation is one process and one thread, so a fork is a copy of the whole world. Commands come as packets of JSON
 over a socket, each with one descriptor that was sent along:
 
-    {"rewind": [t, k, d]}   a child goes on to the verdict, and writes its outcome to the descriptor, a pipe
+    {"rewind": [t, k, ...]} a child goes on to the verdict, and writes its outcome to the descriptor, a pipe
     {"at_ns": t}            a child goes on unchanged to `t`, and takes commands there from the descriptor, a socket
 
 A fork that fails closes the descriptor. A socket that ends ends the process.

@@ -59,6 +59,22 @@ def test_it_is_a_function_of_campaign_time_and_number(campaign: Campaign) -> Non
     assert found[rewind] == outcome_of(repeated(campaign, rewind))
 
 
+def test_without_a_number_faults_to_come_alone_may_be_left_out(
+    campaign: Campaign, digest: str
+) -> None:
+    [planned] = campaign.plan
+    behind_ns = int((planned.at_s + 2) * S)  # the load begins within the first second
+    rewinds = [
+        Rewind(S // 100, None, keeps_plan=False),
+        Rewind(S // 50, None, keeps_plan=False),
+        Rewind(behind_ns, None, keeps_plan=False),
+    ]
+    found, _ = outcomes(campaign, rewinds)
+    early, later, behind = (found[rewind].digest for rewind in rewinds)
+    assert early == later != digest
+    assert behind == digest
+
+
 def test_a_stop_changes_nothing(campaign: Campaign, digest: str) -> None:
     seen: list[int] = []
     result = run_simulated(
