@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from staticfire.faults.defects import DEFECTS
+from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.progress import working
+from staticfire.harness.cli.status import EXIT_BAD_ARGUMENTS, BadInput
 from staticfire.harness.museum.figures import read_figures, write_figures
 from staticfire.harness.museum.measured import read_measured
 from staticfire.harness.museum.measuring import parser_of, row_of
@@ -35,9 +37,10 @@ class Jump:
         end_ns: of the run.
         before_ns, after_ns: the sides of the jump; None: the failure was inevitable from the start.
         is_complete: whether the sides are as near to each other as they are to come.
-        cpu_s: that the continuations took until then.
+        cpu_s: that the continuations took, the repetition of the run that proves that it repeats included.
+        wall_s: of the same, on a machine that did other work, too.
         kind: of the fault that is the cause; "" for none.
-        cause_ns: when it struck; 0 if the bug needs no fault; None: no fault of these kinds makes the run fail.
+        cause_ns: when it was fired; 0 if the bug needs no fault; None: no fault of these kinds makes the run fail.
     """
 
     seed: int
@@ -47,6 +50,7 @@ class Jump:
     is_complete: bool
     continuations: int
     cpu_s: float
+    wall_s: float
     kind: str
     cause_ns: int | None
 
@@ -81,19 +85,26 @@ def line_of(name: str, jump: Jump) -> str:
     cause = "no fault" if jump.cause_ns is None else f"{jump.kind or 'start'} at {jump.cause_ns}"
     sides = f"{jump.before_ns} - {jump.after_ns}" + ("" if jump.is_complete else ", not complete")
     off = "" if jump.off is None else f"; off by {jump.off:.2%}"
-    return f"{name}: {cause}; jump {sides} ns{off}; {jump.cpu_s:.0f} CPU s"
+    spent = f"{jump.continuations} continuations, {jump.cpu_s:.0f} CPU s, {jump.wall_s:.0f} s"
+    return f"{name}: {cause}; jump {sides} ns{off}; {spent}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 each jump is near its cause, 1 not all, 254 bad arguments."""
     options = parser_of(MODULE, __doc__, BUDGET_S, JOBS).parse_args(arguments)
+    try:
+        check_jobs(options.jobs)
+        check_budget(options.budget)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return EXIT_BAD_ARGUMENTS
     for name in options.only:
         if name not in pieces_with_cause():
             print(
                 f"NAME is {name}; allowed: pieces whose files have `cause`: {', '.join(pieces_with_cause())}",
                 file=sys.stderr,
             )
-            return 254
+            return EXIT_BAD_ARGUMENTS
     found, jumps = read_measured(), read_figures(DATA, Jump)
     names = options.only or [name for name in pieces_with_cause() if name not in jumps]
     for name in names:

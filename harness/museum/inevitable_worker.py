@@ -7,45 +7,49 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
 
-from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.explain.command import Asked, explain_run
 from staticfire.harness.cli.hunt.seeds import Judging, campaign_of
 from staticfire.harness.cli.run import make_folder, run_in
+from staticfire.harness.continuations.rewind import Rewind
+from staticfire.harness.continuations.tree import Continuations
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.museum.worker import recipe_of
+from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.results.fingerprint import fingerprint_of
 from staticfire.harness.results.run_result import RunResult
 
-Fails = Callable[[Sequence[PlannedFault]], bool]
+OF_CAUSE_S = 3600.0  # wall time of one continuation, at most
+
+Fails = Callable[[FaultRecord], bool]
 
 
 def sealing_fault(
-    plan: Sequence[PlannedFault], kinds: Sequence[str], fails: Fails
-) -> PlannedFault | None:
+    faults: Sequence[FaultRecord], kinds: Sequence[str], fails: Fails
+) -> FaultRecord | None:
     """The first fault with which the run fails although no later one comes.
 
     Args:
-        plan: by time.
+        faults: by the time at which they were fired.
         kinds: of the faults that have to come, in this order; "a|b" is either one. The last of them seals the failure.
-        fails: whether the run with these faults alone fails as it did.
+        fails: whether the run that gets no fault after this one fails as it did.
     """
     *before, last = (kind.split("|") for kind in kinds)
-    for count, planned in enumerate(plan, start=1):
+    for record in faults:
         if before:
-            if planned.kind in before[0]:
+            if record.planned.kind in before[0]:
                 del before[0]
-        elif planned.kind in last and fails(plan[:count]):
-            return planned
+        elif record.planned.kind in last and fails(record):
+            return record
     return None
 
 
@@ -60,7 +64,7 @@ def measured(job: Mapping[str, Any]) -> dict[str, object]:
     with TemporaryDirectory() as runs, redirect_stdout(io.StringIO()) as printed:
         folder = make_folder(campaign, Path(runs))
         result = run_in(folder, campaign, MachineOptions())
-        asked = Asked(no_return=True, budget_s=job["budget_s"], jobs=job["jobs"])
+        asked = Asked(no_return=True, fills=False, budget_s=job["budget_s"], jobs=job["jobs"])
         printed.truncate(printed.seek(0))
         explain_run(folder.path, is_json=True, asked=asked)
     jump = orjson.loads(printed.getvalue())["point_of_no_return"]
@@ -71,30 +75,36 @@ def measured(job: Mapping[str, Any]) -> dict[str, object]:
         "after_ns": jump["after_ns"],
         "is_complete": jump["is_complete"],
         "continuations": jump["continuations"],
-        "cpu_s": jump["jump_cpu_s"] if jump["jump_cpu_s"] is not None else jump["cpu_s"],
+        "cpu_s": jump["cpu_s"],
+        "wall_s": jump["wall_s"],
         **_cause(campaign, result, job["kinds"]),
     }
 
 
 def _cause(campaign: Campaign, result: RunResult, kinds: Sequence[str]) -> dict[str, object]:
-    """The kind of the fault that sealed the failure, and when it struck; without any kinds the start did."""
+    """The kind of the fault that sealed the failure, and when it was fired; without any kinds the start did."""
     if not kinds:
         return {"kind": "", "cause_ns": 0}
     wanted = fingerprint_of(result.verdict.violations())
+    fired = sorted(
+        (record for record in result.faults if record.fired_ns is not None), key=_fired_ns
+    )
+    with Continuations(campaign, jobs=1) as continuations:
 
-    def fails(plan: Sequence[PlannedFault]) -> bool:
-        from staticfire.harness.runs.simulated_runner import run_simulated
+        def fails(record: FaultRecord) -> bool:
+            rewind = Rewind(_fired_ns(record) + 1, None, keeps_plan=False)
+            until = time.monotonic() + OF_CAUSE_S
+            [(_, outcome)] = continuations.outcomes([rewind], until)
+            return outcome.fingerprint == wanted
 
-        used = tuple(dict.fromkeys(one.kind for one in plan))
-        ended = run_simulated(replace(campaign, plan=tuple(plan), faults=used))
-        return fingerprint_of(ended.verdict.violations()) == wanted
-
-    plan = sorted(campaign.plan, key=lambda one: one.at_s)
-    sealing = sealing_fault(plan, kinds, fails)
+        sealing = sealing_fault(fired, kinds, fails)
     if sealing is None:
         return {"kind": "", "cause_ns": None}
-    [record] = [one for one in result.faults if one.planned.fault_id == sealing.fault_id]
-    return {"kind": sealing.kind, "cause_ns": record.struck_ns}
+    return {"kind": sealing.planned.kind, "cause_ns": sealing.fired_ns}
+
+
+def _fired_ns(record: FaultRecord) -> int:
+    return record.fired_ns or 0
 
 
 def main() -> None:

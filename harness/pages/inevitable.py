@@ -19,17 +19,23 @@ def jumps_text() -> str:
     if not jumps:
         return NOTHING
     near = [jump for jump in jumps.values() if jump.is_near]
-    cpu_s = [jump.cpu_s for jump in jumps.values() if jump.is_complete]
+    complete = [jump for jump in jumps.values() if jump.is_complete]
     text = (
         f"Of {len(pieces_with_cause())} pieces {len(jumps)} were measured. "
         f"The jump is within 1 % of the run of the cause in {len(near)}."
     )
-    return f"{text}\nMedian {median(cpu_s):.0f}, at most {max(cpu_s):.0f} CPU s." if cpu_s else text
+    if not complete:
+        return text
+    cpu_s, wall_s = [jump.cpu_s for jump in complete], [jump.wall_s for jump in complete]
+    return (
+        f"{text}\nMedian {median(cpu_s):.0f}, at most {max(cpu_s):.0f} CPU s; "
+        f"median {median(wall_s):.0f}, at most {max(wall_s):.0f} s of wall time."
+    )
 
 
 def jumps_table() -> str:
     """Return the table of measured pieces."""
-    head = ("piece", "cause", "at", "jump between", "off by, of the run", "CPU s")
+    head = ("piece", "cause", "at", "jump between", "off by, of the run", "forks", "CPU s", "s")
     return table(head, [_row(name, jump) for name, jump in _measured().items()])
 
 
@@ -43,7 +49,9 @@ def _row(name: str, jump: Jump) -> tuple[str, ...]:
         "none found" if jump.cause_ns is None else seconds(jump.cause_ns),
         sides if jump.is_complete else f"{sides}, not complete",
         "" if jump.off is None else f"{jump.off:.1%}".replace("%", " %"),
+        str(jump.continuations),
         f"{jump.cpu_s:.0f}",
+        f"{jump.wall_s:.0f}",
     )
 
 

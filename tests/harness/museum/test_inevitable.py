@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.museum.figures import read_figures, write_figures
 from staticfire.harness.museum.inevitable import Jump, line_of, main
 from staticfire.harness.museum.inevitable_worker import Fails, sealing_fault
+from staticfire.harness.recording.nemesis import FaultRecord
 
 JUMP = Jump(
     seed=0,
@@ -21,29 +21,31 @@ JUMP = Jump(
     is_complete=True,
     continuations=9,
     cpu_s=3.0,
+    wall_s=4.0,
     kind="kill",
     cause_ns=410,
 )
 
 
-def plan(*kinds: str) -> list[PlannedFault]:
-    return [
+def fired(*kinds: str) -> list[FaultRecord]:
+    plan = [
         PlannedFault(fault_id=number, kind=kind, at_s=number, duration_s=1.0, targets=("a",))
         for number, kind in enumerate(kinds)
     ]
+    return [FaultRecord(planned=planned, fired_ns=planned.fault_id) for planned in plan]
 
 
 def fails_from(count: int) -> Fails:
     """A run that fails with so many faults, or more."""
 
-    def fails(faults: Sequence[PlannedFault]) -> bool:
-        return len(faults) >= count
+    def fails(last: FaultRecord) -> bool:
+        return last.planned.fault_id + 1 >= count
 
     return fails
 
 
-def id_of(found: PlannedFault | None) -> int | None:
-    return None if found is None else found.fault_id
+def id_of(found: FaultRecord | None) -> int | None:
+    return None if found is None else found.planned.fault_id
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def id_of(found: PlannedFault | None) -> int | None:
 def test_the_first_fault_behind_the_others_with_which_the_run_fails(
     kinds: list[str], from_count: int, expected: int | None
 ) -> None:
-    faults = plan("kill", "pause", "kill", "pause")
+    faults = fired("kill", "pause", "kill", "pause")
     assert id_of(sealing_fault(faults, kinds, fails_from(from_count))) == expected
 
 
@@ -100,3 +102,9 @@ def test_a_piece_without_a_cause_is_refused(capsys: pytest.CaptureFixture[str]) 
     assert main(["no-such"]) == 254
     said = capsys.readouterr().err
     assert said.startswith("NAME is no-such; allowed: pieces whose files have `cause`: ack-before-")
+
+
+@pytest.mark.parametrize("options", [["--jobs", "0"], ["--budget", "-1"], ["--budget", "nan"]])
+def test_bounds_of_options(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(options) == 254
+    assert f"{options[0]} is {options[1]}; allowed: " in capsys.readouterr().err
