@@ -8,23 +8,23 @@ which side of the jump a time lies: if no continuation from the start fails, one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log, sqrt
 
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 
 Z = 1.96  # of a band that holds the share in 95 of 100 cases
-FIRST = 2  # continuations from the beginning
-MORE = 6  # if one of them fails
+FIRST = 1  # continuation from the beginning
+MORE = 6  # if it fails
 BEHIND = 0.95  # what the sequential test takes for the share behind the jump
 BEFORE_MIN, BEFORE_MAX = 0.05, 0.7  # and the bounds of what it takes for the share before it
-STEP_ODDS = 18.0  # how much likelier one side must be than the other in a step of the bisection
-SIDE_ODDS = 9999.0  # the same for the time before the jump that it ends with
+ODDS = 18.0  # how much likelier one side of the jump must be than the other
+HALFWAY = 0.5  # the sides that it ends with are tried until a share of this would be as unlikely
 TRIALS_MAX = 8  # of a sequential test; the likelier side is taken then
 ROUNDING = 1e-9  # of logarithms of odds
 BEGUN_MAX = 4 * TRIALS_MAX  # the same if some continuations cannot be run
 TIMES_MAX = 4  # tried at once in a step
-AT_SIDES = 8  # continuations behind the jump, and in the curve before it, too
+AT_SIDES = 8  # continuations on both sides of the jump in the curve
 GRID = 8  # parts of the run in the curve
 AT_GRID = 4
 ALREADY = 0.75  # a share at the start from which on the failure is inevitable as it is
@@ -120,9 +120,9 @@ class SequentialTest:
     odds: float
 
     @classmethod
-    def against(cls, start: Point, odds: float) -> SequentialTest:
-        """The share before the jump is that of the start."""
-        return cls(min(max(start.share, BEFORE_MIN), BEFORE_MAX), odds)
+    def against(cls, start: Point, least: float) -> SequentialTest:
+        """The share before the jump is that of the start, or `least` if that is more."""
+        return cls(min(max(start.share, least), BEFORE_MAX), ODDS)
 
     def leans_behind(self, point: Point) -> bool:
         """Whether it is likelier that the point lies behind the jump."""
@@ -213,7 +213,7 @@ def find_no_return(
     curve: Curve,
     end_ns: int,
     moments: Sequence[int],
-    likely_ns: int | None = None,
+    likely: Sequence[int] = (),
     *,
     fills: bool = True,
 ) -> NoReturn:
@@ -222,7 +222,7 @@ def find_no_return(
     Args:
         end_ns: of the run, from where on it has failed.
         moments: times that stand out, such as those at which faults struck: the jump is looked for beside them first.
-        likely_ns: a time at which the failure was there, as far as one can tell before.
+        likely: times that are tried first, in this order, if they can still be a side of the jump.
         fills: whether the rest of the curve is wanted, too.
     """
     sides, is_complete = (0, end_ns), False
@@ -233,13 +233,15 @@ def find_no_return(
         if start.same:
             start = curve.more(0, MORE)
         is_open = start.share < ALREADY
-        test = SequentialTest.against(start, STEP_ODDS)
+        test = SequentialTest.against(start, BEFORE_MIN)
+        test_of_sides = SequentialTest.against(start, HALFWAY)
         while is_open and not is_complete:
-            for nearer in _bisected(curve, sides, end_ns, moments, likely_ns, test):
+            for nearer in _bisected(curve, sides, end_ns, moments, likely, test):
                 sides = nearer
-            _check_sides(curve, sides, end_ns, test)
-            checked = _sides(curve, end_ns, test)
-            is_complete, sides, likely_ns = checked == sides, checked, None
+            inner = [at_ns for at_ns in sides if at_ns < end_ns]
+            curve.are_behind(inner, test_of_sides)
+            checked = _sides(curve, end_ns, test_of_sides)
+            is_complete, sides = checked == sides, checked
         is_complete = True
         jump_cpu_s = curve.cpu_s
         if fills:
@@ -259,15 +261,6 @@ def find_no_return(
     )
 
 
-def _check_sides(curve: Curve, sides: tuple[int, int], end_ns: int, test: SequentialTest) -> None:
-    """Try both sides more often, the one behind the jump most: few that fail do not show that there is no escape."""
-    before, after = sides
-    if before:
-        curve.are_behind([before], replace(test, odds=SIDE_ODDS))
-    if after < end_ns:
-        curve.more(after, AT_SIDES)
-
-
 def _sides(curve: Curve, end_ns: int, test: SequentialTest) -> tuple[int, int]:
     """The last time that does not lie behind the jump, and the next one that was tried."""
     tried = sorted(at_ns for at_ns, point in curve.points.items() if point.trials)
@@ -282,17 +275,17 @@ def _bisected(
     sides: tuple[int, int],
     end_ns: int,
     moments: Sequence[int],
-    likely_ns: int | None,
+    likely: Sequence[int],
     test: SequentialTest,
 ) -> Iterator[tuple[int, int]]:
     """Nearer and nearer sides of the jump."""
     low, high = sides
     width_ns = max(int(end_ns * WIDTH_SHARE), 2 * BESIDE_NS)
     while high - low > width_ns:
-        if likely_ns is not None and low < likely_ns + BESIDE_NS < high:
-            times, likely_ns = [likely_ns + BESIDE_NS], None
-        else:
-            times = _between(low, high, moments, min(curve.jobs, TIMES_MAX))
+        first = next((at_ns for at_ns in likely if low < at_ns < high), None)
+        times = (
+            _between(low, high, moments, min(curve.jobs, TIMES_MAX)) if first is None else [first]
+        )
         for at_ns, is_behind in zip(times, curve.are_behind(times, test), strict=True):
             if is_behind:
                 high = at_ns

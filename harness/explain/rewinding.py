@@ -7,13 +7,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from staticfire.checkers.guarantees.verdict import Finding, seconds
+from staticfire.faults.plans.catalogue import fault_named
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 from staticfire.harness.continuations.tree import Continuations
 from staticfire.harness.explain.event import Event
-from staticfire.harness.explain.no_return import Curve, NoReturn, Point, find_no_return, wilson
+from staticfire.harness.explain.no_return import (
+    BESIDE_NS,
+    Curve,
+    NoReturn,
+    Point,
+    find_no_return,
+    wilson,
+)
 from staticfire.harness.explain.recorded_run import NotRepeated, RecordedRun
-from staticfire.harness.results.fingerprint import Fingerprint
+from staticfire.harness.results.fingerprint import SHOWN_AT_ACK, Fingerprint
 
 LINES_OF_CURVE = 6
 EVENTS_AT_JUMP = 3  # in text; JSON has all
@@ -131,7 +139,9 @@ def point_of_no_return(
         as_it_was = list(sample([Rewind(0, None)]))
         curve = Curve(sample, is_same, jobs, draws_faults)
         curve.cpu_s = sum(outcome.cpu_s for _, outcome in as_it_was)
-        found = find_no_return(curve, run.end_ns, moments_of(run), witness.time_ns, fills=fills)
+        found = find_no_return(
+            curve, run.end_ns, moments_of(run), likely_of(run, witness), fills=fills
+        )
         repeated = continuations.repeated
     return PointOfNoReturn(
         found=found,
@@ -140,6 +150,20 @@ def point_of_no_return(
         wall_s=time.monotonic() - started,
         repeated=repeated,
     )
+
+
+def likely_of(run: RecordedRun, witness: Finding) -> list[int]:
+    """Times beside the fault that the failure seems to follow, and behind the finding."""
+    bitten = [fault for fault in run.faults if fault["bitten"] and fault["fired_ns"] is not None]
+    bitten.sort(key=lambda fault: fault["fired_ns"])
+    before = [fault for fault in bitten if fault["fired_ns"] <= witness.time_ns]
+    following = before[-1:]
+    if witness.anomaly in SHOWN_AT_ACK:
+        after = [fault for fault in bitten if fault["fired_ns"] > witness.time_ns]
+        destroying = [fault for fault in after if fault_named(fault["kind"]).destructive]
+        following = [*(destroying or after)[:1], *following]
+    beside = [fault["fired_ns"] + by for fault in following for by in (BESIDE_NS, -BESIDE_NS)]
+    return [*beside, witness.time_ns + BESIDE_NS]
 
 
 def moments_of(run: RecordedRun) -> list[int]:

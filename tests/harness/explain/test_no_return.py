@@ -9,8 +9,9 @@ import pytest
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 from staticfire.harness.explain.no_return import (
     AT_SIDES,
-    SIDE_ODDS,
-    STEP_ODDS,
+    BEFORE_MIN,
+    HALFWAY,
+    ODDS,
     TRIALS_MAX,
     Curve,
     Point,
@@ -83,8 +84,8 @@ def test_two_that_agree_by_chance_are_found_out_at_the_sides() -> None:
 def test_a_likely_time_is_tried_first_and_may_be_wrong() -> None:
     for likely_ns in (6 * S, 4 * S):
         found, asked = curve([(0, 0.0), (5 * S, 1.0)])
-        jump = find_no_return(found, END, [5 * S, 30 * S], likely_ns)
-        assert asked[2].at_ns == likely_ns + 1_000_000
+        jump = find_no_return(found, END, [5 * S, 30 * S], [likely_ns])
+        assert asked[1].at_ns == likely_ns
         assert jump.before_ns is not None
         assert jump.before_ns < 5 * S <= jump.after_ns
 
@@ -102,11 +103,11 @@ def test_of_two_steps_the_one_counts_that_leads_past_the_middle() -> None:
 
 
 def test_without_time_the_answer_is_as_near_as_it_came() -> None:
-    found = find_no_return(curve([(0, 0.0), (S // 2, 1.0)], most=9)[0], END, [])
+    found = find_no_return(curve([(0, 0.0), (S // 2, 1.0)], most=8)[0], END, [])
     assert not found.is_complete
     assert found.before_ns == 0
     assert S // 2 <= found.after_ns < END
-    assert sum(point.trials for point in found.points) == 9
+    assert sum(point.trials for point in found.points) == 8
 
 
 def test_a_continuation_that_could_not_be_run_is_no_trial() -> None:
@@ -123,8 +124,7 @@ def test_where_the_start_never_fails_one_continuation_is_enough_for_a_step() -> 
     found, asked = curve([(0, 0.0), (5 * S, 1.0)], jobs=1)
     jump = find_no_return(found, END, [5 * S], fills=False)
     assert (jump.before_ns, jump.after_ns) == (5 * S - 1_000_000, 5 * S + 1_000_000)
-    before = SequentialTest(0.05, SIDE_ODDS).needed(Point(0))
-    assert len(asked) == 2 + before + AT_SIDES  # from the start, and the steps are at the sides
+    assert len(asked) == 1 + 2 + 5  # from the start, before the jump and behind it
 
 
 def test_the_curve_is_left_out_on_request() -> None:
@@ -156,31 +156,23 @@ def rounds_of(jobs: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("before", "odds", "same", "trials", "more", "is_behind"),
+    ("before", "same", "trials", "more", "is_behind"),
     [
-        (0.05, STEP_ODDS, 0, 0, 1, False),
-        (0.05, STEP_ODDS, 1, 1, 0, True),
-        (0.05, STEP_ODDS, 0, 1, 0, False),
-        (0.05, SIDE_ODDS, 1, 1, 3, True),
-        (0.05, SIDE_ODDS, 3, 4, 2, True),
-        (0.05, SIDE_ODDS, 4, 8, 0, False),
-        (
-            0.5,
-            STEP_ODDS,
-            1,
-            1,
-            2,
-            True,
-        ),  # a pass would be (1 - 0.95) / (1 - 0.5): a tenth as likely behind
-        (0.5, STEP_ODDS, 0, 1, 1, False),
-        (0.7, STEP_ODDS, 7, TRIALS_MAX, 0, True),
-        (0.7, STEP_ODDS, 6, TRIALS_MAX, 0, False),
+        (BEFORE_MIN, 0, 0, 1, False),
+        (BEFORE_MIN, 1, 1, 0, True),
+        (BEFORE_MIN, 0, 1, 0, False),
+        (BEFORE_MIN, 4, TRIALS_MAX, 0, False),
+        (HALFWAY, 1, 1, 2, True),  # two that pass: (0.05 / 0.5) ** 2 is less than 1 in 18
+        (HALFWAY, 4, 4, 1, True),  # five that fail: (0.95 / 0.5) ** 5 is more than 18
+        (HALFWAY, 0, 1, 1, False),
+        (HALFWAY, 7, TRIALS_MAX, 0, True),
+        (HALFWAY, 6, TRIALS_MAX, 0, False),
     ],
 )
 def test_the_sequential_test(
-    before: float, odds: float, same: int, trials: int, more: int, is_behind: bool
+    before: float, same: int, trials: int, more: int, is_behind: bool
 ) -> None:
-    test, point = SequentialTest(before, odds), Point(S, trials, same)
+    test, point = SequentialTest(before, ODDS), Point(S, trials, same)
     assert test.needed(point) == more
     assert test.leans_behind(point) is is_behind
 
