@@ -154,12 +154,12 @@ def point_of_no_return(
 
 def likely_of(run: RecordedRun, witness: Finding) -> list[int]:
     """Times beside the fault that the failure seems to follow, and behind the finding."""
-    bitten = [fault for fault in run.faults if fault["bitten"] and fault["fired_ns"] is not None]
-    bitten.sort(key=lambda fault: fault["fired_ns"])
-    before = [fault for fault in bitten if fault["fired_ns"] <= witness.time_ns]
+    bitten = [fault for fault in run.faults if fault["bitten"] and fault["struck_ns"] is not None]
+    bitten.sort(key=lambda fault: fault["struck_ns"])
+    before = [fault for fault in bitten if fault["struck_ns"] <= witness.time_ns]
     following = before[-1:]
     if witness.anomaly in SHOWN_AT_ACK:
-        after = [fault for fault in bitten if fault["fired_ns"] > witness.time_ns]
+        after = [fault for fault in bitten if fault["struck_ns"] > witness.time_ns]
         destroying = [fault for fault in after if fault_named(fault["kind"]).destructive]
         following = [*(destroying or after)[:1], *following]
     beside = [fault["fired_ns"] + by for fault in following for by in (BESIDE_NS, -BESIDE_NS)]
