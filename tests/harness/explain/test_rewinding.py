@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from staticfire.checkers.guarantees.promises import Judgement
 from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.harness.explain.no_return import BESIDE_NS
 from staticfire.harness.explain.rewinding import likely_of
@@ -24,7 +25,7 @@ class Run:
 
 def finding(anomaly: str) -> Finding:
     return Finding(
-        anomaly=anomaly, judgement="violation", op_index=7, time_ns=45, detail="a promise"
+        anomaly=anomaly, judgement=Judgement.VIOLATION, op_index=7, time_ns=45, detail="a promise"
     )
 
 
