@@ -1,16 +1,22 @@
-"""Followers whose leader is gone for good: the time in which they may not have caught up with each other.
+"""Followers without a leader: the time in which members that read from them may get messages late.
 
+A follower whose leader is gone for good may not have caught up with the others.
 What a synchronous leader has acknowledged is on one of its followers at least, and members read from any. A follower
 learns from the silence of its leader that it is gone, and then asks the other followers for what they have. So a
 message that is on one of them alone reaches members of the group up to that silence, and a round of questions, after
 the last fault that was in the way of the replicas. Followers of Apache RocketMQ ask none
 (`replication.fetches_missing`).
+
+A follower that starts learns from a coordinator which node is its leader. While none answers, it asks the replicas that
+it has heard of from time to time, so it lags, and members that the leader has sent to it wait there.
 """
 
 from __future__ import annotations
 
 from staticfire.checkers.derived.rebalances import leader_lost_ns
 from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses import began_ns, healed_ns
+from staticfire.checkers.guarantees.fault_effects import STOPS
 from staticfire.checkers.guarantees.promises import NOT_FETCHED
 from staticfire.checkers.model.intervals import Span
 
@@ -26,3 +32,20 @@ def behind_spans(context: Context, broker: str) -> list[Span]:
         return []
     spans = context.excuses.spans(BEHIND, broker)
     return [Span(max(start_ns, lost_ns), end_ns) for start_ns, end_ns in spans if end_ns > lost_ns]
+
+
+def leaderless_spans(context: Context, broker: str) -> list[Span]:
+    """When a follower of a replica set may not know its leader: it started while no coordinator answered."""
+    followers = frozenset(context.facts.replica_sets.get(broker, ())[1:])
+    restarts = [
+        fault
+        for fault in context.facts.faults
+        if STOPS in fault.effects and fault.bitten_ns is not None
+        if not followers.isdisjoint(fault.targets)
+    ]
+    return [
+        Span(max(start_ns, began_ns(fault)), end_ns)
+        for start_ns, end_ns in context.excuses.spans("leader_unknown", broker)
+        for fault in restarts
+        if began_ns(fault) < end_ns and healed_ns(fault) > start_ns
+    ]

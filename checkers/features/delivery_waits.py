@@ -6,8 +6,9 @@ seconds, and with short polling the time until a broker looks at waiting pulls (
 `STARTED_WITHIN_NS` to begin after it gained a queue, and a listener that did not succeed holds its queue up for
 `PUT_OFF_NS`: an orderly one tries again before anything else. Of a group that shares its queues the first delivery
 counts, in a broadcasting group the first one to each member's process, and in a group that changed its filter only what
-both filters let through. Followers whose leader is gone for good may ask each other first (`orphaned_followers.py`). On
-a slow disk the bound is the time until a message is flushed (`Timings.flush_wait_s`).
+both filters let through. Followers whose leader is gone for good may ask each other first, and one that started while
+no coordinator answered does not know its leader (`orphaned_followers.py`). On a slow disk the bound is the time until a
+message is flushed (`Timings.flush_wait_s`).
 
 The same of a message whose place no acknowledgement tells, from its store time on, while the cluster is at rest
 (rest.py): what brokers keep back at first (delays, transactions), retries, and sends without an answer. It is not asked
@@ -29,7 +30,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from staticfire.checkers.derived.orphaned_followers import behind_spans
+from staticfire.checkers.derived.orphaned_followers import behind_spans, leaderless_spans
 from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.derived.rest import spans_at_rest
 from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
@@ -248,6 +249,7 @@ def _judge(
         excused = [
             *context.excuses.spans("slow_delivery", queue.stream, (node,)),
             *behind_spans(context, queue.stream),
+            *leaderless_spans(context, queue.stream),
         ]
         judged = [able] if chunk.is_acked[row] else shared([able], spans_at_rest(context))
         longest = max([longest, *without(judged, excused)], key=_length_ns)

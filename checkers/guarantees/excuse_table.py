@@ -41,6 +41,7 @@ class Role(Enum):
     LEADERS = auto()  # of all replica sets
     COORDINATORS = auto()
     ALL_COORDINATORS = auto()  # struck only by a fault that leaves none out
+    EACH_COORDINATOR = auto()  # struck only while faults have struck each of them
     INVOLVED = auto()  # that the witness names: both owners, the producer, the members, ...
     CLUSTER = auto()  # no node in particular: what an operator changes
 
@@ -415,6 +416,14 @@ _ROWS: tuple[Excuse, ...] = (
         after=_replicates_again,
         since=Since.LEADER_GONE,
         mechanism="a follower without a leader lacks what another one has before it asks for it",
+    ),
+    # orphaned_followers.py: what members read late from a follower that started in the meantime
+    Excuse(
+        anomaly="leader_unknown",
+        effects=(STOPS, STALLS),
+        on=(Role.EACH_COORDINATOR,),
+        after=lambda t: t.register_s,
+        mechanism="a follower that started knows no leader to copy from, before it registers",
     ),
     Excuse(
         anomaly="slow_delivery",

@@ -136,6 +136,14 @@ def slow(mechanism: str, of: FaultFacts) -> Legal:
     return Legal(mechanism=mechanism, anomaly="slow_delivery", ops=ops, faults=(of,))
 
 
+# One coordinator hangs and the other is down while a follower starts anew.
+LEADER_UNKNOWN = (
+    fault("name_server_freeze", "ns-1", at_s=5, healed_s=40),
+    fault("kill", "ns-2", at_s=6, healed_s=30),
+    fault("kill", "n1", at_s=8, healed_s=9),
+)
+
+
 def weak(mechanism: str, status: str, of: FaultFacts, *, took_s: float = 6.0) -> Legal:
     ops = (
         *("0 ok send b t=1", "0 invoke send a t=10"),
@@ -406,6 +414,14 @@ def _histories() -> Iterator[Legal]:
         ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=20", "1 ok consume a t=47"),
         faults=(replace(fault("disk_lost", "n0", at_s=20, healed_s=22), permanent=True),),
         known={"replica_sets": {"b": ("n0", "n1", "n2")}},
+    )
+    yield Legal(
+        mechanism="a follower that started knows no leader to copy from, before it registers",
+        anomaly="slow_delivery",
+        row_of="leader_unknown",
+        ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=20", "1 ok consume a t=47"),
+        faults=LEADER_UNKNOWN,
+        known={"coordinators": ("ns-1", "ns-2")},
     )
     yield slow("an operator sent the group elsewhere", fault("offsets_reset", at_s=19, healed_s=21))
     # send_status.py

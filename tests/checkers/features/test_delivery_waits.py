@@ -226,6 +226,34 @@ def test_slaves_without_a_master_ask_each_other(
     assert keys(check(*ops, replica_sets={"b": nodes}, faults=struck)) == slow
 
 
+FROZEN = fault("name_server_freeze", "ns-1", at_s=5, healed_s=40)
+DOWN = fault("kill", "ns-2", at_s=6, healed_s=30)
+STARTED = fault("kill", "n1", at_s=8, healed_s=9)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "struck", "at_s", "slow"),
+    [
+        (("n0", "n1"), (FROZEN, DOWN, STARTED), 20, []),
+        (("n0", "n1"), (DOWN, STARTED), 20, ["a"]),  # the other one names its master
+        (("n0", "n1"), (FROZEN, DOWN), 20, ["a"]),  # it goes on with its master
+        (("n0", "n1"), (FROZEN, DOWN, fault("kill", "n1", at_s=2, healed_s=4)), 20, ["a"]),
+        (("n0", "n1"), (FROZEN, DOWN, fault("kill", "n0", at_s=8, healed_s=9)), 20, ["a"]),
+        (("n0", "n1"), (FROZEN, DOWN, fault("pause", "n1", at_s=8, healed_s=9)), 20, ["a"]),
+        (("n0",), (FROZEN, DOWN, STARTED), 20, ["a"]),
+        (("n0", "n1"), (FROZEN, DOWN, STARTED), 57, []),  # it registers within 30 s
+        (("n0", "n1"), (FROZEN, DOWN, STARTED), 61, ["a"]),
+    ],
+)
+def test_a_slave_that_starts_without_name_servers_lags(
+    nodes: tuple[str, ...], struck: tuple[FaultFacts, ...], at_s: float, slow: list[str]
+) -> None:
+    ops = (f"0 ok send a t={at_s}", f"1 ok consume a t={at_s + 4}")
+    known = {"replica_sets": {"b": nodes}, "coordinators": ("ns-1", "ns-2")}
+
+    assert keys(check(*ops, faults=struck, **known)) == slow
+
+
 @pytest.mark.parametrize(("tag", "slow"), [("red", []), ("green", ["a"])])
 def test_what_the_filter_before_held_back_is_not_late(tag: str, slow: list[str]) -> None:
     ops = [
