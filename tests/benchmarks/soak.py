@@ -285,6 +285,8 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where the stores are")
     parser.add_argument("--second-time", action="store_true", help="delays, retries, no retention")
     options = parser.parse_args()
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         nodes = Nodes(Path(name), deletes=not options.second_time)
         with nodes.pair:
