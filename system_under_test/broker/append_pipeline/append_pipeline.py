@@ -140,15 +140,22 @@ class AppendPipeline:
             return
         self.on_visible(visible)
 
+    async def dispatch_all(self) -> None:
+        """Return when everything that consumers may see is visible."""
+        self.dispatch()
+        while self._goes_on:
+            await asyncio.sleep(0)
+
     def _dispatch_soon(self) -> None:
         if not self._goes_on:
             self._goes_on = True
             asyncio.get_running_loop().call_soon(self._dispatch_more)
 
     def _dispatch_more(self) -> None:
-        self._goes_on = False
-        with self._turn_output:
-            self.dispatch()
+        if self._goes_on:
+            self._goes_on = False
+            with self._turn_output:
+                self.dispatch()
 
     # The end
 
@@ -167,7 +174,8 @@ class AppendPipeline:
         self._acknowledger.stop()
 
     def close(self) -> None:
-        """Nothing is flushed any more."""
+        """Nothing is flushed any more; the store makes visible what is not."""
+        self._goes_on = False
         self._log_flusher.close()
         self._queue_flusher.close()
 

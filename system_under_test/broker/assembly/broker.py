@@ -128,7 +128,7 @@ class Broker:
     async def _caught_up(self) -> None:
         """The log holds everything that replicas have: from here on sends are accepted."""
         await self._progress.drain_log()
-        self._progress.dispatch()
+        await self._progress.dispatch_all()
         if self._config.is_slave:  # a slave's queues always lag behind the master's offsets
             return
         if await self._parts.catch_up.end():

@@ -8,7 +8,7 @@ import pytest
 
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.append_pipeline import append_pipeline
-from staticfire.system_under_test.broker.assembly.broker import main
+from staticfire.system_under_test.broker.assembly.broker import Broker, main
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.sending import batches
 from staticfire.system_under_test.protocol.batch import BatchEntry, encode_batch
@@ -18,6 +18,7 @@ from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import Dispatched, MessageStore
 from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import send_ext
+from tests.system_under_test.broker.simulated_brokers import MASTER, OK, Client, Cluster, wipe
 
 BROKER, CLIENT = "10.0.0.1", "10.0.0.2"
 AT_ONCE = 4
@@ -69,3 +70,34 @@ def test_a_batch_becomes_visible_over_several_turns(
     world.run(run)
     assert [offset for turn in seen for offset in turn] == list(range(50))
     assert max(map(len, seen)) == AT_ONCE
+
+
+@pytest.mark.needs_sources
+def test_a_master_that_has_caught_up_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it compares the offsets of groups with the ends of its queues, and sets back those beyond them."""
+    monkeypatch.setattr(append_pipeline, "DISPATCHED_AT_ONCE", 1)
+    ends: list[tuple[int, int]] = []
+    caught_up = Broker._caught_up
+
+    async def watched(self: Broker) -> None:
+        await caught_up(self)
+        ends.append((self.store.dispatched_offset, self.store.end_offset))
+
+    monkeypatch.setattr(Broker, "_caught_up", watched)
+    cluster = Cluster()
+
+    async def story(client: Client) -> None:
+        master = cluster.start_master()
+        cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        for number in range(20):
+            assert await client.send(f"k{number}") == OK
+        master.kill()
+        wipe(cluster.master.disk, "/store")
+        ends.clear()
+        cluster.start_master()
+        await client.send_until(OK, within_s=5)
+        [(visible, end)] = ends
+        assert visible == end > 0
+
+    cluster.run(story)
