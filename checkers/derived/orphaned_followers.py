@@ -7,8 +7,8 @@ message that is on one of them alone reaches members of the group up to that sil
 the last fault that was in the way of the replicas. Followers of Apache RocketMQ ask none
 (`replication.fetches_missing`).
 
-A follower that starts learns from a coordinator which node is its leader. While none answers, it asks the replicas that
-it has heard of from time to time, so it lags, and members that the leader has sent to it wait there.
+A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, the follower asks
+the replicas of its configuration every few seconds. So it lags, and members that the leader has sent to it wait there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from staticfire.checkers.derived.rebalances import leader_lost_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import began_ns, healed_ns
 from staticfire.checkers.guarantees.fault_effects import STOPS
-from staticfire.checkers.guarantees.promises import NOT_FETCHED
+from staticfire.checkers.guarantees.promises import NOT_FETCHED, NS_PER_S
 from staticfire.checkers.model.intervals import Span
 
 BEHIND = "slave_behind_slave"
+LEADER_UNKNOWN = "leader_unknown"
 _FOLLOWERS_MIN = 2
 
 
@@ -35,17 +36,21 @@ def behind_spans(context: Context, broker: str) -> list[Span]:
 
 
 def leaderless_spans(context: Context, broker: str) -> list[Span]:
-    """When a follower of a replica set may not know its leader: it started while no coordinator answered."""
+    """When a follower of a replica set may not know its leader: it started while no coordinator answered.
+
+    It learns which one it is once it registers with a coordinator that answers again.
+    """
     followers = frozenset(context.facts.replica_sets.get(broker, ())[1:])
-    restarts = [
+    register_ns = int(context.facts.timings.register_s * NS_PER_S)
+    starts = [
         fault
         for fault in context.facts.faults
         if STOPS in fault.effects and fault.bitten_ns is not None
         if not followers.isdisjoint(fault.targets)
     ]
     return [
-        Span(max(start_ns, began_ns(fault)), end_ns)
-        for start_ns, end_ns in context.excuses.spans("leader_unknown", broker)
-        for fault in restarts
+        Span(max(start_ns, began_ns(fault)), end_ns + register_ns)
+        for start_ns, end_ns in context.excuses.spans(LEADER_UNKNOWN, broker)
+        for fault in starts
         if began_ns(fault) < end_ns and healed_ns(fault) > start_ns
     ]

@@ -422,8 +422,7 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="leader_unknown",
         effects=(STOPS, STALLS),
         on=(Role.EACH_COORDINATOR,),
-        after=lambda t: t.register_s,
-        mechanism="a follower that started knows no leader to copy from, before it registers",
+        mechanism="a follower that starts learns from no coordinator which node is its leader",
     ),
     Excuse(
         anomaly="slow_delivery",

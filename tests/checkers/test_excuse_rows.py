@@ -416,7 +416,7 @@ def _histories() -> Iterator[Legal]:
         known={"replica_sets": {"b": ("n0", "n1", "n2")}},
     )
     yield Legal(
-        mechanism="a follower that started knows no leader to copy from, before it registers",
+        mechanism="a follower that starts learns from no coordinator which node is its leader",
         anomaly="slow_delivery",
         row_of="leader_unknown",
         ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=20", "1 ok consume a t=47"),

@@ -238,6 +238,8 @@ STARTED = fault("kill", "n1", at_s=8, healed_s=9)
         (("n0", "n1"), (DOWN, STARTED), 20, ["a"]),  # the other one names its master
         (("n0", "n1"), (FROZEN, DOWN), 20, ["a"]),  # it goes on with its master
         (("n0", "n1"), (FROZEN, DOWN, fault("kill", "n1", at_s=2, healed_s=4)), 20, ["a"]),
+        # when a name server answered again
+        (("n0", "n1"), (FROZEN, DOWN, fault("kill", "n1", at_s=31, healed_s=32)), 42, ["a"]),
         (("n0", "n1"), (FROZEN, DOWN, fault("kill", "n0", at_s=8, healed_s=9)), 20, ["a"]),
         (("n0", "n1"), (FROZEN, DOWN, fault("pause", "n1", at_s=8, healed_s=9)), 20, ["a"]),
         (("n0",), (FROZEN, DOWN, STARTED), 20, ["a"]),
