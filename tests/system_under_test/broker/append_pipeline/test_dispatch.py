@@ -18,7 +18,7 @@ from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import Dispatched, MessageStore
 from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import send_ext
-from tests.system_under_test.broker.simulated_brokers import MASTER, OK, Client, Cluster, wipe
+from tests.system_under_test.broker.simulated_brokers import OK, Client, Cluster, wipe
 
 BROKER, CLIENT = "10.0.0.1", "10.0.0.2"
 AT_ONCE = 4
