@@ -38,7 +38,7 @@ class Jump:
         before_ns, after_ns: the sides of the jump; None: the failure was inevitable from the start.
         is_complete: whether the sides are as near to each other as they are to come.
         cpu_s: that the continuations took, the repetition of the run that proves that it repeats included.
-        wall_s: of the same, on a machine that did other work, too; None: not recorded.
+        wall_s: of the same.
         kind: of the fault that is the cause; "" for none.
         cause_ns: when it was fired; 0 if the bug needs no fault; None: no fault of these kinds makes the run fail.
     """
@@ -50,7 +50,7 @@ class Jump:
     is_complete: bool
     continuations: int
     cpu_s: float
-    wall_s: float | None = None
+    wall_s: float
     kind: str
     cause_ns: int | None
 
@@ -85,9 +85,7 @@ def line_of(name: str, jump: Jump) -> str:
     cause = "no fault" if jump.cause_ns is None else f"{jump.kind or 'start'} at {jump.cause_ns}"
     sides = f"{jump.before_ns} - {jump.after_ns}" + ("" if jump.is_complete else ", not complete")
     off = "" if jump.off is None else f"; off by {jump.off:.2%}"
-    spent = f"{jump.continuations} continuations, {jump.cpu_s:.0f} CPU s"
-    if jump.wall_s is not None:
-        spent += f", {jump.wall_s:.0f} s"
+    spent = f"{jump.continuations} continuations, {jump.cpu_s:.0f} CPU s, {jump.wall_s:.0f} s"
     return f"{name}: {cause}; jump {sides} ns{off}; {spent}"
 
 

@@ -26,8 +26,11 @@ def jumps_text() -> str:
     )
     if not complete:
         return text
-    cpu_s = [jump.cpu_s for jump in complete]
-    return f"{text}\nMedian {median(cpu_s):.0f}, at most {max(cpu_s):.0f} CPU s."
+    cpu_s, wall_s = [jump.cpu_s for jump in complete], [jump.wall_s for jump in complete]
+    return (
+        f"{text}\nMedian {median(cpu_s):.0f}, at most {max(cpu_s):.0f} CPU s; "
+        f"median {median(wall_s):.0f}, at most {max(wall_s):.0f} s of wall time."
+    )
 
 
 def jumps_table() -> str:
@@ -48,7 +51,7 @@ def _row(name: str, jump: Jump) -> tuple[str, ...]:
         "" if jump.off is None else f"{jump.off:.1%}".replace("%", " %"),
         str(jump.continuations),
         f"{jump.cpu_s:.0f}",
-        "" if jump.wall_s is None else f"{jump.wall_s:.0f}",
+        f"{jump.wall_s:.0f}",
     )
 
 
