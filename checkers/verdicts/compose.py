@@ -362,6 +362,6 @@ def _caveats(facts: RunFacts) -> Iterator[str]:
 
 
 def _is_proven(fault: FaultFacts, facts: RunFacts) -> bool:
-    """Whether a fault bit. One that failed, or was on when the run broke off, may have: nothing says so."""
+    """Whether a fault certainly bit. That is not known of one that failed, or was on when the run broke off."""
     is_open = fault.healed_ns is None and (facts.unfinished or fault.error is not None)
     return fault.bitten_ns is not None and not is_open

@@ -29,7 +29,7 @@ class ResourceWatch:
                 self._environment.recorder.observe("resources", **seen)
 
     async def end(self) -> None:
-        """End the clients, and measure each server until it holds no more than at the beginning, within a bound."""
+        """End the clients, then measure each server until it is as at the start, for at most SETTLE_BOUND_S seconds."""
         environment = self._environment
         if not self._first:
             return
