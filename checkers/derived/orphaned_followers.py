@@ -7,8 +7,9 @@ message that is on one of them alone reaches members of the group up to that sil
 the last fault that was in the way of the replicas. Followers of Apache RocketMQ ask none
 (`replication.fetches_missing`).
 
-A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, the follower asks
-the replicas of its configuration every few seconds. So it lags, and members that the leader has sent to it wait there.
+A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, the follower
+asks the replicas of its configuration every few seconds. So it lags, and members that the leader has sent to it wait
+there.
 """
 
 from __future__ import annotations
