@@ -28,6 +28,7 @@ WAITING_SIZE_MAX = (
     64 << 20
 )  # bytes of the bodies of large batches and of the sends that wait for one
 REQUEST_SIZE = 1_000  # that a request takes besides its body, about
+RELEASED_AT_ONCE = 50  # sends that waited for a batch: about 5 ms
 NS_PER_S = 1_000_000_000
 
 Parts = Iterator[list[Message]]
@@ -86,7 +87,8 @@ class LargeBatches:
         self._refuse = refuse
         self._now_ns = now_ns
         self._batches: deque[LargeBatch] = deque()
-        self._waiting: deque[tuple[Connection, RemotingCommand]] = deque()
+        self._waiting: deque[tuple[Connection, RemotingCommand]] = deque()  # for the first batch
+        self._released: deque[tuple[Connection, RemotingCommand]] = deque()  # it is over
         self._size_bytes = 0
         self._is_scheduled = False
 
@@ -119,9 +121,19 @@ class LargeBatches:
         self._size_bytes += size_bytes
 
     def _step(self) -> None:
-        """One part of the first batch."""
+        """Some of the sends that have waited, or one part of the first batch."""
         self._is_scheduled = False
         began_ns = self._now_ns()
+        if self._released:
+            self._serve_released()
+        else:
+            self._serve_first()
+        spent_s = (self._now_ns() - began_ns) / NS_PER_S
+        self._share.spend(spent_s, asyncio.get_running_loop())
+        if self._released or self._batches:
+            self._step_soon()
+
+    def _serve_first(self) -> None:
         batch = self._batches[0]
         is_over = True
 
@@ -136,10 +148,6 @@ class LargeBatches:
         batch.connection.serve(batch.request, go_on)
         if is_over:
             self._end()
-        spent_s = (self._now_ns() - began_ns) / NS_PER_S
-        self._share.spend(spent_s, asyncio.get_running_loop())
-        if self._batches:
-            self._step_soon()
 
     def _go_on(self, batch: LargeBatch) -> bool:
         """Whether the batch is stored now."""
@@ -171,7 +179,12 @@ class LargeBatches:
         """The first batch is stored or refused: what waited for it goes on."""
         self._size_bytes -= self._batches.popleft().size_bytes
         self._store.held_queue = None
-        for _ in range(len(self._waiting)):
-            connection, request = self._waiting.popleft()
+        self._released.extend(self._waiting)
+        self._waiting.clear()
+        self._serve_released()
+
+    def _serve_released(self) -> None:
+        for _ in range(min(len(self._released), RELEASED_AT_ONCE)):
+            connection, request = self._released.popleft()
             self._size_bytes -= len(request.body) + REQUEST_SIZE
             connection.serve(request, self._send_again)

@@ -117,6 +117,29 @@ def test_sends_to_its_queue_wait_and_others_do_not(bench: Bench, turn: int) -> N
     assert bodies in ([b"alone", *batch], [*batch, b"alone"])
 
 
+def test_sends_that_waited_share_the_turns_with_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_batches, "RELEASED_AT_ONCE", 4)
+    large, other = Sender(bench), Sender(bench)
+
+    async def main() -> None:
+        large.batch()
+        while bench.store.held_queue is None:
+            await turns()
+        for _ in range(10):
+            other.one(2)
+        large.batch()  # its turn comes after them
+        ends: list[int] = []
+        while len(ends) < 20:
+            ends.append(bench.store.queue_view.next_offset("TopicTest", 2))
+            await turns()
+        assert sorted(set(ends)) == [0, 3, 6, 9, 10, 14, 18, 20, 23, 26, 29, 30]
+        assert other.answers() == [(0, offset) for offset in range(10, 20)]
+
+    scenario(main)
+
+
 def test_the_brokers_own_copies_are_refused_meanwhile(bench: Bench) -> None:
     async def main() -> None:
         Sender(bench).batch()
