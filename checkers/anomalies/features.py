@@ -210,8 +210,9 @@ FEATURES: Final = (
         title="unresolved transaction",
         meaning=(
             "left to the broker's question, which the producer would have answered with commit, "
-            "and never seen; or not ended by its producer, and no broker had asked about it "
-            "after three rounds at rest; or committed, and stored much later"
+            "and never seen; or answered with commit when a broker asked, and never seen; or not ended "
+            "by its producer, and no broker had asked about it after three rounds at rest; "
+            "or committed, and stored much later"
         ),
         promise=DECIDED,
         example="no broker asked the producer",

@@ -7,6 +7,10 @@ where the history has no `check_back` at all, producers do not report them, and 
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
 seen is `lost`.) Or its producer never decided or left the end to the question, the cluster was at rest (rest.py) for
 three rounds of questions after its time, producers were asked about others later, and no broker had asked about it yet.
+Or the end of its send is not known, a broker asked, a producer answered "commit" with no fault near, and every group
+has read all queues of its topic without it, a round of questions and two requests later. It may suffer what a message
+may that was acknowledged then by any broker of the topic. Outside the simulation a busy broker refuses an answer and
+asks again, so there it counts only while the broker had questions left.
 Or its producer had committed it, no broker asked, and it was stored two requests later or more, by its store time
 (allowed where a fault of its broker or of the producer was near its end; not asked where a clock of the broker was
 wrong).
@@ -22,8 +26,8 @@ simulation always, as a busy broker refuses the end of a transaction, and the pr
 asked about one whose send had failed, so that nothing of it is stored; and, once a run, about what no producer of the
 run had sent as a transaction.
 
-Cannot see: a transaction whose half message no broker acknowledged, unless it shows up; questions that never reached a
-producer; that one was asked about which its producer had rolled back by itself.
+Cannot see: a transaction whose half message no broker acknowledged or asked about, unless it shows up; questions that
+never reached a producer; that one was asked about which its producer had rolled back by itself.
 
 Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9; bug #544, a half message that was skipped in the time in
 which it may not be asked for.
@@ -96,6 +100,7 @@ def tally_transactions(columns: Columns, context: Context) -> Tally:
         *_visible(columns, context, halves),
         *(_undecided(columns, context, left, checks) if checks else ()),
         *_unresolved(columns, context, halves),
+        *_answered(columns, context, halves, asked),
         *(_never_asked(columns, context, halves, asked) if checks else ()),
         *_checked(columns, context, halves, asked),
         *(_stored_late(columns, context, halves, asked) if checks else ()),
@@ -204,6 +209,58 @@ def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> It
             detail="half of it is stored, its producer would commit it, and no group has seen it; "
             + ("its leader is gone for good" if gone else context.promises.text(rule)),
         )
+
+
+def _answered(
+    columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
+) -> Iterator[Finding]:
+    """Halves of sends without a known end that a producer committed when it was asked, and that no group has seen."""
+    facts = context.facts
+    committed = (halves.transaction == Transaction.COMMIT) & (halves.log == UNKNOWN)
+    committed &= ~is_among(halves.message, np.unique(columns.deliveries.message))
+    for row in np.flatnonzero(committed).tolist():
+        checks = asked.get(row, ())
+        if not facts.disks_observed and len(checks) >= facts.check_max:
+            continue
+        half, topic = halves.where(np.array([row])), columns.names.topics[halves.topic[row]]
+        groups = [group for group in facts.groups if context.wants(columns, half, group)[0]]
+        drains = [context.timeline.drains_of(group, topic) for group in groups]
+        read_ns = min((of.time_ns for of in drains if of and of.complete), default=0)
+        delay_ns = max(int(halves.due_ns[row] - halves.invoke_ns[row]), 0)
+        wait_s = facts.check_every_s + LATE_REQUESTS * facts.timings.request_s
+        kept_ns = round(facts.reserved_s * NS_PER_S)
+        for check in checks:
+            due_ns = check.time_ns + delay_ns + round(wait_s * NS_PER_S)
+            in_time = due_ns < read_ns < check.time_ns + kept_ns
+            if check.state != "commit" or not in_time or not _arrived(context, check):
+                continue
+            rules = [context.promises.rule(of, check.time_ns) for of in facts.replica_sets]
+            allowed = next((of for of in rules if of.judgement is not Judgement.VIOLATION), None)
+            if gone := not set(facts.living_sets).issuperset(facts.replica_sets):
+                why = "a leader is gone for good"
+            else:
+                why = context.promises.text(allowed or rules[0])
+            yield finding_at(
+                columns,
+                halves,
+                row,
+                anomaly="unresolved_transaction",
+                judgement=Judgement.ALLOWED if gone else (allowed or rules[0]).judgement,
+                detail=f"a producer answered commit at {check.time_ns / NS_PER_S:.3f} s, and it was never seen; {why}",
+            )
+            break
+
+
+def _arrived(context: Context, check: CheckBack) -> bool:
+    """Whether no fault, of any broker or of the producer, was near an answer."""
+    facts, request_ns = context.facts, int(context.facts.timings.request_s * NS_PER_S)
+    near = check.time_ns - request_ns, check.time_ns + request_ns
+    nodes = facts.producers if check.node is None else (check.node,)
+    return not any(
+        context.excuses.find(ASKED_AGAIN, *near, broker)
+        or context.excuses.find(ON_ITS_WAY, *near, broker, nodes)
+        for broker in facts.replica_sets
+    )
 
 
 def _never_asked(

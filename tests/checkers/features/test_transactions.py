@@ -351,6 +351,47 @@ def test_what_no_producer_decides_is_asked_for_at_rest(
     assert story.counts("transactions", **rounds) == found  # that was too late
 
 
+COMMITTED = "unresolved_transaction"
+PAUSED = {"faults": (fault("pause", "p1", at_s=7.0, healed_s=8.0),), "producers": ("p1",)}
+KILLED = {"faults": (fault("kill", NODE, at_s=20.0, healed_s=21.0),)}  # long after the answer
+OFTEN = "checked_too_often_allowed"  # a busy broker may have refused the first answer
+REAL = {"disks_observed": False}  # not the simulation
+
+
+@pytest.mark.parametrize(
+    ("states", "read_s", "known", "found"),
+    [
+        (("commit",), 30.0, {}, {COMMITTED}),
+        (("unknown", "commit"), 30.0, {}, {COMMITTED}),
+        (("unknown",), 30.0, {}, set()),
+        (("commit",), 14.0, {}, set()),  # read before the broker may have asked again
+        (("commit",), 30.0, {"reserved_s": 9.0}, set()),  # old enough to be deleted unread
+        (("commit",), 30.0, {"faults": (fault("kill", NODE, at_s=7.5, healed_s=8.0),)}, set()),
+        (("commit",), 30.0, PAUSED, set()),
+        (("commit",), 30.0, KILLED, {COMMITTED}),
+        (("commit",), 30.0, {"living": ()}, {f"{COMMITTED}_allowed"}),
+        (("commit", "commit"), 30.0, REAL, {OFTEN}),  # each may have been refused
+        (("commit",), 30.0, REAL, {COMMITTED}),  # it had a question left
+    ],
+)
+def test_a_commit_that_is_answered_is_seen(
+    states: tuple[str, ...], read_s: float, known: dict[str, Any], found: set[str]
+) -> None:
+    half = {"topic": "t", "key": "a", "transaction": "commit", "state": "commit", "attempts": 1}
+    story = Story().op(1.0, "invoke", "send", half)
+    story.op(4.0, "info", "send", half, error="no answer")
+    for number, state in enumerate(states):
+        answer = {"topic": "t", "key": "a", "state": state}
+        story.op(7.1 + 5 * number, "ok", "check_back", answer, process=1)
+    story.drained(read_s)
+    rounds = {**CHECKS, "check_every_s": 5.0, "reserved_s": 60.0, **known}
+    assert story.counts("transactions", **rounds) == found
+    seen = Story()
+    seen.ops = story.ops[:-1]
+    seen.consume(19.5, "a", 0).drained(read_s)
+    assert COMMITTED not in seen.counts("transactions", **rounds)
+
+
 @pytest.mark.parametrize("decision", ["unknown", "commit"])
 @pytest.mark.parametrize(("asked_s", "found"), [(25.0, set()), (25.1, {"unresolved_transaction"})])
 def test_what_is_left_to_the_broker_is_asked_for_in_time(
