@@ -86,7 +86,8 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "payload_bytes": Option("least and greatest size of a body, in bytes", "48 to 4 MiB"),
     "latency_ms": Option(
-        "least and greatest latency of a packet in the simulation, in milliseconds",
+        "least and greatest base latency of a link in the simulation, in milliseconds; "
+        "a packet may take nine times as long",
         "above 0, up to 1000",
     ),
     "fsync_us": _number("how long an fsync takes in the simulation, in microseconds", 1, 10**7),
