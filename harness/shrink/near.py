@@ -65,8 +65,15 @@ def simulated(campaign: Campaign, records: Sequence[FaultRecord]) -> Campaign:
         acks_min=0,
         plan=_as_fired(campaign.plan, records),
     )
+    changed = replace(changed, time_s=_time_s(changed))
     check_campaign(changed)
     return changed
+
+
+def _time_s(campaign: Campaign) -> float:
+    """Return the time of a load that lasts until all faults are healed, and at least as long as the campaign's."""
+    end_s = max((one.until_s for one in campaign.plan if one.after is None), default=0.0) + MARGIN_S
+    return max(campaign.time_s, round(end_s - campaign.idle[1] - campaign.quiet_s, 3))
 
 
 def _followers(campaign: Campaign) -> tuple[int, ...]:
@@ -88,7 +95,9 @@ def _as_fired(
     first = min(known, key=lambda one: one.at_s)
     start_ns = fired[first.fault_id] - int(first.at_s * 1e9)
     return tuple(
-        replace(one, at_s=round((fired[one.fault_id] - start_ns) / 1e9, 3)) if one in known else one
+        replace(one, at_s=max(0.0, round((fired[one.fault_id] - start_ns) / 1e9, 3)))
+        if one in known
+        else one
         for one in plan
     )
 
@@ -110,11 +119,10 @@ def _varied(campaign: Campaign, variant: Variant) -> Campaign:
     """Raises CampaignError, FaultError."""
     random = Random(f"staticfire/{campaign.seed}/near/{variant.name}")
     plan = tuple(_moved(one, variant, random) for one in campaign.plan)
-    end_s = max((one.until_s for one in plan if one.after is None), default=0.0) + MARGIN_S
     changed = replace(
         campaign,
         plan=plan,
-        time_s=max(campaign.time_s, round(end_s - campaign.idle[1] - campaign.quiet_s, 3)),
+        time_s=_time_s(replace(campaign, plan=plan)),
         think_ms=max(round(campaign.think_ms * variant.think, 1), THINK_MS_MIN),
         fsync_us=max(campaign.fsync_us, SLOW_FSYNC_US if variant.slow_disks else 0),
     )

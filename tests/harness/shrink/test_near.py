@@ -46,6 +46,29 @@ def test_faults_come_at_the_times_at_which_they_were_fired(recorded: Campaign) -
     assert plan[1].at_s == pytest.approx(second.at_s + 1.5)
 
 
+def test_the_load_lasts_until_a_fault_that_fired_late_is_healed(recorded: Campaign) -> None:
+    [first, second] = recorded.plan[:2]
+    late_s = recorded.load_s + 2.0
+    records = [
+        FaultRecord(planned=first, fired_ns=int(first.at_s * 1e9)),
+        FaultRecord(planned=second, fired_ns=int(late_s * 1e9)),
+    ]
+    found = simulated(recorded, records)
+    assert found.plan[1].at_s == late_s
+    assert found.load_s > found.plan[1].until_s
+
+
+def test_a_fault_that_fired_before_the_begin_of_the_load_comes_with_it(recorded: Campaign) -> None:
+    plan = tuple(
+        replace(one, at_s=at_s) for one, at_s in zip(recorded.plan, (0.0, 0.01), strict=False)
+    )
+    records = [
+        FaultRecord(planned=plan[0], fired_ns=2_000_000_000),
+        FaultRecord(planned=plan[1], fired_ns=1_990_000_000),
+    ]
+    assert [one.at_s for one in simulated(replace(recorded, plan=plan), records).plan] == [0.0, 0.0]
+
+
 def test_the_brokers_of_an_external_cluster_become_our_own(recorded: Campaign) -> None:
     brokers = ("broker-a:0", "broker-a:1", "other:0")
     external = replace(
