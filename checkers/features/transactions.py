@@ -163,7 +163,7 @@ def _undecided(
     room_ns = 0 if context.facts.disks_observed else WRITTEN_LATE_NS
     for row in rows.tolist():
         of_key = checks.get(columns.names.key(int(deliveries.message[row])) or "", ())
-        committed_ns = [check.time_ns for check in of_key if check.state == "commit"]
+        committed_ns = [check.earliest_ns for check in of_key if check.state == "commit"]
         given_ns = int(began_latest(deliveries, slice(row, row + 1))[0])
         if min(committed_ns, default=FOREVER_NS) - room_ns > given_ns:
             yield finding_at(

@@ -192,6 +192,7 @@ class CheckBack(NamedTuple):
     key: str
     state: str  # commit, rollback, unknown
     node: str | None  # where the producer runs; None: its client does not say
+    earliest_ns: int  # when the producer can have answered, by its own stamp; `time_ns` without one
 
 
 class Exchange(NamedTuple):

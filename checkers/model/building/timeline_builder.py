@@ -216,6 +216,9 @@ class TimelineBuilder:
                 text(op.value["key"]),
                 text(op.value["state"]),
                 op.node,
+                op.time_ns
+                if op.stamp is None
+                else min(op.stamp.at_ns - op.stamp.within_ns, op.time_ns),
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from staticfire.checkers.formats.chunks.check_files import check_files
 from staticfire.checkers.formats.columnar.op_reader import read_ops
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
-from staticfire.checkers.model.history import OpType
+from staticfire.checkers.model.history import OpType, Stamp
 from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.formats.columnar.test_round_trip import record
 from tests.checkers.stories import Story
@@ -68,6 +69,12 @@ def test_half_a_message_is_not_seen_before_it_is_committed() -> None:
     late = transaction("commit", "info", "unknown").consume(7.45, "a", 0)
     late.op(7.5, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
     assert late.counts("transactions", **CHECKS, disks_observed=False) == set()
+    # it may have read it much later: the producer's own clock says when it answered
+    for answered_s, found in ((6.9, set()), (7.3, {"rolled_back_visible"})):
+        stamped = transaction("commit", "info", "unknown").consume(7.0, "a", 0)
+        stamped.op(7.5, "ok", "check_back", {"topic": "t", "key": "a", "state": "commit"})
+        stamped.ops[-1] = replace(stamped.ops[-1], stamp=Stamp(int(answered_s * 1e9), 1_000_000))
+        assert stamped.counts("transactions", **CHECKS, disks_observed=False) == found
 
 
 def test_without_any_answer_it_is_unknown_when_a_transaction_was_committed() -> None:
