@@ -7,19 +7,26 @@ It prints a line for each stage, and ends at the first stage that finds the muta
 
 from __future__ import annotations
 
+import os
+import re
 import resource
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import orjson
 
-from staticfire.harness.museum.worker import judged
+from staticfire.harness.raised_text import raised_text
 
-CPU_S_MAX = 300  # CPU limit, after which a mutant that spins is killed
+STEP_CPU_S_MAX = 60.0  # CPU time of one hunt or case; clean ones take less than 4 s
+WALL_S_MAX = 3600  # of the whole process
+MEMORY_MAX = 6 << 30  # bytes of address space
 SHORT_S = 12.0  # of load in a hunt
-NODES = ("broker-", "ns-", "producer-", "consumer-", "name server")
+NODE = re.compile(r"\b(broker-[a-z]-\d|ns-\d|producer-\d|consumer-\d)")
+SYSTEM = "system_under_test/"
 
 
 def stages(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -30,7 +37,7 @@ def stages(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             return
     digests: list[str] = []
     for seed, workload in job["hunts"]:
-        row = judged(seed, {"workload": workload, "time_s": SHORT_S})
+        row = hunted(seed, workload)
         digests.append(row.get("digest", ""))
         if found := finding(row):
             yield {"stage": f"hunt {workload}", "found": found, "digests": digests}
@@ -39,28 +46,41 @@ def stages(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield conformance(job["skipped_cases"])
 
 
+def hunted(seed: int, workload: str) -> Mapping[str, Any]:
+    """Run and judge one short hunt."""
+    from staticfire.harness.museum.worker import judged
+
+    _allow_step()
+    return judged(seed, {"workload": workload, "time_s": SHORT_S})
+
+
 def finding(row: Mapping[str, Any]) -> str:
     """Return the finding of a judged seed about the mutant; empty: none. A failure of the harness must name a node."""
     if row["valid"] is False:
         return ", ".join(row["checkers"])
-    failure: str = row.get("failed", "")
-    return failure if any(node in failure for node in NODES) else ""
+    return named_failure(row.get("failed", ""))
+
+
+def named_failure(failure: str) -> str:
+    """Return a failure of the harness if it names a node, else nothing."""
+    return failure if NODE.search(failure) else ""
 
 
 def crashed_store(cycles: int) -> dict[str, Any]:
     """Crash the store alone, many times."""
     from staticfire.harness.store_crash.cycles import run_cycles
 
-    try:
-        failures = run_cycles(0, cycles).failures
-        found = failures[0].text if failures else ""
-    except Exception as error:
-        found = f"{type(error).__name__}: {error}"
+    _allow_step()
+    failures = run_cycles(0, cycles).failures
+    found = failures[0].text if failures else ""
     return {"stage": "store crashes", "found": found[:200], "digests": []}
 
 
 def conformance(skipped: Sequence[str]) -> dict[str, Any]:
-    """Run the cases of the suite in the simulation, up to the first that does not pass."""
+    """Run the cases of the suite in the simulation, up to the first that fails.
+
+    An error of the suite itself counts only if it names a node.
+    """
     from staticfire.harness.conformance.case import cases
     from staticfire.harness.conformance.result import Outcome
     from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
@@ -68,25 +88,70 @@ def conformance(skipped: Sequence[str]) -> dict[str, Any]:
     for case in cases().values():
         if case.clause.id in skipped:
             continue
+        _allow_step()
         try:
             result = run_in_world(case, SimulatedSite().campaign)
         except Exception as error:
-            text = f"{case.clause.id}: {type(error).__name__}: {error}"
-            return {"stage": "conformance", "found": text[:200], "digests": []}
-        if result.outcome is not Outcome.PASSED:
-            text = f"{case.clause.id}: {result.reason}"
+            found = named_failure(f"{type(error).__name__}: {error}")
+        else:
+            found = result.reason
+            if result.outcome is not Outcome.FAILED:
+                found = named_failure(found)
+        if found:
+            text = f"{case.clause.id}: {found}"
             return {"stage": "conformance", "found": text[:200], "digests": []}
     return {"stage": "conformance", "found": "", "digests": []}
+
+
+def start_failure(error: BaseException) -> str:
+    """Return the error of a system that does not start, if the system's own code raised it; else nothing."""
+    text = raised_text(error)
+    return text if f"at {SYSTEM}" in text else ""
+
+
+def spin_of(node: str, frame: FrameType | None) -> str:
+    """Return a sentence on a node that keeps the processor; empty if no node, or no code of the system, runs."""
+    while frame is not None and f"/{SYSTEM}" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    if frame is None or not NODE.search(node):
+        return ""
+    module = frame.f_code.co_filename.rpartition(f"/{SYSTEM}")[2]
+    return f"{node} spins at {SYSTEM}{module}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def _allow_step() -> None:
+    signal.setitimer(signal.ITIMER_PROF, STEP_CPU_S_MAX)
+
+
+def _end_of_step(_number: int, frame: FrameType | None) -> None:
+    """End the process with a row: the step has used its CPU time up."""
+    from staticfire.harness.simulation.scheduling.run_queue import OWNER
+
+    queue = OWNER.get(None)
+    node = queue.process.name if queue is not None and queue.process is not None else ""
+    row = {"stage": "process", "found": spin_of(node, frame), "digests": []}
+    _say({**row, "failed": f"a step took more than {STEP_CPU_S_MAX:g} CPU s"})
+    os._exit(0)
+
+
+def _say(row: dict[str, Any]) -> None:
+    row["cpu_s"] = round(time.process_time(), 2)
+    sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def main() -> None:
     """Carry out the job of the standard input."""
     job = orjson.loads(sys.stdin.buffer.read())
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX))
-    for row in stages(job):
-        row["cpu_s"] = round(time.process_time(), 2)
-        sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
-        sys.stdout.buffer.flush()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+    signal.signal(signal.SIGPROF, _end_of_step)
+    signal.alarm(WALL_S_MAX)
+    try:
+        for row in stages(job):
+            _say(row)
+    except Exception as error:
+        found = start_failure(error)
+        _say({"stage": "process", "found": found, "digests": [], "failed": raised_text(error)})
 
 
 if __name__ == "__main__":
