@@ -37,9 +37,9 @@ def stages(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             return
     digests: list[str] = []
     for seed, workload in job["hunts"]:
-        row = hunted(seed, workload)
-        digests.append(row.get("digest", ""))
-        if found := finding(row):
+        judgement = hunted(seed, workload)
+        digests.append(judgement.get("digest", ""))
+        if found := finding(judgement):
             yield {"stage": f"hunt {workload}", "found": found, "digests": digests}
             return
     yield {"stage": "hunts", "found": "", "digests": digests}

@@ -37,7 +37,7 @@ STAGES = {
     "hunt": "by a short hunt",
     "conformance": "by the conformance suite",
     "store": "by crashes of the store",
-    "process": "by the death of the process that has it",
+    "process": "by a system that does not start, or a node that spins",
 }
 
 
