@@ -11,8 +11,6 @@ from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 
-Wanted = Callable[[Op], bool]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs
@@ -51,7 +51,6 @@ TIME_STEPS = 200  # of a chart over the time of a hunt
 QUERY_MAX = 200  # characters of a search
 PAGE_BYTES_MAX = 256 << 20  # of a report
 MATRIX = "matrix.html"
-Endpoint = Callable[[Request], Any]
 
 
 def application(folder: ServedFolder, token: TokenCheck | None) -> ASGIApp:

@@ -12,8 +12,6 @@ from staticfire.harness.cli.progress import STEP, working
 from staticfire.harness.cli.status import BadInput, of_a_file
 from staticfire.harness.histories.sources import Source, source_at
 
-EXIT_STATUS = "Exit status: 0 done, 254 bad arguments or a damaged history, 255 harness error."
-
 
 @contextmanager
 def errors_as_refusals(target: Path | None = None) -> Iterator[None]:
