@@ -254,7 +254,7 @@ def _answered(
 def _arrived(context: Context, check: CheckBack) -> bool:
     """Whether no fault, of any broker or of the producer, was near an answer."""
     facts, request_ns = context.facts, int(context.facts.timings.request_s * NS_PER_S)
-    near = check.time_ns - request_ns, check.time_ns + request_ns
+    near = check.earliest_ns - request_ns, check.time_ns + request_ns
     nodes = facts.producers if check.node is None else (check.node,)
     return not any(
         context.excuses.find(ASKED_AGAIN, *near, broker)
