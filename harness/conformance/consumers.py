@@ -53,38 +53,35 @@ async def register_consumer(
     *,
     expression: str = "*",
     version: int = 1,
-    broadcasting: bool = False,
     expression_type: str = "TAG",
-    client_id: str = "",
 ) -> Member:
     """Connect and send a heartbeat. Raises TargetUnfit."""
     wanted = subscription(topic, expression, version=version, expression_type=expression_type)
     consumer = {
         "groupName": group,
         "consumeType": "CONSUME_PASSIVELY",
-        "messageModel": "BROADCASTING" if broadcasting else "CLUSTERING",
+        "messageModel": "CLUSTERING",
         "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
         "subscriptionDataSet": [wanted],
         "unitMode": False,
     }
-    return await _register(bench, address, group, client_id, consumers=[consumer])
+    return await _register(bench, address, group, consumers=[consumer])
 
 
 async def register_producer(bench: Bench, address: str, group: str) -> Member:
     """A producer of a group, known to the broker. Raises TargetUnfit."""
-    return await _register(bench, address, group, "", producers=[{"groupName": group}])
+    return await _register(bench, address, group, producers=[{"groupName": group}])
 
 
 async def _register(
     bench: Bench,
     address: str,
     group: str,
-    client_id: str,
     *,
     producers: Sequence[Mapping[str, Any]] = (),
     consumers: Sequence[Mapping[str, Any]] = (),
 ) -> Member:
-    client_id = client_id or bench.fresh_name("client")
+    client_id = bench.fresh_name("client")
     beat = {
         "clientID": client_id,
         "producerDataSet": list(producers),
