@@ -7,11 +7,14 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
 from staticfire.harness.machines.machine import LINE_MAX, LaunchSpec
 from staticfire.harness.machines.shielded_launch import launched_wholly
+
+INPUT_CLOSED_S = 1.0  # of a process that has ended; a child of it may still hold the pipe
 
 
 class LocalProcess:
@@ -36,7 +39,16 @@ class LocalProcess:
 
     async def wait(self) -> str:
         status = await self._process.wait()
+        await self._end_input()
         return signal.Signals(-status).name if status < 0 else f"status {status}"
+
+    async def _end_input(self) -> None:
+        """Close the input, and take the error of what was written to a process that had ended."""
+        stdin = self._process.stdin
+        if stdin is not None:
+            stdin.close()
+            with suppress(OSError, TimeoutError):
+                await asyncio.wait_for(stdin.wait_closed(), INPUT_CLOSED_S)
 
     async def signal(self, number: int) -> bool:
         if not self.is_alive:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import signal
 import sys
 from pathlib import Path
@@ -40,6 +42,24 @@ def test_a_cancelled_launch_leaves_no_process(
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", spawn_slowly)
     asyncio.run(run())
+
+
+def test_what_is_written_to_a_process_that_has_ended_leaves_no_error_behind(tmp_path: Path) -> None:
+    left: list[object] = []
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: left.append(what))
+        machine = LocalMachine("node", "127.0.0.1", tmp_path, tmp_path / "log")
+        process = await machine.launch(LaunchSpec(argv=("sleep", "60")))
+        os.kill(process.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        process.write(b"stop\n")
+        assert await process.wait() == "SIGKILL"
+        del process
+        gc.collect()
+
+    asyncio.run(run())
+    assert left == []
 
 
 def test_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
