@@ -278,7 +278,7 @@ def _never_asked(
     for row in np.flatnonzero(undecided).tolist():
         began_ns, due_ns = int(halves.invoke_ns[row]), int(halves.time_ns[row] + wait_s * NS_PER_S)
         at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
-        first_ns = min((check.time_ns for check in asked.get(row, ())), default=FOREVER_NS)
+        first_ns = min((check.earliest_ns for check in asked.get(row, ())), default=FOREVER_NS)
         if first_ns > due_ns and at_rest and due_ns <= last_ns:
             yield finding_at(
                 columns,
