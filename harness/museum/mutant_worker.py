@@ -36,22 +36,22 @@ def stages(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if row["found"]:
             return
     digests: list[str] = []
-    for seed, workload in job["hunts"]:
-        judgement = hunted(seed, workload)
+    for seed, given in job["hunts"]:
+        judgement = hunted(seed, given)
         digests.append(judgement.get("digest", ""))
         if found := finding(judgement):
-            yield {"stage": f"hunt {workload}", "found": found, "digests": digests}
+            yield {"stage": f"hunt {given['workload']}", "found": found, "digests": digests}
             return
     yield {"stage": "hunts", "found": "", "digests": digests}
     yield conformance(job["skipped_cases"])
 
 
-def hunted(seed: int, workload: str) -> Mapping[str, Any]:
-    """Run and judge one short hunt."""
+def hunted(seed: int, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Run and judge one short hunt with the given options."""
     from staticfire.harness.museum.worker import judged
 
     _allow_step()
-    return judged(seed, {"workload": workload, "time_s": SHORT_S})
+    return judged(seed, {**given, "time_s": SHORT_S})
 
 
 def finding(row: Mapping[str, Any]) -> str:

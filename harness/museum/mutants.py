@@ -26,7 +26,7 @@ from staticfire.harness.museum.processes import rows_of
 DATA = Path("docs/data/mutants.json")
 WORKER = "staticfire.harness.museum.mutant_worker"
 SEED = 1
-COUNT = 40
+COUNT = 300
 CYCLES = 100  # of the store, for mutants of its modules
 WORKLOADS = (
     "queue",
@@ -38,7 +38,15 @@ WORKLOADS = (
     "broadcast",
     "request-reply",
 )
-HUNTS = tuple((0, workload) for workload in WORKLOADS)
+# What the hunts of WORKLOADS draw rarely, or never.
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {"workload": "queue", "acl": True, "tls": "enforcing"},
+    {"workload": "batch", "consumer_kind": "pull"},
+    {"workload": "rebalance", "consumer_kind": "lite-pull"},
+    {"workload": "forwarded"},
+)
+# One seed draws the same faults in all workloads, so each has another. These twelve are valid, with 34 kinds of fault.
+HUNTS = tuple(enumerate((*({"workload": one} for one in WORKLOADS), *OPTIONS), start=12))
 EQUIVALENT_SEEDS = 20  # seeds without a different digest, before a mutant may count as equivalent
 
 
