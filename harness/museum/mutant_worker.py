@@ -13,7 +13,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -43,7 +43,8 @@ def stages(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"stage": f"hunt {given['workload']}", "found": found, "digests": digests}
             return
     yield {"stage": "hunts", "found": "", "digests": digests}
-    yield conformance(job["skipped_cases"])
+    if job["conforms"]:
+        yield conformance()
 
 
 def hunted(seed: int, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -76,7 +77,7 @@ def crashed_store(cycles: int) -> dict[str, Any]:
     return {"stage": "store crashes", "found": found[:200], "digests": []}
 
 
-def conformance(skipped: Sequence[str]) -> dict[str, Any]:
+def conformance() -> dict[str, Any]:
     """Run the cases of the suite in the simulation, up to the first that fails.
 
     An error of the suite itself counts only if it names a node.
@@ -86,8 +87,6 @@ def conformance(skipped: Sequence[str]) -> dict[str, Any]:
     from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
 
     for case in cases().values():
-        if case.clause.id in skipped:
-            continue
         _allow_step()
         try:
             result = run_in_world(case, SimulatedSite().campaign)

@@ -38,6 +38,7 @@ WORKLOADS = (
     "broadcast",
     "request-reply",
 )
+Hunts = tuple[tuple[int, dict[str, Any]], ...]  # seeds, and the options of each
 # What the hunts of WORKLOADS draw rarely, or never.
 OPTIONS: tuple[dict[str, Any], ...] = (
     {"workload": "queue", "acl": True, "tls": "enforcing"},
@@ -46,7 +47,9 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"workload": "forwarded"},
 )
 # One seed draws the same faults in all workloads, so each has another. These twelve are valid, with 34 kinds of fault.
-HUNTS = tuple(enumerate((*({"workload": one} for one in WORKLOADS), *OPTIONS), start=12))
+HUNTS: Hunts = tuple(enumerate((*({"workload": one} for one in WORKLOADS), *OPTIONS), start=12))
+# Of survivors of which no digest differs, by --again: with HUNTS they are EQUIVALENT_SEEDS.
+MORE_HUNTS: Hunts = tuple(enumerate(({"workload": one} for one in WORKLOADS), start=24))
 EQUIVALENT_SEEDS = 20  # seeds without a different digest, before a mutant may count as equivalent
 
 
@@ -81,11 +84,17 @@ class Trials:
 
 
 def read_trials(path: Path = DATA) -> Trials:
-    """Read the file; no results without a file. Raises OSError, ValueError."""
+    """Read the file; no results without a file. Raises OSError, ValueError, also for a reason without its seeds."""
     if not path.exists():
         return Trials()
     document = orjson.loads(path.read_bytes())
     trials = [Trial(**row) for row in document["trials"]]
+    for trial in trials:
+        if trial.equivalent and (trial.found_by or trial.differs or trial.hunts < EQUIVALENT_SEEDS):
+            raise ValueError(
+                f"{trial.name} of {path} is equivalent, with {trial.differs} of {trial.hunts} digests that differ; "
+                f"allowed: 0 of {EQUIVALENT_SEEDS} or more"
+            )
     return Trials(seed=document["seed"], clean=document["clean"], trials=trials)
 
 
@@ -106,8 +115,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--sample", type=int, default=0, metavar="N", help="N of them; keep nothing"
     )
     parser.add_argument("--rotation", default="", metavar="TEXT", help="which of them")
+    parser.add_argument(
+        "--again", action="store_true", help="more seeds for survivors of which no digest differs"
+    )
     options = parser.parse_args(arguments)
     trials = read_trials()
+    if options.again:
+        try_again(trials, options.count)
+        return 0
     chosen = sample(system_folder(), trials.seed, options.count)
     known = {trial.name: trial for trial in trials.trials}
     if options.sample:
@@ -131,10 +146,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def clean_digests() -> list[str]:
+def try_again(trials: Trials, count: int) -> None:
+    """Run MORE_HUNTS of the survivors of which no digest differs, and keep the results."""
+    mutations = {one.name: one for one in sample(system_folder(), trials.seed, count)}
+    left = [one for one in trials.trials if not one.found_by and not one.differs]
+    left = [one for one in left if one.hunts < EQUIVALENT_SEEDS and one.name in mutations]
+    clean = clean_digests(0, MORE_HUNTS, conforms=False) if left else []
+    for number, trial in enumerate(left, start=1):
+        with working("mutants") as progress:
+            progress.update(details=f"survivor {number} of {len(left)}")
+            diff = mutations[trial.name].diff(system_folder())
+            more = _judged(diff, 0, MORE_HUNTS, clean, conforms=False)
+        trial.hunts += more.hunts
+        trial.differs = more.differs
+        trial.found_by, trial.reason = more.found_by, more.reason
+        print(f"{number}/{len(left)}  {line_of(trial)}", flush=True)
+        write_trials(trials)
+
+
+def clean_digests(
+    cycles: int = CYCLES, hunts: Hunts = HUNTS, *, conforms: bool = True
+) -> list[str]:
     """Return the digests of the hunts of the clean system. Raises ValueError if a stage finds something there."""
     digests: list[str] = []
-    for row in _rows("", CYCLES):
+    for row in _rows("", cycles, hunts, conforms=conforms):
         if "failed" in row or row["found"]:
             raise ValueError(f"the clean system does not pass: {row}")
         digests = row["digests"] or digests
@@ -144,8 +179,18 @@ def clean_digests() -> list[str]:
 def try_mutation(mutation: Mutation, clean: Sequence[str]) -> Trial:
     """Plant the mutation in a copy, and judge it in a process with that copy."""
     diff = mutation.diff(system_folder())
-    trial = Trial(name=mutation.name, kind=mutation.kind, change=_changed_lines(diff))
-    for row in _rows(diff, CYCLES if mutation.module.startswith("store/") else 0):
+    cycles = CYCLES if mutation.module.startswith("store/") else 0
+    trial = _judged(diff, cycles, HUNTS, clean)
+    trial.name, trial.kind, trial.change = mutation.name, mutation.kind, _changed_lines(diff)
+    return trial
+
+
+def _judged(
+    diff: str, cycles: int, hunts: Hunts, clean: Sequence[str], *, conforms: bool = True
+) -> Trial:
+    """Judge a diff in a process with a copy that has it; the trial has no name yet."""
+    trial = Trial(name="", kind="", change=[])
+    for row in _rows(diff, cycles, hunts, conforms=conforms):
         trial.cpu_s = row["cpu_s"] or trial.cpu_s
         trial.reason = row.get("failed", "")  # the process has ended early
         if digests := row.get("digests"):
@@ -156,9 +201,9 @@ def try_mutation(mutation: Mutation, clean: Sequence[str]) -> Trial:
     return trial
 
 
-def _rows(diff: str, cycles: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a worker that has the diff."""
-    job = {"cycles": cycles, "hunts": HUNTS, "skipped_cases": [], "cpu_s": 0}
+def _rows(diff: str, cycles: int, hunts: Hunts, *, conforms: bool) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a worker that has the diff; `conforms`: the conformance suite is a stage."""
+    job = {"cycles": cycles, "hunts": hunts, "conforms": conforms, "cpu_s": 0}
     with patched_system(partial(_copy_with, diff)) as folders:
         yield from rows_of(WORKER, job, folders, {})
 
