@@ -9,7 +9,7 @@ import click
 from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.completion import defects, one_of, some_of, store_policies
 from staticfire.harness.cli.progress import working
-from staticfire.harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput
+from staticfire.harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput, turn_errors
 from staticfire.harness.defect_loader import use_defect
 
 if TYPE_CHECKING:
@@ -51,16 +51,12 @@ def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -
     A cycle is four crashes on average.
     Exit status: 0 valid, 1 invalid, 254 bad arguments, 255 harness error.
     """
-    try:
+    with turn_errors(DefectError, into=BadInput):
         use_defect(defect)
-    except DefectError as error:
-        raise BadInput(str(error)) from error
     from staticfire.harness.store_crash.cycles import run_parallel, store_policy
 
-    try:
+    with turn_errors(ValueError, into=BadInput):
         policy = store_policy(policies.split(",") if policies else ())
-    except ValueError as error:
-        raise BadInput(str(error)) from error
     with working("crashing", total=cycles, unit="cycles", forks=True) as progress:
 
         def report(total: CrashSummary) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from staticfire.faults.model.fault import PlannedFault
-from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.cli.status import BadInput, HarnessError, turn_errors
 from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import MachineOptions
 
@@ -45,10 +45,8 @@ def take_cluster(
             )
     from staticfire.harness.environments.real.external.external_cluster import find_cluster
 
-    try:
+    with turn_errors(EnvironmentFailed, into=HarnessError):
         found = asyncio.run(find_cluster(provider.name_servers))
-    except EnvironmentFailed as error:
-        raise HarnessError(str(error)) from error
     if said is not None and not _is_for_such_a_cluster(given, said):
         for name in PROMISES:
             if name not in said:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from staticfire.faults.linux.disks.loop_disk import FILE_SYSTEMS, FileSystem
-from staticfire.harness.cli.status import BadInput
+from staticfire.harness.cli.status import BadInput, turn_errors
 from staticfire.harness.machines.options import (
     FILE_SYSTEM,
     IMAGE,
@@ -110,11 +110,9 @@ def read_machines(
     file_system: FileSystem,
 ) -> MachineOptions:
     """Read the machines that these options name. Raises BadInput."""
-    try:
+    with turn_errors(MachineOptionError, into=BadInput):
         check_image("--image", image)
         hosts = tuple(map(SshHost.parse, ssh_hosts.split(","))) if ssh_hosts else ()
-    except MachineOptionError as error:
-        raise BadInput(str(error)) from error
     _check_file("--ssh-key", ssh_key)
     _check_file("--ssh-known-hosts", ssh_known_hosts)
     return MachineOptions(

@@ -39,7 +39,7 @@ from staticfire.harness.cli.completion import (
     systems,
 )
 from staticfire.harness.cli.extras import need_environment, need_extra
-from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.cli.status import BadInput, HarnessError, turn_errors
 from staticfire.harness.clients.client_command import is_command
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS
 from staticfire.harness.draws.campaign import draw_faults
@@ -218,10 +218,8 @@ def given_options(
 
     Raises BadInput.
     """
-    try:
+    with turn_errors(CampaignError, DefectError, FaultError, into=BadInput):
         given = _base_options(campaign, plain.get("defect"))
-    except (CampaignError, DefectError, FaultError) as error:
-        raise BadInput(str(error)) from error
     given.update({name: value for name, value in plain.items() if value is not None})
     if faults is not None:
         given["faults"] = _kinds(faults)
@@ -301,10 +299,8 @@ def _leave_out_policies(given: dict[str, Any]) -> dict[str, str]:
 
 def _kinds_outside(system: str) -> dict[str, str]:
     """Return the kinds that cannot strike the system, each with the reason. Raises BadInput for an unknown system."""
-    try:
+    with turn_errors(SystemRefused, into=BadInput):
         possible = system_named(system).faults
-    except SystemRefused as error:
-        raise BadInput(str(error)) from error
     return {
         kind: f"the system {system} does not declare it" for kind in FAULTS if kind not in possible
     }
@@ -352,23 +348,19 @@ def missing_in(
         missing_faults,
     )
 
-    try:
+    with turn_errors(EnvironmentFailed, into=HarnessError):
         lacks = make_provider(environment, provider).lacks
         if environment == "ssh" and provider.hosts:
             lacks = _lacks_on_hosts(provider)
         return missing_faults(lacks_with_tls(environment, lacks) if has_tls else lacks)
-    except EnvironmentFailed as error:
-        raise HarnessError(str(error)) from error
 
 
 def _lacks_on_hosts(provider: MachineOptions) -> dict[str, str]:
     """Raises BadInput for a host named twice, EnvironmentFailed for one that does not let us in."""
     from staticfire.harness.environments.real.ssh.survey import lacks_on
 
-    try:
+    with turn_errors(MachineOptionError, into=BadInput):
         check_hosts(provider.hosts, 0)
-    except MachineOptionError as error:
-        raise BadInput(str(error)) from error
     return asyncio.run(lacks_on(provider))
 
 
@@ -389,10 +381,8 @@ def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
     """
     need_environment(campaign.environment)
     if campaign.environment == "ssh":
-        try:
+        with turn_errors(MachineOptionError, into=BadInput):
             check_hosts(provider.hosts, len(campaign.topology().servers))
-        except MachineOptionError as error:
-            raise BadInput(str(error)) from error
     _check_client(campaign)
     _check_certificate(campaign)
 
@@ -412,10 +402,8 @@ def _check_certificate(campaign: Campaign) -> None:
     from staticfire.system_under_test.configuration.real_tls import make_test_certificate
     from staticfire.system_under_test.runtime.env import TlsError
 
-    try:
+    with turn_errors(TlsError, into=HarnessError):
         make_test_certificate()
-    except TlsError as error:
-        raise HarnessError(str(error)) from error
 
 
 def _check_client(campaign: Campaign) -> None:
@@ -425,10 +413,8 @@ def _check_client(campaign: Campaign) -> None:
         check_command(campaign.client)
     if campaign.client == "cpp" and campaign.environment in cpp_library.HERE:
         need_extra("cpp-client", "--client cpp")
-        try:
+        with turn_errors(EnvironmentFailed, into=HarnessError):
             cpp_library.check_here()
-        except EnvironmentFailed as error:
-            raise HarnessError(str(error)) from error
 
 
 def _base_options(campaign: str | None, defect: str | None) -> dict[str, Any]:

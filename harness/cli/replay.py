@@ -11,7 +11,7 @@ from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.outputs import verbose_option
 from staticfire.harness.cli.progress import show_progress
-from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity
+from staticfire.harness.cli.status import BadInput, HarnessError, status_of_validity, turn_errors
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
 from staticfire.harness.version import version_line
@@ -31,12 +31,10 @@ def replay(run: Path, is_verbose: bool) -> int:
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 if the repetition differs.
     """
     folder = RunFolder(run)
-    try:
+    with turn_errors(RunFolderError, DefectError, into=BadInput):
         campaign = folder.read_campaign()
         expected = str(folder.read_verdict()["digest"])
         use_defect(campaign.defect)
-    except (RunFolderError, DefectError) as error:
-        raise BadInput(str(error)) from error
 
     if campaign.environment != "simulation":
         raise BadInput(

@@ -35,6 +35,7 @@ from staticfire.harness.cli.status import (
     HarnessError,
     one_sentence,
     status_of_validity,
+    turn_errors,
 )
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.draws.campaign import draw_campaign
@@ -95,14 +96,12 @@ def run(
     file_seed = given.pop("seed", None)
     if seed is None:
         seed = secrets.randbelow(2**31) if file_seed is None else file_seed
-    try:
+    with turn_errors(CampaignError, FaultError, DefectError, into=BadInput):
         use_defect(str(given.get("defect", "")))
         take_cluster(given, provider, said_options(options))
         missing = choose_faults(seed, given, provider)
         campaign = draw_campaign(seed, given)
         check_nodes(campaign, provider)
-    except (CampaignError, FaultError, DefectError) as error:
-        raise BadInput(str(error)) from error
     if is_dry_run:
         from staticfire.harness.console.console import print_campaign, print_missing
 

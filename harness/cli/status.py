@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from staticfire.harness.truncated_repr import printable
@@ -36,6 +38,17 @@ class BadInput(ValueError):
 
 class HarnessError(Exception):
     """The harness failed. One sentence with the reason."""
+
+
+@contextmanager
+def turn_errors(
+    *kinds: type[Exception], into: type[BadInput] | type[HarnessError]
+) -> Iterator[None]:
+    """Raise errors of these kinds in the block as `into`, with the same sentence; others pass as they are."""
+    try:
+        yield
+    except kinds as error:
+        raise into(str(error)) from error
 
 
 def of_a_file(error: OSError, path: Path | None) -> BadInput | HarnessError:

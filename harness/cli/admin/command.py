@@ -23,7 +23,7 @@ from staticfire.harness.cli.admin.acting import (
 )
 from staticfire.harness.cli.admin.answers import Answer, Record, print_answer
 from staticfire.harness.cli.admin.identity import IDENTITY, take_credentials, take_tls
-from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.cli.status import BadInput, HarnessError, turn_errors
 from staticfire.harness.truncated_repr import printable
 from staticfire.system_under_test.admin import AdminClient, AdminError
 from staticfire.system_under_test.remoting import parse_address
@@ -164,10 +164,8 @@ def _run(connect: Connector, work: Callable[[AdminClient], Awaitable[Found]]) ->
         async with connect() as admin:
             return await work(admin)
 
-    try:
+    with turn_errors(AdminError, into=HarnessError):
         return asyncio.run(run())
-    except AdminError as error:
-        raise HarnessError(str(error)) from error
 
 
 def done(text: str, **values: Any) -> Record:

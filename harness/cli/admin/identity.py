@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from staticfire.harness.cli.status import BadInput
+from staticfire.harness.cli.status import BadInput, turn_errors
 from staticfire.system_under_test.acl.signature import Credentials
 from staticfire.system_under_test.configuration.config import ConfigError
 from staticfire.system_under_test.configuration.real_tls import RealTls, read_tls_options
@@ -63,9 +63,7 @@ def take_tls(values: dict[str, Any]) -> RealTls | None:
     use_tls, path = values.pop("use_tls"), values.pop("tls_config")
     if not use_tls and path is None:
         return None
-    try:
+    with turn_errors(TlsError, ConfigError, ValueError, into=BadInput):
         tls = RealTls(read_tls_options(path, mode=TlsMode.DISABLED, client_enabled=True))
         tls.check()
-    except (TlsError, ConfigError, ValueError) as error:
-        raise BadInput(str(error)) from error
     return tls

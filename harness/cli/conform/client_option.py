@@ -6,7 +6,7 @@ import sys
 
 from staticfire.harness.cli.client_command import check_command
 from staticfire.harness.cli.extras import need_extra
-from staticfire.harness.cli.status import BadInput
+from staticfire.harness.cli.status import BadInput, turn_errors
 from staticfire.harness.conformance.clients.processes import MODULES, ProcessClients, our_clients
 from staticfire.harness.machines.cpp_library import check_here
 from staticfire.harness.machines.errors import EnvironmentFailed
@@ -27,7 +27,5 @@ def client_under_test(text: str | None) -> ProcessClients | None:
 def _check_cpp() -> None:
     """Raises BadInput."""
     need_extra("cpp-client", "--client cpp")
-    try:
+    with turn_errors(EnvironmentFailed, into=BadInput):
         check_here()
-    except EnvironmentFailed as error:
-        raise BadInput(str(error)) from error

@@ -20,7 +20,7 @@ from staticfire.harness.cli.completion import (
     some_of,
 )
 from staticfire.harness.cli.machine_options import machine_options
-from staticfire.harness.cli.status import BadInput
+from staticfire.harness.cli.status import BadInput, turn_errors
 from staticfire.harness.defect_loader import use_defect
 
 
@@ -105,10 +105,8 @@ def conform(defect: str, **options: Any) -> int:
     Exit status: 0 every MUST and SHOULD that ran passed, 1 some failed, 2 too few ran to prove anything,
     254 bad arguments, 255 harness error or interrupted; the report of what was finished is written.
     """
-    try:
+    with turn_errors(DefectError, into=BadInput):
         use_defect(defect)
-    except DefectError as error:
-        raise BadInput(str(error)) from error
     from staticfire.harness.cli.conform import session
 
     return session.conform(session.ConformOptions(defect=defect, **options))

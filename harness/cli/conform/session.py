@@ -27,6 +27,7 @@ from staticfire.harness.cli.status import (
     EXIT_VALID,
     BadInput,
     HarnessError,
+    turn_errors,
 )
 from staticfire.harness.cli.suggestions import did_you_mean
 from staticfire.harness.conformance.case import cases
@@ -111,10 +112,8 @@ def conform(options: ConformOptions) -> int:
     others = _others(options)
     if options.out is not None:
         _check_out(options.out)
-    try:
+    with turn_errors(CampaignError, into=BadInput):
         result = _run(_site(options), clauses, options.slow, expectations, console)
-    except CampaignError as error:
-        raise BadInput(str(error)) from error
     with deaf() if result.is_interrupted else nullcontext():
         _finish(console, result)
         if options.out is not None:

@@ -21,7 +21,7 @@ from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
-from staticfire.harness.cli.status import EXIT_VALID, BadInput
+from staticfire.harness.cli.status import EXIT_VALID, BadInput, turn_errors
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
 from staticfire.harness.truncated_repr import printable, printable_json
@@ -184,7 +184,7 @@ def explain_run(
 
 def repeatable(folder: RunFolder) -> Campaign:
     """Return the campaign of a simulated run, with its defect planted in this process. Raises BadInput."""
-    try:
+    with turn_errors(RunFolderError, DefectError, into=BadInput):
         campaign = folder.read_campaign()
         if campaign.environment != "simulation":
             raise BadInput(
@@ -192,8 +192,6 @@ def repeatable(folder: RunFolder) -> Campaign:
                 f"`staticfire run --campaign {folder.path}/{CAMPAIGN_FILE}` does its plan again"
             )
         use_defect(campaign.defect)
-    except (RunFolderError, DefectError) as error:
-        raise BadInput(str(error)) from error
     return campaign
 
 

@@ -27,6 +27,7 @@ from staticfire.harness.cli.status import (
     BadInput,
     HarnessError,
     of_a_file,
+    turn_errors,
 )
 from staticfire.harness.shrink.outputs import write_whole
 from staticfire.harness.truncated_repr import printable, truncated_repr
@@ -248,10 +249,8 @@ def _weights(given: tuple[str, ...]) -> dict[str, float]:
 
 def _canaries(given: tuple[str, ...]) -> tuple[str, ...]:
     """Raises BadInput."""
-    try:
+    with turn_errors(DefectError, into=BadInput):
         return tuple(defect_named(name).name for name in given or CANARIES)
-    except DefectError as error:
-        raise BadInput(str(error)) from error
 
 
 def _cpu_hours(given: float) -> float:

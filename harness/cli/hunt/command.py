@@ -47,6 +47,7 @@ from staticfire.harness.cli.status import (
     EXIT_VALID,
     BadInput,
     HarnessError,
+    turn_errors,
 )
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
@@ -320,23 +321,19 @@ def _workloads(options: dict[str, Any]) -> list[str | None]:
     text = options["workload"]
     if text == "all":
         system = given_options(**options).get("system", DEFAULT_SYSTEM)
-        try:
+        with turn_errors(SystemRefused, into=BadInput):
             return [*system_named(system).workloads]
-        except SystemRefused as error:
-            raise BadInput(str(error)) from error
     return [None] if text is None else [*dict.fromkeys(text.split(","))]
 
 
 def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[str, Any]:
     """Return the user's options, checked to make a campaign of each of these seeds. Raises BadInput."""
-    try:
+    with turn_errors(CampaignError, FaultError, DefectError, into=BadInput):
         given = given_options(**options)
         take_cluster(given, judging.provider, said_options(options))
         use_defect(str(given.get("defect", "")))
         for seed in (order[0], order[-1]):
             check_nodes(campaign_of(seed, given, judging), judging.provider)
-    except (CampaignError, FaultError, DefectError) as error:
-        raise BadInput(str(error)) from error
     return given
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from staticfire.harness.cli.hunt.executor import FUNCTION, READY, pickled
 from staticfire.harness.cli.hunt.seeds import SeedResult, failed_seed
 from staticfire.harness.cli.hunt.workers import Task, Workers
-from staticfire.harness.cli.status import HarnessError
+from staticfire.harness.cli.status import HarnessError, turn_errors
 from staticfire.spark_analysis.engine.java import SparkError
 from staticfire.spark_analysis.engine.scatter import Scatter, scatter
 from staticfire.spark_analysis.engine.session import Settings
@@ -24,11 +24,11 @@ def workers_on_spark(settings: Settings, limit_s: float | None = None) -> Iterat
 
     Raises HarnessError, also in the block when Spark ends.
     """
-    try:
-        with scatter(settings, FUNCTION, READY) as executors:
-            yield _Executors(executors, limit_s)
-    except SparkError as error:
-        raise HarnessError(str(error)) from error
+    with (
+        turn_errors(SparkError, into=HarnessError),
+        scatter(settings, FUNCTION, READY) as executors,
+    ):
+        yield _Executors(executors, limit_s)
 
 
 class _Executors:
@@ -37,11 +37,9 @@ class _Executors:
 
     def results(self, tasks: Sequence[Task]) -> Iterator[SeedResult]:
         calls = (pickled(task, self._limit_s) for task in tasks)
-        try:
+        with turn_errors(SparkError, into=HarnessError):
             for number, result in self._scatter.results(calls):
                 if isinstance(result, SparkError):
                     yield failed_seed(tasks[number].seed, tasks[number].given, str(result))
                 else:
                     yield pickle.loads(result)
-        except SparkError as error:
-            raise HarnessError(str(error)) from error

@@ -30,6 +30,7 @@ from staticfire.harness.cli.status import (
     BadInput,
     HarnessError,
     one_sentence,
+    turn_errors,
 )
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
@@ -105,10 +106,8 @@ def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
         raise BadInput(
             f"{run} is a simulated run already; `staticfire shrink {run}` makes it small"
         )
-    try:
+    with turn_errors(DefectError, into=BadInput):
         use_defect(campaign.defect)
-    except DefectError as error:
-        raise BadInput(str(error)) from error
     base, wanted = _wanted(folder, campaign, document["verdict"])
     from staticfire.harness.shrink.near import lacking
 

@@ -6,7 +6,7 @@ import click
 
 from staticfire.harness.cli.extras import need_extra
 from staticfire.harness.cli.progress import working
-from staticfire.harness.cli.status import BadInput, HarnessError
+from staticfire.harness.cli.status import BadInput, HarnessError, turn_errors
 from staticfire.harness.machines.errors import EnvironmentFailed
 
 
@@ -48,12 +48,10 @@ def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
 
     kind = SPARK if spark else NODE
     name = tag or kind.tag
-    try:
+    with turn_errors(MachineOptionError, into=BadInput):
         for option, image in (("--tag", name), ("--base", base or BASE)):
             check_image(option, image)
-    except MachineOptionError as error:
-        raise BadInput(str(error)) from error
-    try:
+    with turn_errors(EnvironmentFailed, into=HarnessError):
         engine = connect()
         try:
             with working("building") as progress:
@@ -66,7 +64,5 @@ def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
                 build_image(engine, kind, name, base or BASE, say)
         finally:
             engine.close()
-    except EnvironmentFailed as error:
-        raise HarnessError(str(error)) from error
     print(f"built {name}")
     return 0
