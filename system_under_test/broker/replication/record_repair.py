@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -20,6 +21,9 @@ from staticfire.system_under_test.store.assembly.message_store import MessageSto
 __all__ = ["RecordRepair"]
 
 ASK_TIMEOUT_S = 3.0
+# How long an answer waits for repairs. Two replicas with the same damage ask each other: each must answer in time that
+# it has no copy, or neither would ever give the record up.
+ANSWER_AFTER_S = 2.0
 
 
 class RecordRepair:
@@ -50,13 +54,15 @@ class RecordRepair:
             repair.add_done_callback(lambda _: self._repairs.pop(physical_offset))
 
     def when_settled(self, answer: Callable[[], None]) -> None:
-        """Call when what is under way now has ended, well or not."""
+        """Call when what is under way now has ended, well or not, and after ANSWER_AFTER_S at the latest."""
         waiting = asyncio.get_running_loop().create_task(self._settle(answer))
         self._answers[waiting] = None
         waiting.add_done_callback(self._answers.pop)
 
     async def _settle(self, answer: Callable[[], None]) -> None:
-        await until_ended(self._repairs.values())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_AFTER_S):
+                await until_ended(self._repairs.values())
         answer()
 
     async def _repair(self, physical_offset: int) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 from staticfire.faults.linux.on_node.bit_rot import stored_records
 from staticfire.harness.simulation.hosts.host import Host
+from staticfire.system_under_test.broker.replication.record_repair import ANSWER_AFTER_S
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.message import decode_records
 from tests.system_under_test.broker.bench import pull_ext
@@ -81,9 +82,7 @@ def test_without_a_sound_copy_consumers_pass_the_message_over() -> None:
         cluster.start_master()
         await client.send_until(OK, within_s=5)
         await readable(client, MASTER)
-        await asyncio.sleep(4)  # each has asked the other one
-        await readable(client, MASTER)
-        await asyncio.sleep(4)
+        await asyncio.sleep(ANSWER_AFTER_S + 0.5)  # each has asked the other one, once
         rest = [key for key in KEYS if key != KEYS[DAMAGED]]
         assert await readable(client, MASTER) == rest
 
