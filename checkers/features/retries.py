@@ -13,7 +13,7 @@ where a broker's clock was stepped). **retried_too_often**: more retries than th
 **premature_dead_letter**: it became a dead letter although no delivery had used up the retries, or says itself that it
 was tried less often.
 **duplicate_dead_letter**: it became more dead letters than deliveries had used up the retries (allowed where an answer
-to a send-back was lost: the client sends it back again).
+to a send-back was lost: the client then sends a copy, three times at most, and each attempt may leave one).
 
 **consumed_too_long** (informational): it came again because the listener took so long that its client gave it up after
 the consume timeout (15 minutes), and sent it back.
@@ -46,6 +46,9 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Mess
 from staticfire.checkers.model.event_times import began_latest, ended_earliest
 
 RETRY, DEAD = "%RETRY%", "%DLQ%"
+COPY_ATTEMPTS = (
+    3  # of a client, whose broker did not answer (RocketMQ: 1 + retryTimesWhenSendFailed)
+)
 FIRST_LEVEL = 3  # of the ladder
 NS_PER_MS = 1_000_000
 # How late a harness outside the simulation may write down an event that its client did not stamp: a busy one was 31 ms
@@ -218,12 +221,12 @@ def _dead_twice(
         return
     key = columns.names.key(int(deliveries.message[extra[0]]))
     sent_back = context.timeline.sent_back.get(key or "", ())
-    unclear = sum(of.group == group and not (of.is_clear and of.by_broker) for of in sent_back)
-    excuse = (
-        f"{unclear} send-backs of it that may have left a copy each time"
-        if unclear >= len(extra)
-        else None
-    )
+    reports = [of for of in sent_back if of.group == group]
+    unclear = [of for of in reports if not (of.is_clear and of.by_broker)]
+    copies = sum(1 if of.by_broker else COPY_ATTEMPTS for of in unclear)
+    excuse = None
+    if copies >= len(extra):
+        excuse = f"{len(unclear)} send-backs of it that may have left {copies} copies"
     for row in extra:
         what = f"{len(positions)} dead letters, and {reasons} deliveries used up the retries"
         yield _finding(columns, context, row, "duplicate_dead_letter", what, group, excuse)

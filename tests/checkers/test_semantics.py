@@ -161,6 +161,35 @@ def test_what_may_be_a_dead_letter_that_was_not_read_is_unknown(
     assert ("1 messages may be dead letters" in str(verdict.reason)) == (valid == "unknown")
 
 
+@pytest.mark.parametrize(
+    ("end", "copied", "letters", "is_found"),
+    [
+        ("ok", False, 2, True),
+        ("info", False, 2, False),  # the broker may have stored it, and did not say so
+        ("info", False, 3, True),
+        (
+            "ok",
+            True,
+            4,
+            False,
+        ),  # the broker may have stored it, and so may each attempt of the client
+        ("ok", True, 5, True),
+    ],
+)
+def test_a_send_back_without_an_answer_may_leave_several_dead_letters(
+    end: OpType, copied: bool, letters: int, is_found: bool
+) -> None:
+    story = died(2)
+    value = {"group": GROUP, "topic": RETRY_TOPIC, "broker": "b", "queue": 0, "copied": copied}
+    value |= {"messages": [["a", 1, 2]]}
+    story.op(25.0, end, "send_back", value, process=100, error=None if end == "ok" else "lost")
+    for number in range(1, letters):
+        story.consume(101.0 + number, "a", number, topic=DEAD_TOPIC, tries=3)
+    found = story.counts("retries", **LADDER)
+    assert ("duplicate_dead_letter" in found) == is_found
+    assert ("duplicate_dead_letter_allowed" in found) != is_found
+
+
 def test_one_message_becomes_one_dead_letter() -> None:
     twice = died(2).consume(101.0, "a", 1, topic=DEAD_TOPIC, tries=3)
     assert twice.counts("retries", **LADDER) == {"duplicate_dead_letter"}
