@@ -7,10 +7,11 @@ where the history has no `check_back` at all, producers do not report them, and 
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
 seen is `lost`.) Or its producer never decided or left the end to the question, the cluster was at rest (rest.py) for
 three rounds of questions after its time, producers were asked about others later, and no broker had asked about it yet.
-Or the end of its send is not known, a broker asked, a producer answered "commit" with no fault near, and every group
-has read all queues of its topic without it, a round of questions and two requests later. It may suffer what a message
-may that was acknowledged then by any broker of the topic. Outside the simulation a busy broker refuses an answer and
-asks again, so there it counts only while the broker had questions left.
+Or the end of its send is not known, a broker asked, a producer answered "commit" with no fault near, and a group has
+read all queues of its topic without it, a round of questions and two requests later or more. The history does not name
+the broker that asked, so a fault of any broker excuses it, and so does what a message may suffer that any of them had
+acknowledged then. Outside the simulation a busy broker refuses an answer and asks again, so there it counts only while
+the broker had questions left.
 Or its producer had committed it, no broker asked, and it was stored two requests later or more, by its store time
 (allowed where a fault of its broker or of the producer was near its end; not asked where a clock of the broker was
 wrong).
@@ -214,41 +215,52 @@ def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> It
 def _answered(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Halves of sends without a known end that a producer committed when it was asked, and that no group has seen."""
+    """Halves of sends without a known end that a producer committed when a broker asked, and that no group has seen."""
     facts = context.facts
-    committed = (halves.transaction == Transaction.COMMIT) & (halves.log == UNKNOWN)
+    committed = (halves.transaction == Transaction.COMMIT) & (halves.outcome == Outcome.UNKNOWN)
+    committed &= halves.log == UNKNOWN
     committed &= ~is_among(halves.message, np.unique(columns.deliveries.message))
+    # A group that begins at the end of a queue may pass a message of which no offset is known.
+    groups = [group for group in facts.groups if group not in facts.late_groups]
+    wanted = {group: context.wants(columns, halves, group) for group in groups}
+    wait_s = facts.check_every_s + LATE_REQUESTS * facts.timings.request_s
+    kept_ns = round(facts.reserved_s * NS_PER_S)
     for row in np.flatnonzero(committed).tolist():
         checks = asked.get(row, ())
         if not facts.disks_observed and len(checks) >= facts.check_max:
             continue
-        half, topic = halves.where(np.array([row])), columns.names.topics[halves.topic[row]]
-        groups = [group for group in facts.groups if context.wants(columns, half, group)[0]]
-        drains = [context.timeline.drains_of(group, topic) for group in groups]
-        read_ns = min((of.time_ns for of in drains if of and of.complete), default=0)
+        topic, key = (
+            columns.names.topics[halves.topic[row]],
+            columns.names.key(int(halves.message[row])),
+        )
+        drains = [context.timeline.drains_of(of, topic) for of in groups if wanted[of][row]]
+        read_ns = [drain.time_ns for drain in drains if drain is not None and drain.complete]
         delay_ns = max(int(halves.due_ns[row] - halves.invoke_ns[row]), 0)
-        wait_s = facts.check_every_s + LATE_REQUESTS * facts.timings.request_s
-        kept_ns = round(facts.reserved_s * NS_PER_S)
         for check in checks:
             due_ns = check.time_ns + delay_ns + round(wait_s * NS_PER_S)
-            in_time = due_ns < read_ns < check.time_ns + kept_ns
-            if check.state != "commit" or not in_time or not _arrived(context, check):
-                continue
-            rules = [context.promises.rule(of, check.time_ns) for of in facts.replica_sets]
-            allowed = next((of for of in rules if of.judgement is not Judgement.VIOLATION), None)
-            if gone := not set(facts.living_sets).issuperset(facts.replica_sets):
-                why = "a leader is gone for good"
-            else:
-                why = context.promises.text(allowed or rules[0])
-            yield finding_at(
-                columns,
-                halves,
-                row,
-                anomaly="unresolved_transaction",
-                judgement=Judgement.ALLOWED if gone else (allowed or rules[0]).judgement,
-                detail=f"a producer answered commit at {check.time_ns / NS_PER_S:.3f} s, and it was never seen; {why}",
-            )
-            break
+            is_passed = any(due_ns < at_ns < check.earliest_ns + kept_ns for at_ns in read_ns)
+            if check.state == "commit" and is_passed and _arrived(context, check):
+                judgement, why = _promise_since(context, key, check.earliest_ns)
+                answered_s = check.time_ns / NS_PER_S
+                yield finding_at(
+                    columns,
+                    halves,
+                    row,
+                    anomaly="unresolved_transaction",
+                    judgement=judgement,
+                    detail=f"a producer answered commit at {answered_s:.3f} s, and no group has seen it; {why}",
+                )
+                break
+
+
+def _promise_since(context: Context, key: str | None, stored_ns: int) -> tuple[Judgement, str]:
+    """What a message may suffer that was stored then by a broker that the history does not name, with the reason."""
+    facts, promises = context.facts, context.promises
+    if not set(facts.living_sets).issuperset(facts.replica_sets):
+        return Judgement.ALLOWED, "a leader is gone for good"
+    rules = [promises.rule(broker, stored_ns, key=key) for broker in facts.replica_sets]
+    rule = next((of for of in rules if of.judgement is not Judgement.VIOLATION), rules[0])
+    return rule.judgement, promises.text(rule)
 
 
 def _arrived(context: Context, check: CheckBack) -> bool:

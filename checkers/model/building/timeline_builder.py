@@ -216,9 +216,7 @@ class TimelineBuilder:
                 text(op.value["key"]),
                 text(op.value["state"]),
                 op.node,
-                op.time_ns
-                if op.stamp is None
-                else min(op.stamp.at_ns - op.stamp.within_ns, op.time_ns),
+                _earliest_ns(op),
             )
         )
 
@@ -504,3 +502,10 @@ def _range(row: Sequence[Any]) -> tuple[int, int]:
 
 def _exchange(op: Op, reply: object) -> Exchange:
     return Exchange(op.index, op.time_ns, op.process, text(op.value["key"]), text(reply))
+
+
+def _earliest_ns(op: Op) -> int:
+    """When the event can have happened at the earliest, by its client's own clock where it says so."""
+    if op.stamp is None:
+        return op.time_ns
+    return min(op.stamp.at_ns - op.stamp.within_ns, op.time_ns)

@@ -15,7 +15,7 @@ from staticfire.checkers.model.history import OpType, Stamp
 from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.formats.columnar.test_round_trip import record
 from tests.checkers.stories import Story
-from tests.support.history_language import NODE, facts, fault
+from tests.support.history_language import GROUP, NODE, facts, fault
 
 EPOCH_MS = 1_700_000_000_000
 CHECKS = {"check_after_s": 6.0, "check_max": 2}
@@ -377,6 +377,7 @@ REAL = {"disks_observed": False}  # not the simulation
         (("commit",), 30.0, PAUSED, set()),
         (("commit",), 30.0, KILLED, {COMMITTED}),
         (("commit",), 30.0, {"living": ()}, {f"{COMMITTED}_allowed"}),
+        (("commit",), 30.0, {"late_groups": (GROUP,)}, set()),  # it may begin behind it
         (("commit", "commit"), 30.0, REAL, {OFTEN}),  # each may have been refused
         (("commit",), 30.0, REAL, {COMMITTED}),  # it had a question left
     ],
