@@ -46,9 +46,8 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Mess
 from staticfire.checkers.model.event_times import began_latest, ended_earliest
 
 RETRY, DEAD = "%RETRY%", "%DLQ%"
-COPY_ATTEMPTS = (
-    3  # of a client, whose broker did not answer (RocketMQ: 1 + retryTimesWhenSendFailed)
-)
+# Attempts of a client to send a copy, where its broker did not answer (RocketMQ: 1 + retryTimesWhenSendFailed).
+COPY_ATTEMPTS = 3
 FIRST_LEVEL = 3  # of the ladder
 NS_PER_MS = 1_000_000
 # How late a harness outside the simulation may write down an event that its client did not stamp: a busy one was 31 ms
