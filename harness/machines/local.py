@@ -48,7 +48,7 @@ class LocalProcess:
         if stdin is not None:
             stdin.close()
             with suppress(OSError, TimeoutError):
-                await asyncio.wait_for(stdin.wait_closed(), INPUT_CLOSED_S)
+                await asyncio.wait_for(asyncio.shield(stdin.wait_closed()), INPUT_CLOSED_S)
 
     async def signal(self, number: int) -> bool:
         if not self.is_alive:
