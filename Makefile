@@ -36,7 +36,7 @@ museum: $(BASE)  ## is every planted bug found, by its recipe and blind? Hours; 
 	$(BIN)/python -m staticfire.harness.museum --blind $(MUSEUM_ARGS) || [ $$? = 1 ]
 	$(BIN)/python -m staticfire.harness.pages
 
-mutants: $(BASE)  ## are one-line mutants of the system found? About an hour; goes on where it stopped
+mutants: $(BASE)  ## are one-line mutants of the system found? About three CPU hours; goes on where it stopped
 	$(BIN)/python -m staticfire.harness.museum.mutants $(MUTANTS_ARGS)
 	$(BIN)/python -m staticfire.harness.pages
 

@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         random = Random(f"mutants/{options.rotation}")
         chosen = random.sample(found, min(options.sample, len(found)))
     left = [one for one in chosen if options.sample or one.name not in known]
-    if not trials.clean:
+    if left and not options.sample:  # the system may have changed since the last call
         with working("repeating"):
             trials.clean = clean_digests()
     for number, mutation in enumerate(left, start=1):
