@@ -139,8 +139,15 @@ def _wanted(
     from staticfire.harness.shrink.near import simulated
 
     try:
+        records = folder.read_faults()
+        missing = {one.fault_id for one in campaign.plan} - {of.planned.fault_id for of in records}
+        if missing:
+            raise BadInput(
+                f"{folder.path} is torn: its faults.jsonl lacks {len(missing)} of {len(campaign.plan)} planned faults, "
+                "so the times at which they struck are not known"
+            )
         wanted = fingerprint_of(RunVerdict.from_json(verdict).violations())
-        base = simulated(campaign, folder.read_faults())
+        base = simulated(campaign, records)
     except RunFolderError as error:
         raise BadInput(str(error)) from error
     except (CampaignError, FaultError) as error:

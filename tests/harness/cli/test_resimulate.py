@@ -29,6 +29,22 @@ def test_a_run_that_is_valid_is_refused(staticfire: Staticfire) -> None:
     assert "is valid; only a run that is invalid" in said.err
 
 
+@pytest.mark.parametrize("kept", [None, 0, 1])
+def test_a_run_without_the_outcomes_of_its_faults_is_refused(
+    kept: int | None, staticfire: Staticfire, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(RUNS / "failed-fsync", tmp_path / "run"))
+    faults = folder / "faults.jsonl"
+    lines = faults.read_text().splitlines(keepends=True)
+    faults.write_text("".join(lines[:kept]))
+    if kept is None:
+        faults.unlink()
+    said = staticfire("resimulate", folder)
+    assert said.status == 254
+    lacks = len(lines) - (kept or 0)
+    assert f"is torn: its faults.jsonl lacks {lacks} of {len(lines)} planned faults" in said.err
+
+
 @pytest.mark.parametrize("options", [("--jobs", 0), ("--budget", 0)])
 def test_bounds_of_options(options: tuple[object, ...], staticfire: Staticfire) -> None:
     assert "allowed:" in staticfire("resimulate", RUNS / "failed-fsync", *options).err
