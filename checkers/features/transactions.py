@@ -8,10 +8,10 @@ would have answered "commit", and a group has read everything without it. (A tra
 seen is `lost`.) Or its producer never decided or left the end to the question, the cluster was at rest (rest.py) for
 three rounds of questions after its time, producers were asked about others later, and no broker had asked about it yet.
 Or the end of its send is not known, a broker asked, a producer answered "commit" with no fault near, and a group has
-read all queues of its topic without it, a round of questions and two requests later or more. The history does not name
-the broker that asked, so a fault of any broker excuses it, and so does what a message may suffer that any of them had
-acknowledged then. Outside the simulation a busy broker refuses an answer and asks again, so there it counts only while
-the broker had questions left.
+read all queues of its topic without it, a round of questions and two requests later or more. A fault of the broker that
+asked excuses it, and so does what a message may suffer that this broker had acknowledged then. Where the client does
+not name that broker, this holds for each of them. Outside the simulation a busy broker refuses an answer and asks
+again, so there it counts only while the broker had questions left.
 Or its producer had committed it, no broker asked, and it was stored two requests later or more, by its store time
 (allowed where a fault of its broker or of the producer was near its end; not asked where a clock of the broker was
 wrong).
@@ -240,7 +240,7 @@ def _answered(
             due_ns = check.time_ns + delay_ns + round(wait_s * NS_PER_S)
             is_passed = any(due_ns < at_ns < check.earliest_ns + kept_ns for at_ns in read_ns)
             if check.state == "commit" and is_passed and _arrived(context, check):
-                judgement, why = _promise_since(context, key, check.earliest_ns)
+                judgement, why = _promise_since(context, key, check)
                 answered_s = check.time_ns / NS_PER_S
                 yield finding_at(
                     columns,
@@ -253,25 +253,34 @@ def _answered(
                 break
 
 
-def _promise_since(context: Context, key: str | None, stored_ns: int) -> tuple[Judgement, str]:
-    """What a message may suffer that was stored then by a broker that the history does not name, with the reason."""
-    facts, promises = context.facts, context.promises
-    if not set(facts.living_sets).issuperset(facts.replica_sets):
+def _askers(
+    context: Context, checks: Iterable[CheckBack], holder: LogKey | None = None
+) -> Iterable[str]:
+    """Brokers that may have asked: the holder of the only half, or those that the history names; else any."""
+    named = {check.broker for check in checks} if holder is None else {holder.stream}
+    known = context.facts.replica_sets
+    return [broker for broker in known if broker in named] if named <= known.keys() else known
+
+
+def _promise_since(context: Context, key: str | None, check: CheckBack) -> tuple[Judgement, str]:
+    """What a message may suffer whose commit reached the broker that asked, with the reason."""
+    facts, promises, brokers = context.facts, context.promises, _askers(context, [check])
+    if not set(facts.living_sets).issuperset(brokers):
         return Judgement.ALLOWED, "a leader is gone for good"
-    rules = [promises.rule(broker, stored_ns, key=key) for broker in facts.replica_sets]
+    rules = [promises.rule(broker, check.earliest_ns, key=key) for broker in brokers]
     rule = next((of for of in rules if of.judgement is not Judgement.VIOLATION), rules[0])
     return rule.judgement, promises.text(rule)
 
 
 def _arrived(context: Context, check: CheckBack) -> bool:
-    """Whether no fault, of any broker or of the producer, was near an answer."""
+    """Whether no fault, of the broker that asked or of the producer, was near an answer."""
     facts, request_ns = context.facts, int(context.facts.timings.request_s * NS_PER_S)
     near = check.earliest_ns - request_ns, check.time_ns + request_ns
     nodes = facts.producers if check.node is None else (check.node,)
     return not any(
         context.excuses.find(ASKED_AGAIN, *near, broker)
         or context.excuses.find(ON_ITS_WAY, *near, broker, nodes)
-        for broker in facts.replica_sets
+        for broker in _askers(context, [check])
     )
 
 
@@ -327,7 +336,8 @@ def _checked(
             if attempts > 1:
                 what += f" for each of {attempts} attempts"
             holder = queue if attempts == 1 else None  # of the last half; others may lie elsewhere
-            excuse = _many_halves(halves, row) or _broker_died(context, holder, began, last_ns)
+            askers = _askers(context, checks, holder)
+            excuse = _many_halves(halves, row) or _broker_died(context, askers, began, last_ns)
             again = _asked_again(context, halves, row, queue, checks, given_ns)
             found = again if excuse and again and again[1] is None else (what, excuse)
             yield _question(columns, context, halves, row, "checked_too_often", *found)
@@ -409,8 +419,9 @@ def _asked_again(
         return None
     # No sooner does a broker put a half back to ask for it again.
     first_ns = int(halves.invoke_ns[row]) + round(context.facts.check_after_s * NS_PER_S)
+    brokers = _askers(context, checks, queue)
     found = [
-        (of.what, _end_not_known(context, queue, first_ns, of))
+        (of.what, _end_not_known(context, brokers, first_ns, of))
         for of in (
             *_asked_over(context, halves, row, checks, given_ns),
             *_asked_twice(context, checks),
@@ -480,7 +491,7 @@ def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:
 
 
 def _end_not_known(
-    context: Context, queue: LogKey | None, first_ns: int, again: _Again
+    context: Context, brokers: Iterable[str], first_ns: int, again: _Again
 ) -> str | None:
     """Why a broker may not know how a transaction has ended, or that it has asked.
 
@@ -492,7 +503,7 @@ def _end_not_known(
     if not facts.disks_observed:
         return "a busy broker may have refused the end of the transaction"
     request_ns, moments = int(facts.timings.request_s * NS_PER_S), (again.known, again.asked)
-    for broker in facts.replica_sets if queue is None else (queue.stream,):
+    for broker in brokers:
         asked_ns, windows = again.asked.time_ns, _that_matter(context, broker, first_ns, again)
         found: list[Window | None] = [
             window
@@ -561,9 +572,10 @@ def _many_halves(halves: MessageEvents, row: int) -> str | None:
     return None
 
 
-def _broker_died(context: Context, queue: LogKey | None, first_ns: int, last_ns: int) -> str | None:
+def _broker_died(
+    context: Context, brokers: Iterable[str], first_ns: int, last_ns: int
+) -> str | None:
     """Why a broker may have asked again: what it had put back or passed lately was not durable."""
-    brokers = context.facts.replica_sets if queue is None else (queue.stream,)
     found = (context.excuses.find("checked_too_often", first_ns, last_ns, of) for of in brokers)
     return next((window.words for window in found if window is not None), None)
 

@@ -193,6 +193,7 @@ class CheckBack(NamedTuple):
     state: str  # commit, rollback, unknown
     node: str | None  # where the producer runs; None: its client does not say
     earliest_ns: int  # when the producer can have answered, by its own stamp; `time_ns` without one
+    broker: str | None = None  # that asked; None: its client does not say
 
 
 class Exchange(NamedTuple):

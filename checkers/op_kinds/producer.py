@@ -189,6 +189,7 @@ PRODUCER: Final = (
             "key": KEY,
             "state": Field(TEXT, "what the producer answered"),
             "times": Field(WHOLE, "how often the broker has asked", True),
+            "broker": Field(TEXT, "the name of the broker that asked", True),
         },
     ),
 )

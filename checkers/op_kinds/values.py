@@ -345,6 +345,7 @@ class CheckBackReport(TypedDict):
     key: str
     state: str
     times: NotRequired[int]
+    broker: NotRequired[str]
 
 
 class ProbeReport(TypedDict):

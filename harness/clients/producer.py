@@ -213,8 +213,11 @@ def default_answer(request: Request) -> str:
     return "commit" if request["state"] == "unknown" else str(request["state"])
 
 
-async def answer_check(port: ClientSide, message: Message) -> TransactionState:
-    """Return the decision about a transaction, which any producer can read from the message itself."""
+async def answer_check(port: ClientSide, message: Message, broker: str | None) -> TransactionState:
+    """Return the decision about a transaction, which any producer can read from the message itself.
+
+    `broker` is the name of the one that asks, if it is known.
+    """
     properties = message.properties
     answers = properties.get(ANSWERS, "rollback").split(",")
     times = int(properties.get(CHECK_TIMES, "0"))
@@ -225,6 +228,8 @@ async def answer_check(port: ClientSide, message: Message) -> TransactionState:
         "times": times,
         "state": state,
     }
+    if broker is not None:
+        value["broker"] = broker
     port.emit("ok", "check_back", value, None)
     return STATES[state]
 

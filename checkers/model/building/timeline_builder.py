@@ -217,6 +217,7 @@ class TimelineBuilder:
                 text(op.value["state"]),
                 op.node,
                 _earliest_ns(op),
+                None if (broker := op.value.get("broker")) is None else text(broker),
             )
         )
 

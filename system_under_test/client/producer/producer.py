@@ -33,6 +33,7 @@ from staticfire.system_under_test.client.producer.sender import (
 )
 from staticfire.system_under_test.client.producer.tracing import Tracing
 from staticfire.system_under_test.client.producer.transactions import (
+    AnswerCheck,
     Execute,
     TransactionResult,
     Transactions,
@@ -112,7 +113,7 @@ class Producer:
         env: Env,
         config: ProducerConfig,
         *,
-        check: Execute | None = None,
+        check: AnswerCheck | None = None,
         ordered: OrderedQueues | None = None,
     ) -> None:
         self._env = env

@@ -51,6 +51,8 @@ class TransactionState(IntEnum):
 
 
 Execute = Callable[[Message], Awaitable[TransactionState]]
+# A half message, and the name of the broker that asks for the end of its transaction, if a route has that broker.
+AnswerCheck = Callable[[Message, str | None], Awaitable[TransactionState]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +88,12 @@ class Transactions:
     """The transactions of one producer.
 
     Args:
-        check: what became of the transaction that this message belongs to; None: such questions are not answered. It
-            may be asked about messages of any producer of the group, also of one that does not live any more.
+        check: says what became of the transaction of a half message; None: such questions are not answered. Brokers
+            may ask about messages of any producer of the group, also of one that does not live any more.
     """
 
     def __init__(
-        self, client: ClientInstance, sender: Sender, group: str, check: Execute | None
+        self, client: ClientInstance, sender: Sender, group: str, check: AnswerCheck | None
     ) -> None:
         self._client = client
         self._sender = sender
@@ -167,15 +169,19 @@ class Transactions:
         if self._checking is not None:
             self._checking.cancel()
 
-    async def _answer_all(self, check: Execute) -> None:
+    async def _answer_all(self, check: AnswerCheck) -> None:
         try:
             while self._checks:
                 question = self._checks.popleft()
-                state = await self._run(check, question.message)
+                state = await self._decision(check, question)
                 self._answer(question, state)
                 self._note_check(question, state)
         finally:
             self._checking = None
+
+    async def _decision(self, check: AnswerCheck, question: Check) -> TransactionState:
+        broker = self._client.routes.broker_name_of(question.connection.address)
+        return await self._run(lambda half: check(half, broker), question.message)
 
     def _note_check(self, question: Check, state: TransactionState) -> None:
         if self.on_ended is not None:

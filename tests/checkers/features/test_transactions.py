@@ -400,6 +400,50 @@ def test_a_commit_that_is_answered_is_seen(
     assert COMMITTED not in seen.counts("transactions", **rounds)
 
 
+TWO = {"replica_sets": {"b": (NODE,), "c": ("c-0",)}, "living": ("b", "c")}
+
+
+@pytest.mark.parametrize(
+    ("named", "struck", "found"),
+    [
+        ({"broker": "b"}, "c-0", {COMMITTED}),  # the fault of another one has no part in it
+        ({"broker": "b"}, NODE, set()),
+        ({"broker": "c"}, "c-0", set()),
+        ({}, "c-0", set()),  # either may have asked
+        ({"broker": "elsewhere"}, "c-0", set()),
+    ],
+)
+def test_a_fault_of_the_broker_that_asked_takes_an_answer(
+    named: dict[str, str], struck: str, found: set[str]
+) -> None:
+    half = {"topic": "t", "key": "a", "transaction": "commit", "state": "commit", "attempts": 1}
+    story = Story().op(1.0, "invoke", "send", half)
+    story.op(4.0, "info", "send", half, error="no answer")
+    answer = {"topic": "t", "key": "a", "state": "commit", **named}
+    story.op(7.1, "ok", "check_back", answer, process=1)
+    story.drained(30.0)
+    faults = (fault("pause", struck, at_s=7.0, healed_s=8.0),)
+    rounds = {**CHECKS, **TWO, "check_every_s": 5.0, "reserved_s": 60.0, "faults": faults}
+    assert story.counts("transactions", **rounds) == found
+
+
+@pytest.mark.parametrize(
+    ("named", "found"), [({"broker": "b"}, ""), ({"broker": "c"}, "_allowed"), ({}, "_allowed")]
+)
+def test_only_the_broker_that_asked_may_have_forgotten_that_it_did(
+    named: dict[str, str], found: str
+) -> None:
+    half = {"topic": "t", "key": "a", "transaction": "commit", "state": "commit", "attempts": 1}
+    story = Story().op(1.0, "invoke", "send", half)
+    story.op(4.0, "info", "send", half, error="no answer")
+    for at_s in (7.1, 12.1, 17.1):
+        answer = {"topic": "t", "key": "a", "state": "unknown", **named}
+        story.op(at_s, "ok", "check_back", answer, process=1)
+    killed = (fault("kill", "c-0", at_s=10.0, healed_s=11.0),)
+    rounds = {**CHECKS, **TWO, "check_every_s": 5.0, "faults": killed}
+    assert story.counts("transactions", **rounds) == {f"checked_too_often{found}"}
+
+
 @pytest.mark.parametrize("decision", ["unknown", "commit"])
 @pytest.mark.parametrize(("asked_s", "found"), [(25.0, set()), (25.1, {"unresolved_transaction"})])
 def test_what_is_left_to_the_broker_is_asked_for_in_time(

@@ -20,7 +20,7 @@ from staticfire.system_under_test.client.producer.producer import (
     ProducerConfig,
     SendFailed,
 )
-from staticfire.system_under_test.client.producer.transactions import Execute
+from staticfire.system_under_test.client.producer.transactions import AnswerCheck
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
 from staticfire.system_under_test.protocol.bodies import MessageQueue
@@ -187,7 +187,7 @@ class Cluster:
         self,
         name: str,
         work: Callable[[Producer], Awaitable[None]],
-        check: Execute | None = None,
+        check: AnswerCheck | None = None,
         **options: Any,
     ) -> asyncio.Future[None]:
         """Start a producer and let `work` use it; the future ends with it, and with what it raised."""

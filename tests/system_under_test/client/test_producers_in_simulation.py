@@ -39,7 +39,7 @@ def message(body: str, **properties: str) -> Message:
 def test_a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_rolled_back() -> None:
     cluster = Cluster()
     executed: list[str] = []
-    asked: list[str] = []
+    asked: list[tuple[str, str | None]] = []
     results: list[TransactionResult] = []
 
     async def execute(half: Message) -> TransactionState:
@@ -55,8 +55,8 @@ def test_a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_rolled_
             case _:
                 return UNKNOWN
 
-    async def check(half: Message) -> TransactionState:
-        asked.append(half.body.decode())
+    async def check(half: Message, broker: str | None) -> TransactionState:
+        asked.append((half.body.decode(), broker))
         return ROLLBACK if half.body == b"later-rollback" else COMMIT
 
     async def work(producer: Producer) -> None:
@@ -73,7 +73,7 @@ def test_a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_rolled_
     cluster.run(story, "p", "c")
     assert executed == ["commit", "rollback", "later", "later-rollback", "raises"]
     assert [result.state for result in results] == [COMMIT, ROLLBACK, UNKNOWN, UNKNOWN, UNKNOWN]
-    assert sorted(asked) == ["later", "later-rollback", "raises"]
+    assert sorted(asked) == [("later", "a"), ("later-rollback", "b"), ("raises", "b")]
     assert sorted(one.key for one in cluster.consumed) == ["commit", "later", "raises"]
 
 
@@ -81,7 +81,7 @@ def test_another_producer_of_the_group_is_asked_when_the_first_one_died() -> Non
     cluster = Cluster()
     asked: list[bytes] = []
 
-    async def check(half: Message) -> TransactionState:
+    async def check(half: Message, _broker: str | None) -> TransactionState:
         asked.append(half.body)
         return COMMIT
 

@@ -248,7 +248,7 @@ def test_the_answer_to_a_question_about_a_transaction_is_traced() -> None:
     async def unknown(_: Message) -> TransactionState:
         return TransactionState.UNKNOWN
 
-    async def rolled_back(_: Message) -> TransactionState:
+    async def rolled_back(_: Message, _broker: str | None) -> TransactionState:
         return TransactionState.ROLLBACK
 
     async def work(producer: Producer) -> None:
