@@ -25,7 +25,7 @@ STEP_CPU_S_MAX = 60.0  # CPU time of one hunt or case; clean ones take less than
 WALL_S_MAX = 3600  # of the whole process
 MEMORY_MAX = 6 << 30  # bytes of address space
 SHORT_S = 12.0  # of load in a hunt
-NODE = re.compile(r"\b(broker-[a-z]-\d|ns-\d|producer-\d|consumer-\d)")
+NODE = re.compile(r"\b(broker-[a-z](-\d)?|ns-\d|producer-\d|consumer-\d)\b")  # or a replica set
 SYSTEM = "system_under_test/"
 
 

@@ -15,6 +15,7 @@ from staticfire.harness.museum.mutant_worker import finding, spin_of, start_fail
         ({"valid": False, "checkers": ["loss", "order"]}, "loss, order"),
         ({"valid": "unknown", "failed": "RunError: broker-a-0 did not come up"}, "broker-a-0"),
         ({"valid": "unknown", "failed": "RunError: ns-1 did not come up"}, "ns-1"),
+        ({"valid": "unknown", "failed": "broker-a did not serve in 60 s"}, "broker-a"),
         ({"valid": "unknown", "failed": "KeyError: 'columns-3'"}, ""),
         ({"valid": "unknown", "failed": "SimulationError: no event left"}, ""),
     ],
