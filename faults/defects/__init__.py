@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 HERE = Path(__file__).parent
+SUFFIX = ".diff"
 TIERS = {
     "S": "a real bug that loses, repeats or hides what was acknowledged, shown by a fault",
     "A": "a real bug that needs a rarer coincidence",
@@ -36,52 +37,53 @@ TIERS = {
 
 
 class DefectError(ValueError):
-    """An unknown defect, or one whose diff no longer applies."""
+    """An unknown defect, or one whose diff cannot be read or does not apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defect:
-    name: str
-    title: str
-    source: str  # RocketMQ issue or class
-    tier: str  # see TIERS
-    checkers: tuple[
-        str, ...
-    ]  # those that can find it; the first one does whenever the run is invalid
-    base: str  # the named campaign of its recipe; "" for none
-    campaign: dict[str, Any]  # further options of a campaign in which it shows
-    # The faults that seal the failure in its recipe, in this order; "a|b": either kind. (): none; None: not said.
-    cause: tuple[str, ...] | None
-    changes: tuple[str, ...]  # of `checkers` after the first run, each with its reason
-    conform: tuple[str, ...]  # clauses of the conformance suite that it breaks
-    not_by_conformance: str  # why it breaks none; empty if it breaks some
-    not_found: str  # why no campaign has shown it; empty if its recipe does
-    store_crashes: int  # cycles of `staticfire crash-store` that show it where no campaign does; 0: campaigns do
+    """A planted bug: a piece of the museum, or a diff alone, which has no recipe.
 
-    @property
-    def diff(self) -> bytes:
-        return (HERE / f"{self.name}.diff").read_bytes()
+    Attributes:
+        name: of the piece, or the path of the diff.
+        source: RocketMQ issue or class.
+        tier: see TIERS.
+        checkers: those that can find it; the first one does whenever the run is invalid.
+        base: the named campaign of its recipe; empty: none.
+        campaign: more options of a campaign in which it shows.
+        cause: the faults that seal the failure in its recipe, in this order; "a|b": either kind; None: not known.
+        changes: of `checkers` after the first run, each with its reason.
+        conform: clauses of the conformance suite that it breaks.
+        not_by_conformance: why it breaks none; empty if it breaks some.
+        not_found: why no campaign has shown it; empty if its recipe does.
+        store_crashes: cycles of `staticfire crash-store` that show it where no campaign does; 0: campaigns do.
+    """
+
+    name: str
+    diff: bytes
+    title: str
+    source: str = ""
+    tier: str = ""
+    checkers: tuple[str, ...] = ()
+    base: str = ""
+    campaign: dict[str, Any] = field(default_factory=dict)
+    cause: tuple[str, ...] | None = None
+    changes: tuple[str, ...] = ()
+    conform: tuple[str, ...] = ()
+    not_by_conformance: str = ""
+    not_found: str = ""
+    store_crashes: int = 0
 
 
 def _load() -> dict[str, Defect]:
     found = {}
     for path in sorted(HERE.glob("*.toml")):
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        found[path.stem] = Defect(
-            name=path.stem,
-            title=table["title"],
-            source=table["source"],
-            tier=table["tier"],
-            checkers=tuple(table["checkers"]),
-            base=table.get("base", ""),
-            campaign=table.get("campaign", {}),
-            cause=tuple(table["cause"]) if "cause" in table else None,
-            changes=tuple(table.get("changes", ())),
-            conform=tuple(table.get("conform", ())),
-            not_by_conformance=table.get("not_by_conformance", ""),
-            not_found=table.get("not_found", ""),
-            store_crashes=table.get("store_crashes", 0),
-        )
+        said: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
+        }
+        diff = path.with_suffix(SUFFIX).read_bytes()
+        found[path.stem] = Defect(name=path.stem, diff=diff, **said)
     return found
 
 
@@ -89,10 +91,21 @@ DEFECTS: dict[str, Defect] = _load()
 
 
 def defect_named(name: str) -> Defect:
-    """Raises DefectError for an unknown name, with the names there are."""
-    if name not in DEFECTS:
-        raise DefectError(f"unknown defect {name!r}; there are: {', '.join(DEFECTS)}")
-    return DEFECTS[name]
+    """Return a piece of the museum, or the diff of a file, which has no recipe.
+
+    Raises DefectError for an unknown name, with the names there are, and for a file that cannot be read.
+    """
+    if name in DEFECTS:
+        return DEFECTS[name]
+    if not name.endswith(SUFFIX):
+        raise DefectError(
+            f"unknown defect {name!r}, and not a {SUFFIX} file; there are: {', '.join(DEFECTS)}"
+        )
+    try:
+        diff = Path(name).read_bytes()
+    except OSError as error:
+        raise DefectError(f"the diff {name!r} cannot be read: {error.strerror}") from error
+    return Defect(name=name, diff=diff, title=f"the diff {Path(name).name}")
 
 
 def plant(defect: Defect, system: Path, folder: Path) -> Path:

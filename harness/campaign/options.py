@@ -126,7 +126,9 @@ OPTIONS: Mapping[str, Option] = {
         "in faithful mode only these behaviours of RocketMQ 4.9.8; none: all",
         "see [faithful.md](faithful.md)",
     ),
-    "defect": Option("a known bug that is planted first", "see `staticfire bugs`"),
+    "defect": Option(
+        "a bug that is planted first", "one of `staticfire bugs`, or the file of a diff"
+    ),
     "broker_properties": Option("options of every broker, as in a .properties file", PROPERTIES),
     "coordinator_properties": Option("the same of every coordinator", PROPERTIES),
     "brokers": Option(

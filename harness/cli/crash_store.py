@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--defect",
     default="",
     shell_complete=one_of(defects),
-    help="Plant a known bug first; see `staticfire bugs`.",
+    help="Plant a bug first: one of `staticfire bugs`, or a file NAME.diff.",
 )
 @click.option(
     "--policies",

@@ -181,7 +181,7 @@ _OPTIONS = (
     click.option(
         "--defect",
         shell_complete=one_of(defects),
-        help="Plant a known bug first; see `staticfire bugs`.",
+        help="Plant a bug first: one of `staticfire bugs`, or a file NAME.diff.",
     ),
 )
 

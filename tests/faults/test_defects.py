@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,25 +98,38 @@ def test_a_recipe_is_a_campaign(defect: Defect) -> None:
     "name",
     [f"b/{SYSTEM}/../../outside.py", "b/../outside.py", "/outside.py", "b/harness/cli.py"],
 )
-def test_a_diff_leads_nowhere_else(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    defects, system, folder = tmp_path / "defects", tmp_path / SYSTEM, tmp_path / "copy"
-    for made in (defects, system, folder):
+def test_a_diff_leads_nowhere_else(name: str, tmp_path: Path) -> None:
+    system, folder = tmp_path / SYSTEM, tmp_path / "copy"
+    for made in (system, folder):
         made.mkdir()
     outside = tmp_path / "outside.py"
     outside.write_text("sound\n")
     (system / "mode.py").write_text("sound\n")
-    (defects / "evil.diff").write_text(
-        f"--- a/{SYSTEM}/mode.py\n+++ {name}\n@@ -1,1 +1,1 @@\n-sound\n+evil\n"
-    )
-    monkeypatch.setattr("staticfire.faults.defects.HERE", defects)
-    evil = replace(next(iter(DEFECTS.values())), name="evil")
+    diff = tmp_path / "evil.diff"
+    diff.write_text(f"--- a/{SYSTEM}/mode.py\n+++ {name}\n@@ -1,1 +1,1 @@\n-sound\n+evil\n")
     with pytest.raises(DefectError):
-        plant(evil, system, folder)
+        plant(defect_named(str(diff)), system, folder)
     assert outside.read_text() == "sound\n"
 
 
 def test_an_unknown_defect_is_refused_with_those_there_are() -> None:
-    with pytest.raises(DefectError, match="'no-such'; there are: ack-before-fsync, "):
+    with pytest.raises(
+        DefectError, match=r"'no-such', and not a \.diff file; there are: ack-before-fsync, "
+    ):
         defect_named("no-such")
+
+
+def test_a_diff_is_planted_by_its_path(tmp_path: Path) -> None:
+    system, folder, diff = tmp_path / SYSTEM, tmp_path / "copy", tmp_path / "my.diff"
+    for made in (system, folder):
+        made.mkdir()
+    (system / "mode.py").write_text("sound\n")
+    diff.write_text(
+        f"--- a/{SYSTEM}/mode.py\n+++ b/{SYSTEM}/mode.py\n@@ -1 +1 @@\n-sound\n+wrong\n"
+    )
+    defect = defect_named(str(diff))
+    copy = plant(defect, system, folder)
+    assert (copy / "mode.py").read_text() == "wrong\n"
+    assert (defect.name, defect.title, defect.campaign) == (str(diff), "the diff my.diff", {})
+    with pytest.raises(DefectError, match=r"the diff '.*/no\.diff' cannot be read: No such file"):
+        defect_named(str(tmp_path / "no.diff"))

@@ -48,7 +48,7 @@ from staticfire.harness.defect_loader import use_defect
     "--defect",
     default="",
     shell_complete=one_of(defects),
-    help="Plant a known bug in our cluster first.",
+    help="Plant a bug in our cluster first: one of `staticfire bugs`, or a file NAME.diff.",
 )
 @click.option(
     "--client",
