@@ -14,6 +14,7 @@ if __name__ == "__main__":  # Ctrl-C while Python still imports: an end without 
 
 import argparse
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -291,13 +292,17 @@ def broker_main(options: dict[str, Any]) -> Main:
     store_config.make_store_config(settings)  # it refuses what does not go together
     broker_policies(settings)  # so does this
 
+    def load_parser() -> None:
+        sql92.load_parser()
+        gc.freeze()
+
     async def main(env: Env) -> None:
         report_unknown(env, unknown)
         loop = asyncio.get_running_loop()
 
         def ready(address: str) -> None:
             print_ready(address)
-            loop.run_in_executor(None, sql92.load_parser)
+            loop.run_in_executor(None, load_parser)
 
         await broker.main(env, settings, on_ready=ready)
 
@@ -355,6 +360,7 @@ def run(arguments: list[str]) -> int:
         parser.error(str(error))
     use_all_descriptors()
     env = make_env(node, tls)
+    gc.freeze()  # a collection that scans the modules, too, keeps the loop 20 ms longer
     try:
         asyncio.run(run_until_signalled(env, main(env)))
     except CANNOT_START as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -299,11 +301,33 @@ def test_a_broker_loads_what_sql92_needs_once_it_is_ready(
 
     monkeypatch.setattr(broker, "main", ready_at_once)
     monkeypatch.setattr(sql92, "load_parser", lambda: threads.append(threading.get_ident()))
+    frozen: list[bool] = []  # each time, whether the parser was there
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(bool(threads)))
     main = broker_main({"broker_name": "b", "store_path": str(tmp_path)})
     asyncio.run(main(make_env("b")))
     assert capsys.readouterr().out == "ready 127.0.0.1:1\n"
     assert len(threads) == 1
     assert threads != [threading.get_ident()]
+    assert frozen == [True]
+
+
+@pytest.mark.parametrize("node", ["broker", "name-server"])
+def test_collections_leave_out_what_a_node_has_loaded_by_its_start(
+    node: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A scan of the modules kept the loop for 20 ms."""
+    order: list[str] = []
+
+    async def until_signalled(_env: Env, main: Coroutine[Any, Any, None]) -> None:
+        main.close()
+        order.append("started")
+
+    monkeypatch.setattr(gc, "freeze", lambda: order.append("frozen"))
+    monkeypatch.setattr(
+        "staticfire.system_under_test.__main__.run_until_signalled", until_signalled
+    )
+    assert run([node, "-c", write_options(tmp_path, "")]) == 0
+    assert order == ["frozen", "started"]
 
 
 def test_the_parser_is_there_once_it_is_loaded() -> None:
