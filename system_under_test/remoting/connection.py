@@ -36,7 +36,7 @@ from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.runtime.env import Log
 
 IDLE_TIMEOUT_S = 120.0  # RocketMQ: serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds
-OUTPUT_SIZE_MAX = 48 * 1024 * 1024  # bytes a peer may leave unread
+OUTPUT_SIZE_MAX = 40 * 1024 * 1024  # bytes a peer may leave unread
 OUTPUT_COUNTED_SIZE = 1024 * 1024  # from here on, what a peer leaves unread counts as held memory
 WRITE_BATCH_SIZE = 1024 * 1024  # bytes collected before they are written without waiting for more
 # Bytes read in one turn of the loop. Of many small requests the first are answered while the peer writes the last.
