@@ -77,6 +77,16 @@ AVAILABILITY: Final = (
         example="no fault at all, and every other send ends with FLUSH_SLAVE_TIMEOUT",
     ),
     Anomaly(
+        name="overdue_send",
+        title="overdue send",
+        meaning=(
+            "a send of a producer ended much later than the time that the client gives it, and the producer was not "
+            "held up"
+        ),
+        promise=SERVES,
+        example="a send that may take 3 s fails after 19",
+    ),
+    Anomaly(
         name="node_died",
         title="server that ended by itself",
         meaning="a node ended by itself, and no fault of its disk explains it",

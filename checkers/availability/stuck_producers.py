@@ -21,6 +21,10 @@ what the profile promises. One such answer is the broker's own word that it wait
 that lie so low in the log that no follower can have been haSlaveFallbehindMax behind are asked for: under load a broker
 may legally not wait for followers that are.
 
+**overdue_send**: a send ended later than `OVERDUE` times the time that the client gives a send with all its attempts,
+or a request with its reply (outside the simulation `REQUESTS` times, as a busy machine holds clients up). What befalls
+brokers and the network is no excuse: the client has the time to itself. Asked of clients whose time is known.
+
 Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
 and weak statuses that are rarer, weak statuses of messages whose physical offset is unknown, and sends of which nothing
 is known although the time of a request was not over (one-way sends end so).
@@ -49,9 +53,12 @@ from staticfire.checkers.model.columns import (
     Outcome,
     Transaction,
 )
+from staticfire.checkers.model.event_times import began_latest, ended_earliest
 from staticfire.checkers.model.intervals import Span, joined, without
 
 STUCK, REFUSED, WEAK = "producer_stuck", "refused_at_rest", "weak_at_rest"
+LATE = "overdue_send"
+OVERDUE = 2
 REQUESTS = 4  # in a row that had their whole time, and a broker that was well
 SENDS_MIN = 4
 REQUEST_BYTES_MAX = 16 << 20  # what a broker stores of one request, at most
@@ -63,7 +70,7 @@ def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
     findings = [
         finding
         for node in context.facts.producers
-        for judged in (_stuck, _refused_at_rest, _weak_at_rest)
+        for judged in (_stuck, _refused_at_rest, _weak_at_rest, _late)
         if (finding := judged(columns, context, node)) is not None
     ]
     counts = {"producers": len(context.facts.producers)}
@@ -145,6 +152,34 @@ def _weak_at_rest(columns: Columns, context: Context, node: str) -> Finding | No
     return _again_and_again(columns, context, node, WEAK, weak, "answered with a weaker status")
 
 
+def _late(columns: Columns, context: Context, node: str) -> Finding | None:
+    """The first send of the node that took too long, while nothing held the node up."""
+    sends = columns.sends
+    rows = sends_by(sends, context, (node,))
+    for row in rows[_overdue(sends, context)[rows]].tolist():
+        began_ns, ended_ns = int(began_latest(sends, row)), int(ended_earliest(sends, row))
+        if context.excuses.find(LATE, began_ns, ended_ns, None, (node,)) is None:
+            return finding_at(
+                columns,
+                sends,
+                row,
+                anomaly=LATE,
+                judgement=judge(context.facts.mode, LATE),
+                detail=f"a send of {node} took {seconds(ended_ns - began_ns)}; "
+                f"its client gives it {context.facts.timings.send_s:g} s",
+                at_invocation=True,
+            )
+    return None
+
+
+def _overdue(sends: MessageEvents, context: Context) -> Mask:
+    """Sends that took too long, of any node."""
+    times = OVERDUE if context.facts.disks_observed else REQUESTS
+    most_ns = int(times * context.facts.timings.send_s * NS_PER_S)
+    found: Mask = ended_earliest(sends) - began_latest(sends) > (most_ns or FOREVER_NS)
+    return found
+
+
 def _again_and_again(
     columns: Columns, context: Context, node: str, anomaly: str, found: Mask, ended: str
 ) -> Finding | None:
@@ -186,13 +221,17 @@ def _unserved(sends: MessageEvents, context: Context) -> Mask:
 
 
 def first_rows(columns: Columns, context: Context) -> Columns:
-    """The sends of producers that were not acknowledged."""
-    return only_sends(columns, unacknowledged(columns.sends, context))
+    """The sends of producers that were not acknowledged, or took too long."""
+    return only_sends(columns, _that_matter(columns, context))
+
+
+def _that_matter(columns: Columns, context: Context) -> Mask:
+    return unacknowledged(columns.sends, context) | _overdue(columns.sends, context)
 
 
 def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns:
     """The same, and behind each of them, of any queue, the next one that was acknowledged here."""
-    wanted = unacknowledged(columns.sends, context)
+    wanted = _that_matter(columns, context)
     for node in context.facts.producers:
         wanted[next_acked(columns.sends, gathered.sends, context, node)] = True
     return only_sends(columns, wanted)
@@ -200,7 +239,7 @@ def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns
 
 STUCK_PRODUCERS = Checker(
     name="stuck_producers",
-    anomalies=(STUCK, REFUSED, WEAK),
+    anomalies=(STUCK, REFUSED, WEAK, LATE),
     check=check_stuck_producers,
     rows=first_rows,
     rows_again=rows_again,

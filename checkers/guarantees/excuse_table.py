@@ -493,6 +493,13 @@ _ROWS: tuple[Excuse, ...] = (
     ),
     # stuck_producers.py
     Excuse(
+        anomaly="overdue_send",
+        effects=(STOPS, STALLS),
+        on=(Role.INVOLVED,),
+        after=_one_request,
+        mechanism="the producer was held up",
+    ),
+    Excuse(
         anomaly="producer_stuck",
         effects=(*_UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
         on=(Role.REPLICAS,),

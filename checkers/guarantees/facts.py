@@ -112,6 +112,7 @@ class Timings:
     register_s: float = 30.0  # servers register with coordinators
     clean_s: float = 10.0  # servers look how full their disks are
     request_s: float = 3.0  # a request without an answer
+    send_s: float = 0.0  # a send, with all its attempts, or a request with its reply; 0: not known
     consume_timeout_s: float = 900.0  # a listener that does not return
     poll_s: float = 0.0  # a waiting fetch looks again; 0: an arrival wakes it
     flush_timeout_s: float = 5.0  # a send that waits for the disk is answered with a weak status

@@ -12,8 +12,10 @@ from staticfire.faults.kinds.topic_change import TopicChange
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.workloads.delay_levels import delay_levels_ms
 from staticfire.harness.workloads.groups import groups_of
+from staticfire.harness.workloads.request_reply import REQUEST_REPLY, TIMEOUT_S
 
 FSYNC_S = 3.0
+SEND_S = 3.0  # sendMsgTimeout
 # Of version 4.9, in seconds.
 DEFAULTS = Timings(
     rebalance_s=20.0,  # rocketmq.client.rebalance.waitInterval
@@ -68,6 +70,9 @@ def timings_of(campaign: Campaign) -> Timings:
     changes = [option_of(one) for one in campaign.plan if one.kind == OptionsChange.name]
     later = ({**properties, name: value} for name, value in changes)
     found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
+    if campaign.client == "own":  # the others give each attempt a time of its own
+        is_request = campaign.workload == REQUEST_REPLY.name
+        found = replace(found, send_s=TIMEOUT_S if is_request else SEND_S)
     if campaign.environment == "simulation":
         wait_s = _fsyncs_of_a_flush(campaign) * campaign.fsync_us / 1e6
         found = replace(found, flush_wait_s=wait_s, flush_s=SIMULATED_FLUSH_S + wait_s)

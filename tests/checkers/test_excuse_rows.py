@@ -587,6 +587,13 @@ def _histories() -> Iterator[Legal]:
             faults=(of,),
             known={**NO_NAME_SERVER, "producers": ("p1",)},
         )
+    yield Legal(
+        mechanism="the producer was held up",
+        anomaly="overdue_send",
+        ops=("0 invoke send a node=p1 t=10", "0 info send a node=p1 t=20"),
+        faults=(fault("pause", "p1", at_s=11, healed_s=19),),
+        known={**NO_NAME_SERVER, "producers": ("p1",), "timings": Timings(send_s=3.0)},
+    )
     # refusals.py
     refused = {"topic": "t", "key": "x", "illegal": "properties", "code": 14, "broker": "b"}
     yield Legal(

@@ -75,6 +75,16 @@ def weak(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
     return _ten_in_a_minute(bad)
 
 
+def overdue(ops: Sequence[Op], producers: Sequence[str], send_s: float) -> set[str]:
+    """Producers of which a send took more than twice its time, in the simulation and without any fault."""
+    return {
+        ops[send.began].node or ""
+        for send in sends_of(ops)
+        if ops[send.began].node in producers
+        and ops[send.ended].time_ns - ops[send.began].time_ns > 2 * send_s * 10**9
+    }
+
+
 def _ten_in_a_minute(bad: Mapping[str, set[int]]) -> set[str]:
     return {
         node

@@ -95,6 +95,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_waits.stuck: "producer_stuck",
     reference_waits.refused: "refused_at_rest",
     reference_waits.weak: "weak_at_rest",
+    reference_waits.overdue: "overdue_send",
     reference_waits_of_messages.slow_deliveries: "slow_delivery",
 }
 REFERENCES: Mapping[str, Callable[..., Any]] = {

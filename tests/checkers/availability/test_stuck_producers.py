@@ -14,7 +14,7 @@ from staticfire.checkers.availability.stuck_producers import (
     rows_again,
 )
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
@@ -272,3 +272,56 @@ def test_refusals_are_those_of_the_reference(ends: list[str], each_s: float) -> 
     for reference in (reference_waits.refused, reference_waits.weak):
         anomaly = f"{reference.__name__}_at_rest"
         assert verdict.counts.get(anomaly, 0) == len(reference(ops, ("p1",)))
+
+
+TIMED = {"timings": Timings(send_s=3.0)}
+
+
+@pytest.mark.parametrize(
+    ("each_s", "end", "known", "overdue"),
+    [
+        (6.2, "fail", TIMED, True),
+        (6.2, "ok", TIMED, True),
+        (6.2, "info", TIMED, True),
+        (6.0, "fail", TIMED, False),
+        (6.2, "fail", {}, False),  # another client, of which it is not known
+        (6.2, "fail", {**TIMED, "disks_observed": False}, False),  # real machines are busy
+        (12.2, "fail", {**TIMED, "disks_observed": False}, True),
+        (12.2, "fail", {**TIMED, "producers": ("p2",)}, False),  # the warm-up of the harness
+    ],
+)
+def test_a_send_ends_in_its_time(
+    each_s: float, end: str, known: dict[str, object], overdue: bool
+) -> None:
+    verdict = verdict_of(sends("ok", end, each_s=each_s)[2:], **known)
+    assert bool(verdict.counts.get("overdue_send")) is overdue
+    if overdue:
+        [finding] = verdict.findings
+        assert verdict.valid is False
+        assert finding.detail == f"a send of p1 took {each_s - 0.1:.3f}s; its client gives it 3 s"
+
+
+@pytest.mark.parametrize(
+    ("struck", "overdue"),
+    [
+        (fault("pause", "p1", at_s=101, healed_s=104), False),
+        (fault("pause", "p2", at_s=101, healed_s=104), True),
+        (fault("pause", "n0", at_s=101, healed_s=104), True),  # the client has its time to itself
+        (fault("pause", "p1", at_s=80, healed_s=90), True),
+    ],
+)
+def test_only_a_producer_that_is_held_up_may_take_longer(struck: FaultFacts, overdue: bool) -> None:
+    verdict = verdict_of(sends("fail", each_s=7), struck, **TIMED)
+    assert bool(verdict.counts.get("overdue_send")) is overdue
+
+
+@pytest.mark.parametrize("taken_s", [4.0, 7.0])
+def test_overdue_sends_are_among_the_rows_of_a_large_history(taken_s: float) -> None:
+    ops = history(*sends("ok", "ok", each_s=taken_s))
+    known = facts(producers=("p1",), replica_sets=BROKERS, **TIMED)
+    columns, timeline = build_columns(ops)
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known), observations=[])
+    few = rows_again(columns, context, first_rows(columns, context))
+    assert check_stuck_producers(few, context) == check_stuck_producers(columns, context)
+    found = check_stuck_producers(columns, context).counts.get("overdue_send", 0)
+    assert found == len(reference_waits.overdue(ops, ("p1",), 3.0))

@@ -156,6 +156,23 @@ def unanswered_now_and_then(run: Run, rng: Random, site: Site) -> Run | None:
     return _unserved(run, rng, _ended("info", "no answer in 3 s", 3 * S))
 
 
+@KINDS.mutation("overdue_send", "a send of a producer fails after more than twice its time")
+def overdue(run: Run, rng: Random, site: Site) -> Run | None:
+    """A further process of a producer has one send, which is refused late."""
+    facts = run.facts
+    for _ in range(40):
+        if not facts.producers or not facts.timings.send_s:
+            return None
+        node, at_ns = rng.choice(facts.producers), rng.randrange(5 * S, max(run.load_end_ns, 6 * S))
+        took_ns = round((2 * facts.timings.send_s + 1) * S)
+        if run.is_at(site, at_ns) and not run.is_explained(at_ns, at_ns + took_ns, (node,), 10):
+            draft = Draft(run)
+            ended = _ended("fail", "broker-a refused the message with code 14", took_ns)
+            _send_unserved(draft, node, 70_700, at_ns, ended)
+            return draft.finish()
+    return None
+
+
 @KINDS.mutation(
     "weak_at_rest",
     "for 15 s half of the sends of a producer get a weaker status, truly, and nothing is broken",
