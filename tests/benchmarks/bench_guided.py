@@ -57,7 +57,7 @@ def hunted(name: str, workload: str, seeds: int, *options: str) -> Hunted:
     """Hunt until a seed is invalid."""
     with tempfile.TemporaryDirectory() as folder:
         campaign, rows = Path(folder, "drawn.toml"), Path(folder, "rows.jsonl")
-        campaign.write_text(f'workload = "{workload}"\n')
+        campaign.write_text(f'[campaign]\nworkload = "{workload}"\n')
         command = [sys.executable, "-m", "staticfire", "hunt", "--campaign", str(campaign)]
         command += ["--defect", name, "--seeds", f"0-{seeds - 1}", "--jobs", "1", "--until-found"]
         done = subprocess.run(
