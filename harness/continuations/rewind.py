@@ -43,7 +43,7 @@ class Outcome:
 
     Attributes:
         violations: of each anomaly.
-        places: which messages or queues the violations that were kept are about, by anomaly.
+        subjects: which messages or queues the violations that were kept are about, by anomaly.
         coverage: marks that the run reached, and how often.
         failed: why it could not be run to its end; empty if it could.
         cpu_s: that it took, the way to its snapshot included if it was the first one from there.
@@ -52,7 +52,7 @@ class Outcome:
     digest: str = ""
     valid: bool | str = "unknown"
     violations: dict[str, int] = field(default_factory=dict)
-    places: dict[str, list[Position]] = field(default_factory=dict)
+    subjects: dict[str, list[Position]] = field(default_factory=dict)
     coverage: dict[str, int] = field(default_factory=dict)
     failed: str = ""
     cpu_s: float = field(default=0.0, compare=False)
@@ -64,9 +64,9 @@ class Outcome:
     def has(self, witness: Finding) -> bool:
         """Whether the message or queue of this finding is a witness of the same cause here."""
         family = next((all_ for all_ in CAUSES.values() if witness.anomaly in all_), None)
-        place = place_of(witness)
+        subject = subject_of(witness)
         return any(
-            place in self.places.get(anomaly, ()) for anomaly in family or (witness.anomaly,)
+            subject in self.subjects.get(anomaly, ()) for anomaly in family or (witness.anomaly,)
         )
 
     def to_json(self) -> dict[str, object]:
@@ -74,28 +74,28 @@ class Outcome:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Outcome:
-        places = {
-            name: [tuple(place) for place in found] for name, found in fields["places"].items()
+        subjects = {
+            name: [tuple(subject) for subject in found] for name, found in fields["subjects"].items()
         }
-        return cls(**{**fields, "places": places})
+        return cls(**{**fields, "subjects": subjects})
 
 
-def place_of(finding: Finding) -> Position:
+def subject_of(finding: Finding) -> Position:
     if finding.key is not None:
         return (finding.key, finding.topic, None, None, None)
     return (None, finding.topic, finding.broker, finding.queue, finding.group)
 
 
 def outcome_of(result: RunResult, cpu_s: float = 0.0) -> Outcome:
-    places: dict[str, list[Position]] = {}
+    subjects: dict[str, list[Position]] = {}
     for finding in result.verdict.findings():
         if finding.judgement == "violation":
-            places.setdefault(finding.anomaly, []).append(place_of(finding))
+            subjects.setdefault(finding.anomaly, []).append(subject_of(finding))
     return Outcome(
         digest=result.digest,
         valid=result.verdict.valid,
         violations=result.verdict.violations(),
-        places=places,
+        subjects=subjects,
         coverage=dict(result.verdict.coverage),
         cpu_s=cpu_s,
     )

@@ -189,8 +189,8 @@ def _send_text(op: Op, value: SendValue) -> str:
             batch = f", in a batch of {value['batch']}" if "batch" in value else ""
             return f"sends it{size}{batch}"
         case "ok":
-            place = f"{value.get('broker')} queue {value.get('queue')} offset {value.get('queue_offset')}"
-            return f"is answered {value.get('status', 'ok')}: {place}"
+            position = f"{value.get('broker')} queue {value.get('queue')} offset {value.get('queue_offset')}"
+            return f"is answered {value.get('status', 'ok')}: {position}"
         case "fail":
             return f"is refused: {op.error}"
     return f"has no certain answer: {op.error or value.get('status')}"

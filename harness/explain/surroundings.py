@@ -45,7 +45,7 @@ class Surroundings:
 
 
 def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
-    """None if the finding names no place in a queue, or nothing lies around it.
+    """None if the finding names no offset, or nothing lies around it.
 
     Raises HistoryError for an op without the fields of its kind.
     """
@@ -74,15 +74,15 @@ def _around(witness: Finding, op: Op, sent: Keys, given: Keys) -> Iterator[tuple
     queue = witness.topic, witness.broker, witness.queue
     if tuple(map(op.value.get, ("topic", "broker", "queue"))) != queue:
         return
-    for there, key, offset in _places(op, sent, given):
+    for there, key, offset in _offsets_in(op, sent, given):
         if key is None or offset is None or offset < 0:
             continue
         if abs(offset - (witness.queue_offset or 0)) <= DISTANCE:
             yield there, key, offset
 
 
-def _places(op: Op, sent: Keys, given: Keys) -> Iterator[tuple[Keys, str | None, int | None]]:
-    """Where an op says that messages are."""
+def _offsets_in(op: Op, sent: Keys, given: Keys) -> Iterator[tuple[Keys, str | None, int | None]]:
+    """The keys of an op and their offsets, each with the table that it belongs to."""
     if op.f == "send" and op.type == "ok":
         yield sent, op.value.get("key"), op.value.get("queue_offset")
     elif op.f == "send_many" and op.type == "ok":

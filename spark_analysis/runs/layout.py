@@ -77,8 +77,8 @@ def cut_by_queue(chunk: RawChunk) -> list[Part]:
     parts = []
     for number in sorted(held):
         rows = pa.concat_tables(held.pop(number))
-        for place, start in enumerate(range(0, len(rows), ROWS_A_PART)):
-            path = f"touches/queue-{number}/part-{chunk.number}-{place}.parquet"
+        for index, start in enumerate(range(0, len(rows), ROWS_A_PART)):
+            path = f"touches/queue-{number}/part-{chunk.number}-{index}.parquet"
             try:
                 part = write_part(chunk.target, path, number, rows.slice(start, ROWS_A_PART))
             except OSError as error:

@@ -29,7 +29,7 @@ from staticfire.system_under_test.protocol.bodies import (
 
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 # RocketMQ has no limits.
-BROKERS_MAX = 1_000  # addresses, places of broker ids, and broker names of clusters
+BROKERS_MAX = 1_000  # addresses, broker ids of all names, and broker names of clusters
 QUEUES_MAX = 200_000  # topics of all brokers: one for each broker that has it
 NAME_LENGTH_MAX = 512  # characters of a cluster, a broker, an address, a topic or a filter server
 # How long a connection counts as abandoned once its broker has registered on a newer one: a registration period.
@@ -162,8 +162,8 @@ class RouteTable:
             check_count("addresses of brokers", len(self._live) + 1, BROKERS_MAX)
         broker = self._brokers.get(identity.broker_name)
         if broker is None or identity.broker_id not in broker.broker_addrs:
-            places = sum(len(known.broker_addrs) for known in self._brokers.values())
-            check_count("brokers", places + 1, BROKERS_MAX)
+            ids = sum(len(known.broker_addrs) for known in self._brokers.values())
+            check_count("brokers", ids + 1, BROKERS_MAX)
         if identity.broker_name not in self._clusters.get(identity.cluster, {}):
             names_count = sum(map(len, self._clusters.values()))
             check_count("broker names of clusters", names_count + 1, BROKERS_MAX)
@@ -174,7 +174,7 @@ class RouteTable:
                 check_count("topics of brokers", self._queue_count + new, QUEUES_MAX)
 
     def _add_broker(self, identity: BrokerIdentity) -> bool:
-        """Put the address in its place; True if that broker id was vacant."""
+        """Set the address of the broker id; True if that broker id was vacant."""
         self._clusters.setdefault(identity.cluster, {})[identity.broker_name] = None
         broker = self._brokers.get(identity.broker_name)
         if broker is None:
@@ -273,11 +273,11 @@ class RouteTable:
         gone = dict.fromkeys(addresses)
         touched = []
         for broker in self._brokers.values() if gone else ():
-            places = broker.broker_addrs
-            numbers = [number for number in places if places[number] in gone]
-            for broker_id in numbers:
-                del places[broker_id]
-            if numbers:
+            of_id = broker.broker_addrs
+            ids = [broker_id for broker_id in of_id if of_id[broker_id] in gone]
+            for broker_id in ids:
+                del of_id[broker_id]
+            if ids:
                 touched.append(broker)
         self._drop_if_empty(touched)
         return [key for key in keys if key is not None]

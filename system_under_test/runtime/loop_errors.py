@@ -37,14 +37,14 @@ class LoopErrors:
         self._logged_ns[message] = now_ns
         more, self._unreported[message] = self._unreported.get(message, 0), 0
         error = context.get("exception")
-        place = _place(error.__traceback__) if isinstance(error, BaseException) else ""
-        self._log.error(message, error=repr(error), place=place, more=more)
+        lines = _lines_of(error.__traceback__) if isinstance(error, BaseException) else ""
+        self._log.error(message, error=repr(error), at=lines, more=more)
 
 
-def _place(trace: TracebackType | None) -> str:
+def _lines_of(trace: TracebackType | None) -> str:
     """File and line, from the outermost call to where the error was raised."""
-    places = []
+    lines = []
     while trace is not None:
-        places.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
+        lines.append(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
         trace = trace.tb_next
-    return " > ".join(places)
+    return " > ".join(lines)

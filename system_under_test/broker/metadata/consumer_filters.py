@@ -148,7 +148,7 @@ class ConsumerFilters:
                     grown[one.topic, consumer.group_name] = len(one.sub_string)
         if not grown:
             return
-        new = sum(self.get(*place) is None for place in grown)
+        new = sum(self.get(*key) is None for key in grown)
         length = sum(grown.values())
         if not self._has_room(new, length):
             dead = [known for known in self._all() if known.is_dead]

@@ -12,7 +12,7 @@ from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import java_string_hash
 
 
-def place_of_key(key: str, count: int) -> int:
+def index_of_key(key: str, count: int) -> int:
     """The number below `count` that belongs to a key: Java's hash, the sign of its remainder dropped."""
     return abs(java_string_hash(key)) % count
 
@@ -20,8 +20,8 @@ def place_of_key(key: str, count: int) -> int:
 class OrderedQueues:
     """The queues of each topic that keys are spread over.
 
-    A broker that has vanished from the route keeps its place, because it comes back; one that has become read-only
-    has lost it, as has one that an order configuration (`orderTopicConf`) does not name.
+    A broker that has vanished from the route keeps its queues, because it comes back; one that has become read-only
+    has lost them, as has one that an order configuration (`orderTopicConf`) does not name.
     """
 
     def __init__(self) -> None:
@@ -30,15 +30,15 @@ class OrderedQueues:
     def queue_of(self, key: str, route: Route) -> MessageQueue | None:
         """The queue for `key`; None if no queue of the topic can be written to."""
         counts = self._counts_of(route)
-        place = sum(counts.values())
-        if not place:
+        queues = sum(counts.values())
+        if not queues:
             return None
-        place = place_of_key(key, place)
+        index = index_of_key(key, queues)
         for broker_name in sorted(counts):
-            if place < counts[broker_name]:
-                return MessageQueue(route.topic, broker_name, place)
-            place -= counts[broker_name]
-        raise AssertionError("a place below the sum lies in one of the parts")
+            if index < counts[broker_name]:
+                return MessageQueue(route.topic, broker_name, index)
+            index -= counts[broker_name]
+        raise AssertionError("an index below the sum is one of some broker")
 
     def _counts_of(self, route: Route) -> dict[str, int]:
         fresh = route.ordered_counts

@@ -275,7 +275,7 @@ def why_no_batch(messages: Sequence[Message]) -> str:
 def split_result(
     messages: Sequence[Message], result: SendResult, progress: SendProgress
 ) -> list[SendResult]:
-    """The places of the messages of a batch. Raises SendFailed if there are not as many as messages."""
+    """The results of the messages of a batch. Raises SendFailed if there are not as many as messages."""
     ids = result.offset_message_id.split(",")
     if len(ids) != len(messages):
         progress.text = f"{len(ids)} ids came back for {len(messages)} messages"
@@ -286,7 +286,7 @@ def split_result(
             result,
             message_id=message.properties[UNIQUE_KEY],
             offset_message_id=offset_message_id,
-            queue_offset=result.queue_offset + place,
+            queue_offset=result.queue_offset + index,
         )
-        for place, (message, offset_message_id) in enumerate(zip(messages, ids, strict=True))
+        for index, (message, offset_message_id) in enumerate(zip(messages, ids, strict=True))
     ]

@@ -17,7 +17,7 @@ from staticfire.system_under_test.client.consumer.rebalance.queue_locking import
 from staticfire.system_under_test.client.consumer.rebalance.rebalancing import Rebalancing
 from staticfire.system_under_test.client.consumer.subscription import Subscription
 from staticfire.system_under_test.client.producer import producer
-from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, place_of_key
+from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.producer.send_back import SendBack
 from staticfire.system_under_test.client.routing.routes import BrokerRoute, Route
 from staticfire.system_under_test.protocol.bodies import MessageQueue
@@ -40,7 +40,7 @@ def keys_are_spread_in_the_order_of_the_route(patch: pytest.MonkeyPatch) -> None
             for name, broker in route.brokers.items()
             for number in range(broker.write_queues)
         ]
-        return queues[place_of_key(key, len(queues))]
+        return queues[index_of_key(key, len(queues))]
 
     patch.setattr(Route, "__init__", in_order)
     patch.setattr(OrderedQueues, "queue_of", queue_of)

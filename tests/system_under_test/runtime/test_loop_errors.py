@@ -29,7 +29,7 @@ def test_an_error_without_end_is_told_now_and_then() -> None:
     )
     assert again["more"] == 999
     assert "ZeroDivisionError" in other["error"]
-    assert __file__ in other["place"]
+    assert __file__ in other["at"]
 
 
 def test_kinds_without_end_do_not_fill_the_memory() -> None:

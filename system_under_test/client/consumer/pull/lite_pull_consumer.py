@@ -76,7 +76,7 @@ class LitePullConsumer:
         on_commit: called with the offsets that were just committed.
         on_offset_read: called with each offset that a broker returned.
         on_commit_sent: called with the brokers that offsets were sent to.
-        allocate: in place of the strategy that the configuration names.
+        allocate: instead of the strategy that the configuration names.
     """
 
     def __init__(
@@ -240,12 +240,12 @@ class LitePullConsumer:
         """From the next queue, in turn, that has something."""
         queues = self._assigned.queues
         for number in range(len(queues)):
-            place = (self._turn + number) % len(queues)
-            queue = queues[place]
+            index = (self._turn + number) % len(queues)
+            queue = queues[index]
             if queue in self._paused:
                 continue
             if batch := self._polled[queue].hand_out(self._config.pull_batch):
-                self._turn = place + 1
+                self._turn = index + 1
                 return queue, batch
         return None
 

@@ -59,11 +59,11 @@ def allocate_by_consistent_hash(
         for member in members
         for number in range(VIRTUAL_NODES)
     }
-    places = sorted(ring)
+    hashes = sorted(ring)
 
     def owner(queue: MessageQueue) -> str:
-        place = bisect_left(places, ring_hash(queue_text(queue)))
-        return ring[places[place % len(places)]]
+        index = bisect_left(hashes, ring_hash(queue_text(queue)))
+        return ring[hashes[index % len(hashes)]]
 
     return [queue for queue in sorted(queues) if owner(queue) == client_id]
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, place_of_key
+from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.routing.routes import (
     BrokerRoute,
     Route,
@@ -36,7 +36,7 @@ def places(queues: OrderedQueues, route: Route) -> list[str]:
     [("", 4, 0), ("a", 4, 1), ("polygenelubricants", 4, 0), ("polygenelubricants", 7, 2)],
 )
 def test_the_place_of_a_key_is_java_s(key: str, count: int, place: int) -> None:
-    assert place_of_key(key, count) == place  # polygenelubricants has the hash -2^31
+    assert index_of_key(key, count) == place  # polygenelubricants has the hash -2^31
 
 
 def test_keys_are_spread_over_all_queues_and_keep_theirs() -> None:
