@@ -133,55 +133,8 @@ OTHER_MEANING = {  # an identifier with a meaning of its own in this folder
     "told": ("checkers/op_kinds/values.py",),  # a field of recorded transactions
 }
 
-# "place" said queue offset, log position, index, line and folder alike. These modules still say it; the list shrinks.
+# "place" said queue offset, log position, index, line and folder alike.
 PLACE = re.compile(r"\b_?places?\b")
-PLACE_LEFT = {
-    "checkers/agreement/agreement.py",
-    "checkers/cycles/txn_log.py",
-    "checkers/cycles/txn_writes.py",
-    "checkers/derived/message_positions.py",
-    "checkers/derived/settled.py",
-    "checkers/derived/stored_messages.py",
-    "checkers/engine/position_index.py",
-    "checkers/engine/screening.py",
-    "checkers/features/contents.py",
-    "checkers/features/delivery_waits.py",
-    "checkers/features/forwarding.py",
-    "checkers/formats/jepsen/judging.py",
-    "checkers/formats/jepsen/reading.py",
-    "checkers/formats/jepsen/writing.py",
-    "checkers/log/batches.py",
-    "checkers/log/commit_log.py",
-    "checkers/log/duplication.py",
-    "checkers/log/order.py",
-    "checkers/log/polls.py",
-    "checkers/log/recovery.py",
-    "checkers/log/storage_order.py",
-    "harness/continuations/rewind.py",
-    "harness/explain/life.py",
-    "harness/explain/surroundings.py",
-    "spark_analysis/runs/layout.py",
-    "spark_analysis/synthesis/injected_contents.py",
-    "spark_analysis/synthesis/injected_forwarding.py",
-    "spark_analysis/synthesis/injected_gaps.py",
-    "spark_analysis/synthesis/injected_observations.py",
-    "spark_analysis/synthesis/injected_ownership.py",
-    "spark_analysis/synthesis/injected_scenarios.py",
-    "spark_analysis/synthesis/injected_txns.py",
-    "spark_analysis/synthesis/injections.py",
-    "spark_analysis/synthesis/scenario.py",
-    "spark_analysis/synthesis/scenario_sets.py",
-    "spark_analysis/synthesis/synthesize.py",
-    "spark_analysis/synthesis/synthetic_rows.py",
-    "spark_analysis/synthesis/synthetic_slots.py",
-    "system_under_test/broker/metadata/consumer_filters.py",
-    "system_under_test/client/consumer/pull/lite_pull_consumer.py",
-    "system_under_test/client/consumer/rebalance/allocation.py",
-    "system_under_test/client/producer/ordered_queues.py",
-    "system_under_test/client/producer/producer.py",
-    "system_under_test/name_server/route_table.py",
-    "system_under_test/runtime/loop_errors.py",
-}
 
 
 def identifiers(text: str) -> set[str]:
@@ -210,15 +163,14 @@ def test_former_words_do_not_come_back(top: str) -> None:
 
 
 def test_a_place_says_which_place_it_is() -> None:
-    paths = [path for top in TOPS for path in modules(top)]
-    found = {
+    found = [
         path.relative_to(ROOT).as_posix()
-        for path in paths
+        for top in TOPS
+        for path in modules(top)
         if PLACE.search(text := path.read_text(encoding="utf-8"))
         and any(map(PLACE.fullmatch, identifiers(text)))
-    }
-    assert sorted(found - PLACE_LEFT) == []
-    assert sorted(PLACE_LEFT - found) == []
+    ]
+    assert found == []
 
 
 def test_a_former_word_is_named_with_its_line() -> None:

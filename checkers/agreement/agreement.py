@@ -6,16 +6,16 @@ Here messages are compared with them:
 
 * each acknowledged message (of many sent at once, the first) with the look-ups that were to ask for all of them;
 * its queue with the number of queues that the leader, or the campaign, says the topic has;
-* the status and the place of an acknowledgement with what the harness saw at that moment: between two faults that may
-  have cost a broker something, its records do not overlap;
-* its place with the end of the log that its broker had recovered before it was sent, in the simulation;
+* the status and the position of an acknowledgement with what the harness saw at that moment: between two faults that
+  may have cost a broker something, its records do not overlap;
+* its position with the end of the log that its broker had recovered before it was sent, in the simulation;
 * the end of a send or of a delivery with its beginning: this harness writes down both, but of the dead letters that it
   reads itself. What ended as unknown may be an op without an end.
 
-Offsets of a queue are dense. At each place that a complete drain covers lies an acknowledged or delivered message, or
-one of a send that is unclear or was tried again. A group that wants all of a topic, on a broker that has lost nothing,
-was given what it has drained: there no such send explains an empty place. This is asked where `RunFacts.due` names
-something: then this harness has recorded all that was sent.
+Offsets of a queue are dense. At each position that a complete drain covers lies an acknowledged or delivered message,
+or one of a send that is unclear or was tried again. A group that wants all of a topic, on a broker that has lost
+nothing, was given what it has drained: there no such send explains an empty position. This is asked where
+`RunFacts.due` names something: then this harness has recorded all that was sent.
 
 Cannot see: what was changed everywhere alike.
 """
@@ -53,10 +53,10 @@ EXPLAIN_PASSED = frozenset({OFFSETS, QUEUES, ROTS, EMPTIES})
 NOT_LOOKED_UP = "not_looked_up"
 STRANGE_QUEUES = "strange_queues"
 STATUSES_DIFFER = "statuses_differ"
-PLACES_DIFFER = "places_differ"
+POSITIONS_DIFFER = "positions_differ"
 BELOW_RECOVERY = "below_recovery"
-EMPTY_PLACES = "empty_places"
-PASSED_PLACES = "passed_places"
+EMPTY_POSITIONS = "empty_positions"
+PASSED_POSITIONS = "passed_positions"
 UNPLACED = "unplaced"
 BEGUN = "begun"
 WITHOUT_BEGINNING = "without_beginning"
@@ -64,9 +64,9 @@ REASONS = {
     STRANGE_QUEUES: "{} messages are of queues that their topic does not have: their numbers are too large",
     NOT_LOOKED_UP: "{} acknowledged messages of brokers that were asked for all of theirs are in no look-up",
     STATUSES_DIFFER: "{} sends have another status than their producers were seen to get",
-    PLACES_DIFFER: "{} acknowledged messages lie within the record of another one, by what disks were seen to hold",
+    POSITIONS_DIFFER: "{} acknowledged messages lie within the record of another one, by what disks were seen to hold",
     BELOW_RECOVERY: "{} messages lie below the end of the log that their broker had recovered before they were sent",
-    PASSED_PLACES: "drains have read {} places of queues at which no message was acknowledged or delivered",
+    PASSED_POSITIONS: "drains have read {} positions of queues at which no message was acknowledged or delivered",
 }
 
 
@@ -78,10 +78,10 @@ def tally_agreement(columns: Columns, context: Context) -> Tally:
             NOT_LOOKED_UP: _not_looked_up(columns, context),
             STRANGE_QUEUES: _in_strange_queues(columns, context),
             STATUSES_DIFFER: _with_other_status(columns, seen),
-            PLACES_DIFFER: _misplaced(columns, context, seen),
+            POSITIONS_DIFFER: _misplaced(columns, context, seen),
             BELOW_RECOVERY: _below_recovery(columns, context),
             **_beginnings(columns, context),
-            **_places(columns, context),
+            **_positions(columns, context),
         }
     )
 
@@ -103,10 +103,10 @@ def _never_begun(tally: Tally) -> str | None:
 
 
 def _too_many_empty(tally: Tally) -> str | None:
-    empty, unplaced = tally.counts.get(EMPTY_PLACES, 0), tally.counts.get(UNPLACED, 0)
+    empty, unplaced = tally.counts.get(EMPTY_POSITIONS, 0), tally.counts.get(UNPLACED, 0)
     if empty <= unplaced:
         return None
-    return f"drained queues have {empty} places without any message, and {unplaced} sends may have put one there"
+    return f"drained queues have {empty} positions without any message, and {unplaced} sends may have put one there"
 
 
 class _Asked(NamedTuple):
@@ -354,10 +354,12 @@ def _recoveries(context: Context) -> dict[str, list[tuple[int, int]]]:
     return {node: sorted(starts) for node, starts in found.items()}
 
 
-def _places(columns: Columns, context: Context) -> dict[str, int]:
+def _positions(columns: Columns, context: Context) -> dict[str, int]:
     """How many drained offsets hold no known message, and how many messages are stored at offsets no answer gave."""
-    counts = {PASSED_PLACES: 0, EMPTY_PLACES: 0, UNPLACED: _unplaced(columns)}
-    if not context.facts.due:  # not recorded by this harness: others may write, or leave places out
+    counts = {PASSED_POSITIONS: 0, EMPTY_POSITIONS: 0, UNPLACED: _unplaced(columns)}
+    if (
+        not context.facts.due
+    ):  # not recorded by this harness: others may write, or leave positions out
         return counts
     names, sends, given = columns.names, columns.sends, columns.deliveries
     ends = _drained_ends(context)
@@ -374,7 +376,9 @@ def _places(columns: Columns, context: Context) -> dict[str, int]:
             placed = sends.outcome[stored[0]] <= Outcome.WEAK
             seen = sends.queue_offset[stored[0]][placed], given.queue_offset[stored[1]]
             empty = high - low - _different(np.concatenate(seen), low, high)
-            counts[PASSED_PLACES if _all_is_delivered(context, queue) else EMPTY_PLACES] += empty
+            counts[PASSED_POSITIONS if _all_is_delivered(context, queue) else EMPTY_POSITIONS] += (
+                empty
+            )
     return counts
 
 
@@ -394,7 +398,7 @@ def _different(offsets: Ints, low: int, high: int) -> int:
 
 
 def _unplaced(columns: Columns) -> int:
-    """Sends that may have stored a message, or one more, at a place that no answer named."""
+    """Sends that may have stored a message, or one more, at a position that no answer named."""
     sends = columns.sends
     may_be_stored = sends.outcome != Outcome.FAILED
     named = (sends.outcome <= Outcome.WEAK) & (sends.queue_offset != UNKNOWN)
@@ -414,7 +418,7 @@ def _drained_ends(context: Context) -> Mapping[LogKey, tuple[int, int]]:
 
 
 def _all_is_delivered(context: Context, queue: LogKey) -> bool:
-    """Whether some group was given everything that ever lay at a drained place of a queue."""
+    """Whether some group was given everything that ever lay at a drained position of a queue."""
     facts = context.facts
     moved = any(EXPLAIN_PASSED & set(fault.effects) for fault in facts.faults)
     lost = context.promises.damaged(

@@ -2,8 +2,8 @@
 
 Jepsen's inferences: an unclear transaction has committed if any of its sends was polled by a successful one (all or
 nothing). Where a message lies is known from sends of committed transactions and from every poll, however it ended. Of
-two messages at one place the first one known counts, and a message that lies at two places counts at the lower one:
-both are anomalies of their own (`txn_inconsistent_offsets`, `txn_duplicate`).
+two messages at one position the first one known counts, and a message that lies at two positions counts at the lower
+one: both are anomalies of their own (`txn_inconsistent_offsets`, `txn_duplicate`).
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class TxnLog:
     @cached_property
     def logs(self) -> dict[str, list[tuple[int, Value]]]:
         """The known messages of each key as (offset, value), ascending."""
-        places: dict[str, dict[int, Value]] = {}
+        positions: dict[str, dict[int, Value]] = {}
         for _, key, offset, value in self.sightings():
-            places.setdefault(key, {}).setdefault(offset, value)
-        return {key: _each_once(sorted(held.items())) for key, held in sorted(places.items())}
+            positions.setdefault(key, {}).setdefault(offset, value)
+        return {key: _each_once(sorted(held.items())) for key, held in sorted(positions.items())}
 
     @cached_property
     def offset_of(self) -> dict[Message, int]:

@@ -1,4 +1,4 @@
-"""Rules for sends in transactions: none is lost, each has one place, in the order of its transaction.
+"""Rules for sends in transactions: none is lost, each has one position, in the order of its transaction.
 
 **lost_write**: a transaction has committed, and one of its messages was skipped: an `ok` transaction polled something
 at or above its offset, and none ever polled it. One whose offset is not known is lost when every group has read
@@ -35,7 +35,7 @@ def check_txn_writes(_columns: Columns, context: Context) -> Verdict:
     is_read = bool(drains) and all(drain.complete for drain in drains)
     found = (
         *_lost(log, is_read=is_read),
-        *_at_two_places(log),
+        *_at_two_positions(log),
         *_two_values(log),
         *_misordered(log),
     )
@@ -68,21 +68,21 @@ def _lost(log: TxnLog, *, is_read: bool) -> Iterator[Found]:
         for sent in sends_of(txn) if log.committed[number] else ():
             if (sent.key, sent.value) in polled:
                 continue
-            place = log.offset_of.get((sent.key, sent.value))
-            if place is None:
+            position = log.offset_of.get((sent.key, sent.value))
+            if position is None:
                 if is_read:
                     yield "lost_write", txn, sent.key, f"sent {sent.value}, and no poll got it"
-            elif place <= highest.get(sent.key, -1):
-                detail = f"sent {sent.value} to offset {place}, and no poll got it, but offset {highest[sent.key]}"
+            elif position <= highest.get(sent.key, -1):
+                detail = f"sent {sent.value} to offset {position}, and no poll got it, but offset {highest[sent.key]}"
                 yield "lost_write", txn, sent.key, detail
 
 
-def _at_two_places(log: TxnLog) -> Iterator[Found]:
+def _at_two_positions(log: TxnLog) -> Iterator[Found]:
     """Each message once, with its lowest offsets."""
-    places: dict[Message, set[int]] = {}
+    positions: dict[Message, set[int]] = {}
     for _, key, offset, value in log.sightings():
-        places.setdefault((key, value), set()).add(offset)
-    for message, offsets in places.items():
+        positions.setdefault((key, value), set()).add(offset)
+    for message, offsets in positions.items():
         writer = log.writer_of.get(message)
         if len(offsets) > 1 and writer is not None:
             first, second, *_ = sorted(offsets)

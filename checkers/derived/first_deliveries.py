@@ -38,12 +38,12 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
         return _never(columns)
     first_ns = np.full(index.size + 1, NEVER_NS, np.int64)
     if len(index.streams.back):
-        np.minimum.at(first_ns, index.delivery_place[known], delivered.invoke_ns[known])
+        np.minimum.at(first_ns, index.delivery_position[known], delivered.invoke_ns[known])
     else:  # no group got anything twice
-        first_ns[index.delivery_place[known]] = delivered.invoke_ns[known]
+        first_ns[index.delivery_position[known]] = delivered.invoke_ns[known]
     placed = index.placed.copy()
     placed[index.strange_sends] = False
-    return first_ns[np.where(placed, index.send_place, index.size)]
+    return first_ns[np.where(placed, index.send_position, index.size)]
 
 
 def _never(columns: Columns) -> Ints:

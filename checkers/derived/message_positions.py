@@ -1,6 +1,6 @@
 """Maps each position (message queue, queue offset) to the message that was seen there.
 
-A place is known from an acknowledgement (SEND_OK or a weaker one) and from every delivery, however it
+A position is known from an acknowledgement (SEND_OK or a weaker one) and from every delivery, however it
 ended. Cost grows with the number of events, never with the size of offsets.
 """
 
@@ -15,7 +15,7 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePositions:
-    """Every sighting of a message at a place; arrays of shape (sightings,), sends first."""
+    """Every sighting of a message at a position; arrays of shape (sightings,), sends first."""
 
     queue: Ints
     offset: Ints
@@ -40,8 +40,8 @@ def placements_of(columns: Columns, sent: Ints, delivered: Ints) -> MessagePosit
     )
 
 
-def place_ids(queue: Ints, offset: Ints) -> Ints:
-    """Number the places of sightings, shape (sightings,); equal places get equal numbers.
+def position_ids(queue: Ints, offset: Ints) -> Ints:
+    """Number the positions of sightings, shape (sightings,); equal positions get equal numbers.
 
     The numbers are small enough to index a table with.
     """
@@ -53,7 +53,7 @@ def place_ids(queue: Ints, offset: Ints) -> Ints:
     table_size = (int(queue.max()) + 1) * span
     if table_size <= 4 * size + 1024:
         return queue * span + (offset - low)
-    # A table would be mostly air: number the offsets that occur, then the places.
+    # A table would be mostly empty: number the offsets that occur, then the positions.
     distinct, rank = np.unique(offset, return_inverse=True)
     ids: Ints
     _, ids = np.unique(queue * len(distinct) + rank, return_inverse=True)
@@ -68,14 +68,14 @@ def first_at(ids: Ints) -> Ints:
     return table[ids]
 
 
-def conflicting(places: MessagePositions) -> tuple[Ints, Ints]:
-    """Return pairs of sightings (first, other) of two messages at one place.
+def conflicting(positions: MessagePositions) -> tuple[Ints, Ints]:
+    """Return pairs of sightings (first, other) of two messages at one position.
 
-    One pair a place: its first sighting, and the first sighting there of another message.
+    One pair a position: its first sighting, and the first sighting there of another message.
     """
-    ids = place_ids(places.queue, places.offset)
+    ids = position_ids(positions.queue, positions.offset)
     first = first_at(ids)
-    others = np.flatnonzero(places.message != places.message[first])
+    others = np.flatnonzero(positions.message != positions.message[first])
     _, once = np.unique(ids[others], return_index=True)
     others = others[once]
     return first[others], others

@@ -44,18 +44,18 @@ class SettledPositions:
         return self.highest_below(queue, offset + 1, at_ns) == offset
 
     def highest_below(self, queue: int, offset: int, at_ns: int) -> int:
-        """The highest place of a message, below an offset, that was settled by then; NOWHERE if there is none."""
+        """The highest position of a message, below an offset, that was settled by then; NOWHERE if there is none."""
         start, stop = np.searchsorted(self._queue, (queue, queue + 1))
         stop = start + np.searchsorted(self._offset[start:stop], offset)
         found = np.flatnonzero(self._since_ns[start:stop] <= at_ns)
         return int(self._offset[start + found[-1]]) if len(found) else int(NOWHERE)
 
 
-def settled_places(columns: Columns, context: Context) -> SettledPositions:
+def settled_positions(columns: Columns, context: Context) -> SettledPositions:
     """The settled messages among the sends of these columns, found once."""
-    known = columns.cache.get("settled places")
+    known = columns.cache.get("settled positions")
     if known is None:
-        known = columns.cache["settled places"] = SettledPositions(columns, context)
+        known = columns.cache["settled positions"] = SettledPositions(columns, context)
     assert isinstance(known, SettledPositions)
     return known
 
@@ -64,18 +64,18 @@ def set_back(
     columns: Columns,
     context: Context,
     group: str,
-    place: tuple[int, int],
+    position: tuple[int, int],
     given_ns: int,
     anomaly: str,
 ) -> str:
     """Return the anomaly whose excuses count for a message that was given to an owner, and then once more.
 
-    `place`: the number of its queue, and its offset there. A settled message comes again only where an operator sent
+    `position`: the number of its queue, and its offset there. A settled message comes again only where an operator sent
     the group back. Where members do not say what they own, the one that has a queue may have lost it in between.
     """
-    if (group, columns.names.logs[place[0]]) not in context.timeline.ownership:
+    if (group, columns.names.logs[position[0]]) not in context.timeline.ownership:
         return anomaly
-    is_settled = settled_places(columns, context).has(*place, given_ns + SET_BACK_AFTER_NS)
+    is_settled = settled_positions(columns, context).has(*position, given_ns + SET_BACK_AFTER_NS)
     return "sent_back" if is_settled else anomaly
 
 

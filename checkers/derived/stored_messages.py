@@ -30,27 +30,27 @@ class StoredMessages:
 
     @cached_property
     def _rows(self) -> tuple[Ints, Ints]:
-        """The row and the place of each message; from the number of sends on, rows are those of deliveries."""
+        """The row and the position of each message; from the number of sends on, rows are those of deliveries."""
         columns, index = self._columns, index_of(self._columns)
         sends, deliveries = columns.sends, columns.deliveries
         visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
         rows = np.flatnonzero(visible & (sends.due_ns == UNKNOWN) & index.placed)
-        place = index.send_place[rows]
+        position = index.send_position[rows]
         unproven = index.delivered_at.copy()
-        unproven[place] = False
-        given = np.flatnonzero(unproven[index.delivery_place])
+        unproven[position] = False
+        given = np.flatnonzero(unproven[index.delivery_position])
         if len(given):
-            of_given = index.delivery_place[given]
+            of_given = index.delivery_position[given]
             order = np.lexsort((deliveries.invoke_index[given], of_given))
             firsts = given[order[number_runs(of_given[order])[1][:-1]]]
             rows = np.concatenate((rows, firsts + len(sends)))
-            place = np.concatenate((place, index.delivery_place[firsts]))
-        order = np.argsort(place, kind="stable")
-        return rows[order], place[order]
+            position = np.concatenate((position, index.delivery_position[firsts]))
+        order = np.argsort(position, kind="stable")
+        return rows[order], position[order]
 
     @property
-    def place(self) -> Ints:
-        """The number of the place of each message (`place_index`), ascending."""
+    def position(self) -> Ints:
+        """The number of the position of each message (`position_index`), ascending."""
         return self._rows[1]
 
     @cached_property

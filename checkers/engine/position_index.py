@@ -1,8 +1,8 @@
 """Indexes message events by position (queue, offset) and by call; made once, shared by all kernels.
 
-A *place* gets a small number, so that a table replaces a search; equal places have equal numbers, and numbers ascend
-with queue and offset. Memory grows with the events, never with the size of offsets: offsets that are far apart are
-ranked. A *stream* is what one group got from one queue. Every part is made when it is first asked for.
+A *position* gets a small number, so that a table replaces a search; equal positions have equal numbers, and numbers
+ascend with queue and offset. Memory grows with the events, never with the size of offsets: offsets that are far apart
+are ranked. A *stream* is what one group got from one queue. Every part is made when it is first asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Commits, Ints, Mask, MessageEvents
 
-EMPTY = -2  # at a place: no message was seen there; -1 is a message without a readable key
+EMPTY = -2  # at a position: no message was seen there; -1 is a message without a readable key
 
 
 class PositionIndex:
@@ -27,22 +27,22 @@ class PositionIndex:
     @cached_property
     def _numbered(self) -> tuple[int, Ints, Ints]:
         sends, deliveries = self._sends, self._deliveries
-        size, (send_place, delivery_place) = number_places(
+        size, (send_position, delivery_position) = number_positions(
             (sends.log, sends.queue_offset), (deliveries.log, deliveries.queue_offset)
         )
-        return size, send_place, delivery_place
+        return size, send_position, delivery_position
 
     @property
     def size(self) -> int:
-        """One more than the highest number of a place."""
+        """One more than the highest number of a position."""
         return self._numbered[0]
 
     @property
-    def send_place(self) -> Ints:
+    def send_position(self) -> Ints:
         return self._numbered[1]
 
     @property
-    def delivery_place(self) -> Ints:
+    def delivery_position(self) -> Ints:
         return self._numbered[2]
 
     @cached_property
@@ -54,43 +54,45 @@ class PositionIndex:
 
     @cached_property
     def message_at(self) -> Ints:
-        """A message seen at each place (a sent one, if any was sent there), or EMPTY; shape (size,)."""
+        """A message seen at each position (a sent one, if any was sent there), or EMPTY; shape (size,)."""
         sends, deliveries = self._sends, self._deliveries
         table = np.full(self.size, EMPTY, np.int64)
-        table[self.delivery_place] = deliveries.message
-        table[self.send_place[self.placed]] = sends.message[self.placed]
+        table[self.delivery_position] = deliveries.message
+        table[self.send_position[self.placed]] = sends.message[self.placed]
         return table
 
     @cached_property
     def strange_deliveries(self) -> Ints:
         """Rows of deliveries of another message than the one in `message_at`."""
         deliveries = self._deliveries
-        return np.flatnonzero(self.message_at[self.delivery_place] != deliveries.message)
+        return np.flatnonzero(self.message_at[self.delivery_position] != deliveries.message)
 
     @cached_property
     def strange_sends(self) -> Ints:
         """Rows of placed sends of another message than the one in `message_at`."""
         sends = self._sends
-        other = self.message_at[self.send_place] != sends.message
+        other = self.message_at[self.send_position] != sends.message
         return np.flatnonzero(other & self.placed)
 
     @cached_property
     def delivered_at(self) -> Mask:
-        """At which places something was delivered, shape (size,)."""
+        """At which positions something was delivered, shape (size,)."""
         flags = np.zeros(self.size, np.bool_)
-        flags[self.delivery_place] = True
+        flags[self.delivery_position] = True
         return flags
 
     @cached_property
     def streams(self) -> Streams:
-        return Streams(self._deliveries, self._groups, self.size, self.delivery_place)
+        return Streams(self._deliveries, self._groups, self.size, self.delivery_position)
 
 
 class Streams:
     """Deliveries by stream (queue, then group), in the order of calls."""
 
-    def __init__(self, deliveries: MessageEvents, groups: int, places: int, place: Ints) -> None:
-        self._deliveries, self._places, self._place = deliveries, places, place
+    def __init__(
+        self, deliveries: MessageEvents, groups: int, positions: int, position: Ints
+    ) -> None:
+        self._deliveries, self._positions, self._position = deliveries, positions, position
         stream_of = _stream_ids(groups, deliveries)
         # Rows by stream, then by completion; None: as they are.
         self.by_end = stable_order(stream_of)
@@ -118,51 +120,51 @@ class Streams:
         order = np.lexsort((called, self.number))
         return order if self.by_end is None else self.by_end[order]
 
-    def row(self, positions: Ints) -> Ints:
-        """The rows of deliveries at some positions in `rows`."""
-        return positions if self.rows is None else self.rows[positions]
+    def row(self, indices: Ints) -> Ints:
+        """The rows of deliveries at some indices of `rows`."""
+        return indices if self.rows is None else self.rows[indices]
 
     @cached_property
-    def place(self) -> Ints:
-        """Places in the order of `rows`."""
-        return taken(self._place, self.rows)
+    def position(self) -> Ints:
+        """Positions in the order of `rows`."""
+        return taken(self._position, self.rows)
 
     @cached_property
     def highest(self) -> Ints:
-        """The highest place that the stream had reached before each row, -1 at its start; in the order of `rows`."""
-        lifted = self.place + self.number * self._places
+        """The highest position that the stream had reached before each row, -1 at its start; in the order of `rows`."""
+        lifted = self.position + self.number * self._positions
         reached = np.maximum.accumulate(lifted)
         before = np.empty_like(reached)
         before[1:] = reached[:-1]
-        before -= self.number * self._places
+        before -= self.number * self._positions
         before[self.starts[:-1]] = -1
         return before
 
     @cached_property
     def back(self) -> Ints:
         """Positions (in `rows`) of what is not further than the stream had been before: delivered again, or late."""
-        return np.flatnonzero(self.place <= self.highest)
+        return np.flatnonzero(self.position <= self.highest)
 
     @cached_property
     def late(self) -> Ints:
-        """Those of `back` that are the first delivery of their place to the group."""
+        """Those of `back` that are the first delivery of their position to the group."""
         if not len(self.back):
             return self.back
-        candidate = np.zeros(self._places, np.bool_)
-        candidate[self.place[self.back]] = True
-        at = np.flatnonzero(candidate[self.place])
-        at = at[np.lexsort((at, self.place[at], self.number[at]))]
-        same_place = self.place[at[1:]] == self.place[at[:-1]]
-        again = same_place & (self.number[at[1:]] == self.number[at[:-1]])
+        candidate = np.zeros(self._positions, np.bool_)
+        candidate[self.position[self.back]] = True
+        at = np.flatnonzero(candidate[self.position])
+        at = at[np.lexsort((at, self.position[at], self.number[at]))]
+        same_position = self.position[at[1:]] == self.position[at[:-1]]
+        again = same_position & (self.number[at[1:]] == self.number[at[:-1]])
         firsts = at[np.concatenate(([True], ~again))]
         return np.intersect1d(self.back, firsts, assume_unique=True)
 
 
 def index_of(columns: Columns) -> PositionIndex:
     """The index of these columns, made at the first call."""
-    index = columns.cache.get("place index")
+    index = columns.cache.get("position index")
     if index is None:
-        index = columns.cache["place index"] = PositionIndex(columns)
+        index = columns.cache["position index"] = PositionIndex(columns)
     assert isinstance(index, PositionIndex)
     return index
 
@@ -181,8 +183,8 @@ def _stream_ids(groups: int, rows: MessageEvents | Commits) -> Ints:
     return (rows.log + 1) * (groups + 1) + rows.group + 1
 
 
-def number_places(*sightings: tuple[Ints, Ints]) -> tuple[int, list[Ints]]:
-    """Number the places of some (queue, offset) columns: how many numbers there are, and the number of each row.
+def number_positions(*sightings: tuple[Ints, Ints]) -> tuple[int, list[Ints]]:
+    """Number the positions of some (queue, offset) columns: how many numbers there are, and the number of each row.
 
     Rows must be sorted by queue.
     """
@@ -214,8 +216,8 @@ def _shifted(queue: Ints, offset: Ints, base: Ints) -> Ints:
     if not len(queue):
         return offset
     shift = base[int(queue[0]) + 1] if queue[0] == queue[-1] else base[queue + 1]
-    places: Ints = offset + shift
-    return places
+    positions: Ints = offset + shift
+    return positions
 
 
 def _ranked(sightings: tuple[tuple[Ints, Ints], ...]) -> tuple[int, list[Ints]]:

@@ -1,6 +1,6 @@
 """The screening pass over whole queues: which messages are cleared, and which are candidates.
 
-A message is *cleared* when its one acknowledged send is alone at its place, everything that was delivered there is
+A message is *cleared* when its one acknowledged send is alone at its position, everything that was delivered there is
 this message with a good body, no group got it twice, its topic is that of its queue, every group that wants it has
 consumed it or has not come to it yet, and the broker did not keep it back (no delay, no transaction). Of such a message
 no kernel that judges message by message has anything to say but to count it; nor of a send that no broker answered, or
@@ -38,7 +38,7 @@ SIEVE = 1 << 20  # a power of two: nearly all messages pass it without a search 
 class Candidates:
     """Messages of some whole queues of which a kernel may report something."""
 
-    bad_place: Mask  # shape (places,)
+    bad_position: Mask  # shape (positions,)
     messages: Ints  # sorted, each once; UNKNOWN when a body held no readable key
     pending: Ints  # rows of sends that are pending, candidates among them
 
@@ -51,23 +51,23 @@ def candidates_of(columns: Columns, context: Context) -> Candidates:
     """Look at whole queues for whatever may keep a message from being cleared."""
     index = index_of(columns)
     bad = np.zeros(index.size, np.bool_)
-    bad[index.send_place[_odd_sends(columns, index)]] = True
-    bad[index.delivery_place[_odd_deliveries(columns, index)]] = True
+    bad[index.send_position[_odd_sends(columns, index)]] = True
+    bad[index.delivery_position[_odd_deliveries(columns, index)]] = True
     streams = index.streams
-    bad[streams.place[streams.back]] = True
+    bad[streams.position[streams.back]] = True
     missed, pending = _not_consumed(columns, context, index, bad)
-    bad[index.send_place[missed]] = True
+    bad[index.send_position[missed]] = True
     messages = _messages_at(columns, index, bad)
-    return Candidates(bad_place=bad, messages=messages, pending=pending)
+    return Candidates(bad_position=bad, messages=messages, pending=pending)
 
 
 def widened(columns: Columns, candidates: Candidates, more: Ints) -> Candidates:
     """Add messages, and everything that lies where candidates were sent to."""
     index = index_of(columns)
     messages = np.union1d(candidates.messages, more)
-    bad = candidates.bad_place.copy()
-    bad[index.send_place[is_among(columns.sends.message, messages) & index.placed]] = True
-    return Candidates(bad_place=bad, messages=messages, pending=candidates.pending)
+    bad = candidates.bad_position.copy()
+    bad[index.send_position[is_among(columns.sends.message, messages) & index.placed]] = True
+    return Candidates(bad_position=bad, messages=messages, pending=candidates.pending)
 
 
 def screened_out(columns: Columns, candidates: Candidates) -> ScreenedCounts:
@@ -76,13 +76,13 @@ def screened_out(columns: Columns, candidates: Candidates) -> ScreenedCounts:
     sends = columns.sends
     is_candidate = candidates.of_sends(columns)
     cleared = np.flatnonzero(~is_candidate & (sends.outcome == Outcome.OK))
-    clean = ~candidates.bad_place[index.delivery_place]
+    clean = ~candidates.bad_position[index.delivery_position]
     identified = columns.deliveries.message_id != UNKNOWN
     return ScreenedCounts(
         sends=np.bincount(sends.outcome[~is_candidate], minlength=len(Outcome)),
         deliveries=int(np.count_nonzero(clean)),
         identified=int(np.count_nonzero(clean & identified)),
-        delivered=int(np.count_nonzero(index.delivered_at[index.send_place[cleared]])),
+        delivered=int(np.count_nonzero(index.delivered_at[index.send_position[cleared]])),
         pending=int(np.count_nonzero(~is_candidate[candidates.pending])),
     )
 
@@ -94,8 +94,8 @@ def is_among(messages: Ints, chosen: Ints) -> Mask:
     if len(messages) <= SIEVE >> 6:  # to clear the sieve would take longer
         return _found(messages, chosen)
     sieve = np.zeros(SIEVE, np.bool_)
-    sieve[_sieve_place(chosen)] = True
-    maybe = np.flatnonzero(sieve[_sieve_place(messages)])
+    sieve[_sieve_position(chosen)] = True
+    maybe = np.flatnonzero(sieve[_sieve_position(messages)])
     among = np.zeros(len(messages), np.bool_)
     among[maybe] = _found(messages[maybe], chosen)
     return among
@@ -108,20 +108,20 @@ def _found(messages: Ints, chosen: Ints) -> Mask:
     return found
 
 
-def _sieve_place(messages: Ints) -> Ints:
+def _sieve_position(messages: Ints) -> Ints:
     """A small number that is the same for equal ids: the last bits of number and process."""
-    place: Ints = (messages ^ (messages >> (PROCESS_SHIFT - 8))) & (SIEVE - 1)
-    return place
+    position: Ints = (messages ^ (messages >> (PROCESS_SHIFT - 8))) & (SIEVE - 1)
+    return position
 
 
 def _odd_sends(columns: Columns, index: PositionIndex) -> Ints:
-    """Rows of placed sends that are not the one acknowledged send of their place."""
+    """Rows of placed sends that are not the one acknowledged send of their position."""
     sends = columns.sends
     rows = np.flatnonzero(index.placed)
-    place = index.send_place[rows]
+    position = index.send_position[rows]
     last = np.full(index.size, UNKNOWN, np.int64)
-    last[place] = rows
-    odd = (last[place] != rows) | (sends.outcome[rows] != Outcome.OK)
+    last[position] = rows
+    odd = (last[position] != rows) | (sends.outcome[rows] != Outcome.OK)
     odd |= columns.names.topic_of_log[sends.log[rows]] != sends.topic[rows]
     odd |= _is_special(sends)[rows]
     found: Ints = rows[odd]
@@ -135,11 +135,11 @@ def _is_special(sends: MessageEvents) -> Mask:
 
 
 def _odd_deliveries(columns: Columns, index: PositionIndex) -> Ints:
-    """Rows of deliveries that are not, in good shape, what was sent to their place."""
+    """Rows of deliveries that are not, in good shape, what was sent to their position."""
     deliveries = columns.deliveries
     sent_to = np.zeros(index.size, np.bool_)
-    sent_to[index.send_place[index.placed]] = True
-    odd = ~sent_to[index.delivery_place] | ~deliveries.body_ok
+    sent_to[index.send_position[index.placed]] = True
+    odd = ~sent_to[index.delivery_position] | ~deliveries.body_ok
     odd |= deliveries.message == UNKNOWN
     odd |= columns.names.topic_of_log[deliveries.log] != deliveries.topic
     odd[index.strange_deliveries] = True
@@ -152,13 +152,13 @@ def _not_consumed(
     """Rows of sends that a group missed, and of those that one has not come to yet."""
     sends = columns.sends
     acked = (sends.outcome == Outcome.OK) & index.placed
-    rows = np.flatnonzero(acked & ~bad[index.send_place])
+    rows = np.flatnonzero(acked & ~bad[index.send_position])
     if not context.facts.wanted_tags:
         wanting = _Wanting(columns, context)
         consumed = np.bincount(
-            index.delivery_place[wanting.consumed(columns.deliveries)], minlength=index.size
+            index.delivery_position[wanting.consumed(columns.deliveries)], minlength=index.size
         )
-        rows = rows[consumed[index.send_place[rows]] < wanting.groups_of[sends.topic[rows]]]
+        rows = rows[consumed[index.send_position[rows]] < wanting.groups_of[sends.topic[rows]]]
     if not len(rows):
         return rows, rows
     return _missed(columns, context, index, rows)
@@ -195,11 +195,11 @@ def _missed(
 ) -> tuple[Ints, Ints]:
     """Tell messages that some group passed without them from those that it did not come to."""
     sends = columns.sends.where(rows)
-    place = index.send_place[rows]
-    seen = index.delivered_at[place]
+    position = index.send_position[rows]
+    seen = index.delivered_at[position]
     is_candidate, pending = np.zeros((2, len(rows)), np.bool_)
-    for group, consumed in _consumed_by(columns, context, index, place):
-        missing = context.wants(columns, sends, group) & ~consumed[place]
+    for group, consumed in _consumed_by(columns, context, index, position):
+        missing = context.wants(columns, sends, group) & ~consumed[position]
         some = np.flatnonzero(missing | ~seen)
         passed = context.resolved(columns, sends.where(some), group)
         is_candidate[some] |= passed
@@ -208,13 +208,13 @@ def _missed(
 
 
 def _consumed_by(
-    columns: Columns, context: Context, index: PositionIndex, places: Ints
+    columns: Columns, context: Context, index: PositionIndex, positions: Ints
 ) -> Iterator[tuple[str, Mask]]:
-    """For each group that facts know: which of some places it has consumed, shape (places of the index,)."""
+    """For each group that facts know: which of some positions it has consumed, shape (positions of the index,)."""
     deliveries, groups = columns.deliveries, columns.names.groups
     asked = np.zeros(index.size, np.bool_)
-    asked[places] = True
-    there = np.flatnonzero(asked[index.delivery_place])
+    asked[positions] = True
+    there = np.flatnonzero(asked[index.delivery_position])
     finished = deliveries.outcome[there] == Outcome.OK
     for group in context.facts.groups:
         consumed = np.zeros(index.size, np.bool_)
@@ -222,19 +222,19 @@ def _consumed_by(
             mine = deliveries.group[there] == groups.index(group)
             # What a listener of a broadcasting group does not finish is dropped.
             by_group = there[mine if group in context.facts.broadcasting else mine & finished]
-            consumed[index.delivery_place[by_group]] = True
+            consumed[index.delivery_position[by_group]] = True
         yield group, consumed
 
 
 def _messages_at(columns: Columns, index: PositionIndex, bad: Mask) -> Ints:
-    """All messages seen at bad places, and those that were acknowledged without a place."""
+    """All messages seen at bad positions, and those that were acknowledged without a position."""
     sends, deliveries = columns.sends, columns.deliveries
     sent = np.where(
         index.placed,
-        bad[index.send_place],
+        bad[index.send_position],
         (sends.outcome == Outcome.OK) | (sends.outcome == Outcome.WEAK) | _is_special(sends),
     )
-    got = bad[index.delivery_place]
+    got = bad[index.delivery_position]
     sighted = np.concatenate((sends.message[sent], deliveries.message[got]))
     return np.unique(np.concatenate((sighted, _sent_twice(sends.message))))
 

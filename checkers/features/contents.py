@@ -8,9 +8,9 @@ no broker answered the send, its id is that of the first delivery.
 **born_time_changed**: a delivery has another born time than the first one from the message's own topic, although it was
 sent in one attempt. Of a retry that is judged only where each delivery before it that failed was sent back by the
 broker, as the consumer reports (`send_back`): a client that sends a copy of its own makes a new born time.
-**store_time_changed**: the record at one place (queue, queue offset, physical offset) was given out with another store
-time before. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or one that is not
-where the message was delivered from; or a delivery from the message's own topic names one.
+**store_time_changed**: the record at one position (queue, queue offset, physical offset) was given out with another
+store time before. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or one that is
+not where the message was delivered from; or a delivery from the message's own topic names one.
 
 Bodies are compared by `provenance`, with the key; here only their size, because a shorter body may prove itself, too.
 
@@ -176,9 +176,9 @@ class _Contents:
     def other_origin(self) -> Mask:
         got = self.deliveries
         internal = self._columns.names.internal_topic[got.topic]
-        place = numbered(got.message, got.position)
-        originals = place[~internal]
-        named = _numbered_like(place, (got.message, got.position), (got.message, got.origin))
+        position = numbered(got.message, got.position)
+        originals = position[~internal]
+        named = _numbered_like(position, (got.message, got.position), (got.message, got.origin))
         right: Mask = np.isin(named, originals) | (got.origin == got.message_id)
         known: Mask = (got.message_id != UNKNOWN) & (got.message != UNKNOWN)
         copied = (got.message != UNKNOWN) & ~internal & (got.origin != UNKNOWN)
@@ -236,15 +236,15 @@ def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
     index = index_of(columns)
     rows = np.flatnonzero(cleared & index.placed)
     candidate = np.zeros(len(deliveries), np.bool_)
-    place = index.delivery_place
+    position = index.delivery_position
     for name in ("message_id", "properties"):
         candidate |= _differ(
             getattr(deliveries, name),
-            _at_places(index.size, index.send_place, sends, name, rows)[place],
+            _at_positions(index.size, index.send_position, sends, name, rows)[position],
         )
-    size = _at_places(index.size, index.send_place, sends, "size", rows)[place]
+    size = _at_positions(index.size, index.send_position, sends, "size", rows)[position]
     candidate |= _differ(deliveries.size, size)
-    tag = _at_places(index.size, index.send_place, sends, "tag", rows)[place]
+    tag = _at_positions(index.size, index.send_position, sends, "tag", rows)[position]
     tags = columns.names.tags
     untagged = tags.index("") if "" in tags else len(tags)
     candidate |= (deliveries.tag != UNKNOWN) & (
@@ -253,16 +253,16 @@ def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
     candidate |= (deliveries.origin != UNKNOWN) & ~columns.names.internal_topic[deliveries.topic]
     every = np.arange(len(deliveries))
     for name in ("message_id", "born_ms", "stored_ms"):
-        any_of = _at_places(index.size, place, deliveries, name, every)
-        candidate |= _differ(getattr(deliveries, name), any_of[place])
+        any_of = _at_positions(index.size, position, deliveries, name, every)
+        candidate |= _differ(getattr(deliveries, name), any_of[position])
     found: Ints = np.unique(deliveries.message[candidate & (deliveries.message != UNKNOWN)])
     return found
 
 
-def _at_places(size: int, place: Ints, events: MessageEvents, name: str, rows: Ints) -> Ints:
-    """One of the values that events have at each place, UNKNOWN where there is none; shape (size,)."""
+def _at_positions(size: int, position: Ints, events: MessageEvents, name: str, rows: Ints) -> Ints:
+    """One of the values that events have at each position, UNKNOWN where there is none; shape (size,)."""
     table = np.full(size, UNKNOWN)
-    table[place[rows]] = getattr(events, name)[rows]
+    table[position[rows]] = getattr(events, name)[rows]
     return table
 
 

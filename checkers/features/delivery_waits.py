@@ -10,7 +10,7 @@ both filters let through. Followers whose leader is gone for good may ask each o
 no coordinator answered does not know its leader (`orphaned_followers.py`). On a slow disk the bound is the time until a
 message is flushed (`Timings.flush_wait_s`).
 
-The same of a message whose place no acknowledgement tells, from its store time on, while the cluster is at rest
+The same of a message whose position no acknowledgement tells, from its store time on, while the cluster is at rest
 (rest.py): what brokers keep back at first (delays, transactions), retries, and sends without an answer. It is not asked
 where a fault had set the clock of its broker wrong by then.
 
@@ -154,7 +154,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         free = np.maximum(there, before)
         late = (there != NEVER) & (deliveries.invoke_ns[of_reader] - free > bound)
         if np.any(late):
-            _, first = np.unique(index_of(columns).delivery_place[of_reader], return_index=True)
+            _, first = np.unique(index_of(columns).delivery_position[of_reader], return_index=True)
             chosen = first[late[first]]
             rows.append(of_reader[chosen])
             finished.append(before[chosen])
@@ -190,8 +190,8 @@ def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
 def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
     """When each delivered message was acknowledged, NEVER if it was not; shape (deliveries,).
 
-    A place may have two messages, one after the other: a power cut took the first. `among`: the sends that count, shape
-    (sends,).
+    A position may have two messages, one after the other: a power cut took the first. `among`: the sends that count,
+    shape (sends,).
     """
     sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
     visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
@@ -200,18 +200,18 @@ def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
     rows = np.flatnonzero(visible & (sends.due_ns == UNKNOWN) & index.placed)
     found = np.full(index.size, NEVER, np.int64)
     message = np.full(index.size, UNKNOWN, np.int64)
-    np.maximum.at(found, index.send_place[rows], sends.time_ns[rows])
-    message[index.send_place[rows]] = sends.message[rows]
-    acked_ns = found[index.delivery_place]
-    other = message[index.delivery_place] != deliveries.message
+    np.maximum.at(found, index.send_position[rows], sends.time_ns[rows])
+    message[index.send_position[rows]] = sends.message[rows]
+    acked_ns = found[index.delivery_position]
+    other = message[index.delivery_position] != deliveries.message
     odd = np.flatnonzero(other & (acked_ns != NEVER))
     if len(odd):
-        places, messages = index.send_place[rows].tolist(), sends.message[rows].tolist()
+        positions, messages = index.send_position[rows].tolist(), sends.message[rows].tolist()
         exact = dict(
-            zip(zip(places, messages, strict=True), sends.time_ns[rows].tolist(), strict=True)
+            zip(zip(positions, messages, strict=True), sends.time_ns[rows].tolist(), strict=True)
         )
         pairs = zip(
-            index.delivery_place[odd].tolist(), deliveries.message[odd].tolist(), strict=True
+            index.delivery_position[odd].tolist(), deliveries.message[odd].tolist(), strict=True
         )
         acked_ns[odd] = [exact.get(pair, NEVER) for pair in pairs]
     return acked_ns

@@ -11,7 +11,7 @@ every acknowledged message is: what becomes of them there is a matter of `loss`,
 `provenance`. What is sent on again is no anomaly: at least once.
 
 Cannot see: that a copy holds what its original held (copies have keys of their own, and bodies made of them); and a
-message that was left out at a place where another one had been lost, of which a copy was reported.
+message that was left out at a position where another one had been lost, of which a copy was reported.
 
 Source: at-least-once forwarding, the remedy for a backlog in RocketMQ that lies in too few queues.
 """
@@ -88,7 +88,7 @@ class _Reported:
         self._offsets, self._forward = _originals(columns, forwards)
         self._reported_at = np.array([of.op_index for of in forwards], np.int64)[self._forward]
         reported_by = np.array([of.process for of in forwards], np.int64)[self._forward]
-        self._place = _numbers(given.queue_offset, self._offsets)
+        self._position = _numbers(given.queue_offset, self._offsets)
         self._member = _numbers(given.process, reported_by)
 
     def __len__(self) -> int:
@@ -97,19 +97,22 @@ class _Reported:
     def left_out(self) -> list[int]:
         """Rows of messages that were acknowledged before any copy was reported."""
         given = self._given
-        place_given, place_reported, places = self._place
-        first_reported = np.full(places, NEVER)
-        np.minimum.at(first_reported, place_reported, self._reported_at)
-        left = (given.outcome == Outcome.OK) & (first_reported[place_given] > given.op_index)
+        position_given, position_reported, positions = self._position
+        first_reported = np.full(positions, NEVER)
+        np.minimum.at(first_reported, position_reported, self._reported_at)
+        left = (given.outcome == Outcome.OK) & (first_reported[position_given] > given.op_index)
         rows: list[int] = np.flatnonzero(left).tolist()
         return rows
 
     def made_up(self) -> Iterator[tuple[Forward, int]]:
         """Each `forward` and offset of an original that the member had not been given."""
-        (place_given, place_reported, places), (member, teller, members) = self._place, self._member
-        first_given = np.full(places * members, NEVER)
-        np.minimum.at(first_given, place_given * members + member, self._given.invoke_index)
-        wrong = first_given[place_reported * members + teller] > self._reported_at
+        (position_given, position_reported, positions), (member, teller, members) = (
+            self._position,
+            self._member,
+        )
+        first_given = np.full(positions * members, NEVER)
+        np.minimum.at(first_given, position_given * members + member, self._given.invoke_index)
+        wrong = first_given[position_reported * members + teller] > self._reported_at
         for row in np.flatnonzero(wrong).tolist():
             yield self._forwards[self._forward[row]], int(self._offsets[row])
 

@@ -131,7 +131,7 @@ def late_rows(columns: Columns, context: Context) -> Columns:
             if any(_near(context, group, queue)):
                 found = covering(began_ns, given_ns, apart_ns)
                 chosen = rows[np.concatenate(list(found))]
-                there = is_among(index.delivery_place, np.unique(index.send_place[chosen]))
+                there = is_among(index.delivery_position, np.unique(index.send_position[chosen]))
                 kept_sends.append(chosen)
                 kept_deliveries.append(np.flatnonzero(there & (deliveries.group == number)))
         for queue, (rows, due_ns, given_ns) in _retries_in_time(columns, context, group).items():

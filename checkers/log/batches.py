@@ -1,10 +1,10 @@
 """Batches: the messages of one request lie side by side in one queue, in the order of the request.
 
 **torn_batch**: two messages of an acknowledged request lie in its order, and not as far apart as in it: something else
-lies between them, or one was left out. Or two messages of a request of unknown outcome were delivered from places that
-no storing of it explains: each attempt stores the request as a whole, or the beginning of it where a crash cuts the
-log, and a later attempt begins above what an earlier one has stored. The latter is allowed for several attempts where
-the log may have lost its end meanwhile, so that places were used again.
+lies between them, or one was left out. Or two messages of a request of unknown outcome were delivered from positions
+that no storing of it explains: each attempt stores the request as a whole, or the beginning of it where a crash cuts
+the log, and a later attempt begins above what an earlier one has stored. The latter is allowed for several attempts
+where the log may have lost its end meanwhile, so that positions were used again.
 
 The messages of one request are the sends of one process that began at one time and were under way together, because a
 process has one request under way at a time. Their distance in it is that of their keys, which is also that of their
@@ -61,7 +61,7 @@ def check_batches(columns: Columns, context: Context) -> Verdict:
 
 
 def _acked(sends: MessageEvents) -> Ints:
-    """Rows of what was answered with a place; of each queue request by request, in the order of the request."""
+    """Rows of what was answered with a position; of each queue request by request, in the order of the request."""
     placed = (sends.outcome <= Outcome.WEAK) & (sends.log != UNKNOWN) & (sends.queue_offset >= 0)
     return _by_request(sends, np.flatnonzero(placed))
 
@@ -123,7 +123,7 @@ def _acked_apart(columns: Columns, context: Context) -> Iterator[Finding]:
     sends = columns.sends
     lower, upper = _torn_pairs(sends, _acked(sends))
     apart = _apart(sends, lower, upper)
-    for one, other, places in zip(lower.tolist(), upper.tolist(), apart.tolist(), strict=True):
+    for one, other, positions in zip(lower.tolist(), upper.tolist(), apart.tolist(), strict=True):
         key, offset = columns.names.key(int(sends.message[one])), sends.queue_offset[one]
         yield finding_at(
             columns,
@@ -131,7 +131,7 @@ def _acked_apart(columns: Columns, context: Context) -> Iterator[Finding]:
             other,
             anomaly=ANOMALY,
             judgement=judge(context.facts.mode, ANOMALY),
-            detail=f"in its request it was {places} behind key {key}, which got offset {offset}",
+            detail=f"in its request it was {positions} behind key {key}, which got offset {offset}",
         )
 
 
@@ -155,7 +155,7 @@ def _unknown_apart(columns: Columns, context: Context) -> Iterator[Finding]:
 def _of_request(
     columns: Columns, context: Context, row: int, numbers: dict[int, int]
 ) -> Iterator[Finding]:
-    """`row`: the first send of the request; `numbers`: the place of each message in the request."""
+    """`row`: the first send of the request; `numbers`: the position of each message in the request."""
     deliveries, sends = columns.deliveries, columns.sends
     theirs = is_among(deliveries.message, np.unique(np.array([*numbers], np.int64)))
     theirs &= (deliveries.topic == sends.topic[row]) & (deliveries.queue_offset >= 0)
@@ -168,7 +168,7 @@ def _of_request(
     for log in np.unique(deliveries.log[given]).tolist():
         here = np.flatnonzero(deliveries.log[given] == log)
         steps = 1 + np.flatnonzero(np.diff(begins[here]))
-        # Of each attempt the first place; the one before is the last place of an earlier attempt.
+        # Of each attempt the first position; the one before is the last position of an earlier attempt.
         for at in steps.tolist():
             earlier, later = int(given[here[at - 1]]), int(given[here[at]])
             is_one = sends.tries[row] == 1

@@ -60,8 +60,8 @@ def early_candidates(columns: Columns, _context: Context, cleared: Mask) -> Ints
     sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
     rows = np.flatnonzero(cleared & index.placed)
     began = np.full(index.size, NEVER, np.int64)
-    began[index.send_place[rows]] = sends.invoke_index[rows]
-    early = deliveries.invoke_index < began[index.delivery_place]
+    began[index.send_position[rows]] = sends.invoke_index[rows]
+    early = deliveries.invoke_index < began[index.delivery_position]
     return np.unique(deliveries.message[early])
 
 

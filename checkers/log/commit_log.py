@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from staticfire.checkers.derived.message_positions import first_at, place_ids, placements_of
+from staticfire.checkers.derived.message_positions import first_at, placements_of, position_ids
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, rows_by_id, unless_unread
 from staticfire.checkers.engine.position_index import index_of
 from staticfire.checkers.guarantees.promises import RESYNC_NS, DamageEvent, Loss, LossRule, judge
@@ -124,7 +124,7 @@ class _Log:
         if self._survived is None:
             certain = (
                 ~self._missing
-                & self._is_last_at_its_place()
+                & self._is_last_at_its_position()
                 & _below_the_end(self._columns, self._context, self._acked)
             )
             self._survived = self._acked.where(certain)
@@ -134,19 +134,19 @@ class _Log:
             return None
         return self._columns.names.key(int(survived.message[last]))
 
-    def _is_last_at_its_place(self) -> Mask:
+    def _is_last_at_its_position(self) -> Mask:
         """Which copies share their (queue, offset) with no other message, shape (acked,)."""
         columns = self._columns
-        places = placements_of(
+        positions = placements_of(
             columns, np.arange(len(columns.sends)), np.arange(len(columns.deliveries))
         )
-        ids = place_ids(places.queue, places.offset)
-        changed = places.message != places.message[first_at(ids)]
+        ids = position_ids(positions.queue, positions.offset)
+        changed = positions.message != positions.message[first_at(ids)]
         shared = np.zeros(int(ids.max()) + 1, np.bool_)
         shared[ids[changed]] = True
         unshared = np.zeros(len(self._columns.sends), np.bool_)
-        from_send = places.from_send
-        unshared[places.row[from_send]] = ~shared[ids[from_send]]
+        from_send = positions.from_send
+        unshared[positions.row[from_send]] = ~shared[ids[from_send]]
         # The copies of this log are rows of columns.sends, found again by their message, which is sent once.
         return unshared[_rows_of_messages(self._columns.sends, self._acked)]
 
@@ -168,7 +168,7 @@ def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Int
         return np.zeros(0, np.int64)
     index = index_of(columns)
     certain = cleared & (sends.outcome == Outcome.OK) & (sends.position != UNKNOWN)
-    certain &= index.delivered_at[index.send_place] & _below_the_end(columns, context, sends)
+    certain &= index.delivered_at[index.send_position] & _below_the_end(columns, context, sends)
     found: list[int] = []
     for _, rows in rows_by_id(np.where(certain, sends.log, UNKNOWN)):
         copies = sends.where(rows)

@@ -1,7 +1,7 @@
 """Duplication: a group got a message more than once. At-least-once allows it, but not without a reason.
 
-An extra delivery is either another *copy* (another place in a log: the message was stored again) or a
-*redelivery* of the same place. A copy is explained by an ambiguous, weakly acknowledged or retried send,
+An extra delivery is either another *copy* (another position in a log: the message was stored again) or a
+*redelivery* of the same position. A copy is explained by an ambiguous, weakly acknowledged or retried send,
 up to the number of attempts. Where a client does not report that number, copies make the answer unknown.
 A redelivery is explained by a listener that did not finish, by the retry count, by a change of owner (members
 say what they own), or by two owners at once for as long as a rebalance may take. Members that do not say what they
@@ -69,7 +69,7 @@ class Given(NamedTuple):
     invoke_ns: int
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         return self.log, self.queue_offset
 
 
@@ -168,15 +168,15 @@ def _copies(
 ) -> Iterator[tuple[str, bool]]:
     """Judge how often the message was stored, if that is more than once."""
     internal = columns.names.internal_topic
-    places = {of.place for of in repeats if not internal[of.topic]}
-    if len(places) < 2:
+    positions = {of.position for of in repeats if not internal[of.topic]}
+    if len(positions) < 2:
         return
     sends = columns.sends
     if sent == UNKNOWN:
         # It is a phantom, and reported there.
-        yield (f"{len(places)} copies of a message that no producer sent", True)
+        yield (f"{len(positions)} copies of a message that no producer sent", True)
     elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
-        stored = Counter(columns.names.logs[queue].stream for queue, _ in places)
+        stored = Counter(columns.names.logs[queue].stream for queue, _ in positions)
         since_ns = int(sends.invoke_ns[sent])
         if sends.due_ns[sent] != UNKNOWN:  # no copy of it lay anywhere before
             first_ns = min(int(sends.due_ns[sent]), repeats[0].invoke_ns)
@@ -184,7 +184,7 @@ def _copies(
         yield _judge_moves(context, sends, sent, stored, (since_ns, repeats[-1].invoke_ns))
     else:
         attempts, outcome = int(sends.tries[sent]), Outcome(int(sends.outcome[sent]))
-        yield _judge_copies(len(places), attempts, outcome)
+        yield _judge_copies(len(positions), attempts, outcome)
 
 
 def _judge_moves(
@@ -233,13 +233,13 @@ def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bo
 def _redeliveries(
     columns: Columns, context: Context, repeats: Sequence[Given]
 ) -> Iterator[tuple[str, bool]]:
-    """Compare each delivery of a place with the one before it."""
+    """Compare each delivery of a position with the one before it."""
     last: dict[tuple[int, int], Given] = {}
     chooses = columns.names.groups[repeats[0].group] in context.facts.assigned
     for of in repeats:
-        if of.place in last and not chooses:  # whether a member went back is for `polls`
-            yield _judge_redelivery(columns, context, last[of.place], of)
-        last[of.place] = of
+        if of.position in last and not chooses:  # whether a member went back is for `polls`
+            yield _judge_redelivery(columns, context, last[of.position], of)
+        last[of.position] = of
 
 
 def _judge_redelivery(
@@ -292,10 +292,10 @@ def _may_have_rebalanced(context: Context, group: str, before: Given, again: Giv
 def _judge_same_owner(
     columns: Columns, context: Context, queue: LogKey, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Nothing is given twice to one owner of a queue, unless the place where it pulls was set back."""
+    """Nothing is given twice to one owner of a queue, unless the position where it pulls was set back."""
     nodes, group = (context.timeline.nodes.get(again.process),), columns.names.groups[again.group]
     anomaly = set_back(
-        columns, context, group, again.place, before.invoke_ns, "duplicate_unexplained"
+        columns, context, group, again.position, before.invoke_ns, "duplicate_unexplained"
     )
     times = before.invoke_ns, again.invoke_ns
     window = context.excuses.find(anomaly, *times, queue.stream, nodes)

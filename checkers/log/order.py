@@ -43,72 +43,72 @@ def tally_order(columns: Columns, context: Context) -> Tally:
 
 
 def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Finding]:
-    places = _disputed(columns)
-    for first, other in zip(*(side.tolist() for side in conflicting(places)), strict=True):
-        events, row = _sighting(columns, places, other)
-        first_key = columns.names.key(int(places.message[first]))
+    positions = _disputed(columns)
+    for first, other in zip(*(side.tolist() for side in conflicting(positions)), strict=True):
+        events, row = _sighting(columns, positions, other)
+        first_key = columns.names.key(int(positions.message[first]))
         yield finding_at(
             columns,
             events,
             row,
             anomaly="inconsistent_offsets",
-            judgement=_judge_reuse(columns, context, places, (first, other)),
+            judgement=_judge_reuse(columns, context, positions, (first, other)),
             detail=f"the same offset also held key {first_key}",
         )
 
 
 def _disputed(columns: Columns) -> MessagePositions:
-    """All sightings at places where more than one message, or something unreadable, was seen."""
+    """All sightings at positions where more than one message, or something unreadable, was seen."""
     index = index_of(columns)
     disputed = np.zeros(index.size, np.bool_)
-    disputed[index.send_place[index.strange_sends]] = True
-    disputed[index.delivery_place[index.strange_deliveries]] = True
+    disputed[index.send_position[index.strange_sends]] = True
+    disputed[index.delivery_position[index.strange_deliveries]] = True
     if not disputed.any():
         return placements_of(columns, NOWHERE, NOWHERE)
     return placements_of(
         columns,
-        np.flatnonzero(disputed[index.send_place]),
-        np.flatnonzero(disputed[index.delivery_place]),
+        np.flatnonzero(disputed[index.send_position]),
+        np.flatnonzero(disputed[index.delivery_position]),
     )
 
 
-def _sighting(columns: Columns, places: MessagePositions, at: int) -> tuple[MessageEvents, int]:
-    events = columns.sends if places.from_send[at] else columns.deliveries
-    return events, int(places.row[at])
+def _sighting(columns: Columns, positions: MessagePositions, at: int) -> tuple[MessageEvents, int]:
+    events = columns.sends if positions.from_send[at] else columns.deliveries
+    return events, int(positions.row[at])
 
 
 def _judge_reuse(
-    columns: Columns, context: Context, places: MessagePositions, pair: tuple[int, int]
+    columns: Columns, context: Context, positions: MessagePositions, pair: tuple[int, int]
 ) -> Judgement:
     """Whether the log may have lost one of two messages, so that its offset was used again."""
-    broker = columns.names.logs[int(places.queue[pair[0]])].stream
-    since_ns = min(_stored_since_ns(columns, places, at) for at in pair)
-    until_ns = max(_stored_by_ns(columns, places, at) for at in pair)
-    if any(_is_fragile(columns, places, at) for at in pair):
+    broker = columns.names.logs[int(positions.queue[pair[0]])].stream
+    since_ns = min(_stored_since_ns(columns, positions, at) for at in pair)
+    until_ns = max(_stored_by_ns(columns, positions, at) for at in pair)
+    if any(_is_fragile(columns, positions, at) for at in pair):
         return _judge_fragile(context, broker, since_ns, until_ns)
     return context.promises.rule(broker, since_ns, until_ns).judgement
 
 
-def _stored_since_ns(columns: Columns, places: MessagePositions, at: int) -> int:
-    events, row = _sighting(columns, places, at)
-    return int(events.invoke_ns[row]) - (0 if places.from_send[at] else BUFFERED_NS)
+def _stored_since_ns(columns: Columns, positions: MessagePositions, at: int) -> int:
+    events, row = _sighting(columns, positions, at)
+    return int(events.invoke_ns[row]) - (0 if positions.from_send[at] else BUFFERED_NS)
 
 
-def _stored_by_ns(columns: Columns, places: MessagePositions, at: int) -> int:
-    events, row = _sighting(columns, places, at)
-    return int(events.time_ns[row] if places.from_send[at] else events.invoke_ns[row])
+def _stored_by_ns(columns: Columns, positions: MessagePositions, at: int) -> int:
+    events, row = _sighting(columns, positions, at)
+    return int(events.time_ns[row] if positions.from_send[at] else events.invoke_ns[row])
 
 
-def _is_fragile(columns: Columns, places: MessagePositions, at: int) -> bool:
+def _is_fragile(columns: Columns, positions: MessagePositions, at: int) -> bool:
     """Whether the sighting is only a weak acknowledgement.
 
     A broker delivers only what is as safe as it will ever be: delivered counts as acknowledged.
     """
-    events, row = _sighting(columns, places, at)
+    events, row = _sighting(columns, positions, at)
     if events.outcome[row] != Outcome.WEAK:
         return False
-    here = (places.queue == places.queue[at]) & (places.offset == places.offset[at])
-    return not np.any(here & (places.message == places.message[at]) & ~places.from_send)
+    here = (positions.queue == positions.queue[at]) & (positions.offset == positions.offset[at])
+    return not np.any(here & (positions.message == positions.message[at]) & ~positions.from_send)
 
 
 def _judge_fragile(context: Context, broker: str, since_ns: int, until_ns: int) -> Judgement:
@@ -121,7 +121,7 @@ def _judge_fragile(context: Context, broker: str, since_ns: int, until_ns: int) 
 def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
     """Compare each send with the highest offset acknowledged before it began."""
     sends = columns.sends
-    # The place of a message that its broker kept back at first is not known.
+    # The position of a message that its broker kept back at first is not known.
     acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN))
     queue, offset = sends.log[acked], sends.queue_offset[acked]
     if not np.any((offset[1:] <= offset[:-1]) & (queue[1:] == queue[:-1])):
@@ -172,15 +172,15 @@ def _misordered_deliveries(columns: Columns, context: Context) -> Iterator[Findi
     late = streams.late
     if not len(late):
         return
-    first = np.ones(len(streams.place), np.bool_)
+    first = np.ones(len(streams.position), np.bool_)
     first[streams.back] = False
     first[late] = True
     _, cuts = number_runs(streams.number[late])
     for start, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         stream = int(streams.number[late[start]])
         begin, stop = streams.starts[stream], streams.starts[stream + 1]
-        positions = begin + np.flatnonzero(first[begin:stop])
-        yield from _misordered_to_group(columns, context, streams, positions, late[start:end])
+        indices = begin + np.flatnonzero(first[begin:stop])
+        yield from _misordered_to_group(columns, context, streams, indices, late[start:end])
 
 
 def _misordered_to_group(
@@ -201,7 +201,7 @@ def _judge_owner(
 ) -> Iterator[Finding]:
     """Report candidates that come after a higher offset, unless their owner gained the queue anew in between.
 
-    `rows` are deliveries to one owner, in the order of calls; `candidates` are positions in it.
+    `rows` are deliveries to one owner, in the order of calls; `candidates` are indices in it.
     """
     deliveries = columns.deliveries
     offset, called = deliveries.queue_offset[rows], deliveries.invoke_index[rows]

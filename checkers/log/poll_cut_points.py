@@ -15,7 +15,7 @@ import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.verdict import Tally
-from staticfire.checkers.log.poll_holes import Given, Hole, first_place, has_gap
+from staticfire.checkers.log.poll_holes import Given, Hole, first_position, has_gap
 from staticfire.checkers.model.columns import Columns, MessageEvents, joined
 
 
@@ -151,7 +151,7 @@ class _Below:
             if len(skipped):
                 yield Skip(question.given, skipped, what, inside)
             elif past is not None:
-                first = first_place(columns, context, question.given, since)
+                first = first_position(columns, context, question.given, since)
                 if first is not None and has_gap(self._gaps.get(group, ()), first, offset):
                     yield Hole(question.given, past.offset, past.invoke_ns, past.position, inside)
 

@@ -46,7 +46,7 @@ def has_gap(gaps: Gaps, first: int, end: int) -> bool:
     return any(low < end and first < high for low, high in gaps)
 
 
-def first_place(
+def first_position(
     columns: Columns, context: Context, given: MessageEvents, first_offset: int
 ) -> int | None:
     """Return the first place from an offset on that the reader of a delivery must be given; None where it need not.

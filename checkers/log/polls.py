@@ -8,7 +8,7 @@ with the offset that the group had committed by then.
 start of an owner: between the committed offset and the first delivery. Stored is what was acknowledged, and what any
 group was given from there, whatever its send came to. Excused as the loss of a message that was acknowledged would be,
 from when it was sent (without acknowledgement: from when it was first delivered), and where retention deleted it.
-A place between two deliveries of one owner that its reader was never given counts, too, whatever lies there: offsets
+A position between two deliveries of one owner that its reader was never given counts, too, whatever lies there: offsets
 of a queue have no holes, and a cut of the log takes its end alone. Excused as the loss of a message that a consumer had
 seen by the earlier of the two, and where a fault changed a record of the broker between the two.
 **nonmonotonic_poll**: the owner was given an offset that is not above the one before, and not because its listener had
@@ -59,7 +59,7 @@ from staticfire.checkers.log.poll_holes import (
     Gaps,
     Given,
     Hole,
-    first_place,
+    first_position,
     gaps_between,
     has_gap,
     judge_hole,
@@ -178,7 +178,7 @@ class _Polls:
         yield from skips or self._passed_over(at, before, inside)
 
     def reads_below(self, at: int, before: int, chunk: Chunk) -> bool:
-        """Whether what is to be said of a position may depend on offsets below the chunk."""
+        """Whether what is to be said of a delivery may depend on offsets below the chunk."""
         if before == NONE_BEFORE:
             return True
         row = self._row(at)
@@ -233,8 +233,8 @@ class _Polls:
         )
         stream = stream_id(self._columns, chunk.queue, group)
         given = np.zeros(self._index.size, np.bool_)
-        given[self._index.delivery_place[self._streams.ended(stream)]] = True
-        unread: Ints = found[~given[self._stored.place[found]]]
+        given[self._index.delivery_position[self._streams.ended(stream)]] = True
+        unread: Ints = found[~given[self._stored.position[found]]]
         return unread
 
     def _row(self, at: int) -> int:
@@ -278,14 +278,14 @@ class _Polls:
     def _skipped(
         self, at: int, first_offset: int, what: str, inside: bool = False
     ) -> Iterator[Finding]:
-        """Report stored messages from `first_offset` on, below this position, that the reader did not have."""
+        """Report stored messages from `first_offset` on, below this delivery, that the reader did not have."""
         skipped = self.not_given(at, first_offset)
         if len(skipped):
             given = self._columns.deliveries.where(slice(row := self._row(at), row + 1))
             yield skip_finding(self._columns, self._context, given, skipped, what, inside)
 
     def _passed_over(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
-        """Report places between two deliveries of an owner that its reader was never given."""
+        """Report positions between two deliveries of an owner that its reader was never given."""
         deliveries, row, earlier = self._columns.deliveries, self._row(at), self._row(before)
         last = int(deliveries.queue_offset[earlier])
         if not has_gap(self._gaps(at), last + 1, int(deliveries.queue_offset[row])):
@@ -297,12 +297,12 @@ class _Polls:
             last_position=int(deliveries.position[earlier]),
             inside=inside,
         )
-        first = first_place(self._columns, self._context, hole.given, hole.last + 1)
+        first = first_position(self._columns, self._context, hole.given, hole.last + 1)
         if first is not None and has_gap(self._gaps(at), first, int(hole.given.queue_offset[0])):
             yield hole_finding(self._columns, self._context, hole)
 
     def _gaps(self, at: int) -> Gaps:
-        """The gaps in what the reader of a position was given, early or late."""
+        """The gaps in what the reader of a delivery was given, early or late."""
         stream = int(self._streams.number[at])
         reader = int(self._columns.deliveries.process[self._row(at)])
         if self._group_of(at) not in self._context.facts.broadcasting:
@@ -314,7 +314,7 @@ class _Polls:
         return self._gaps_of[stream, reader]
 
     def given(self) -> Mapping[int, Given]:
-        """By group: which places of the queue it was given. Of one queue."""
+        """By group: which positions of the queue it was given. Of one queue."""
         deliveries, streams = self._columns.deliveries, self._streams
         found = {}
         for start, stop in pairwise(streams.starts.tolist()):
@@ -326,7 +326,7 @@ class _Polls:
         return found
 
     def not_given(self, at: int, first_offset: int) -> MessageEvents:
-        """Stored messages from an offset on, below a position, that its reader wants and did not have by then."""
+        """Stored messages from an offset on, below a delivery, that its reader wants and did not have by then."""
         found = self._stored.due(self._row(at), first_offset)
         if len(found):
             found = found[~self._given_before(at, found)]
@@ -337,19 +337,19 @@ class _Polls:
         return self._columns.deliveries.where(slice(0))
 
     def _given_before(self, at: int, found: Ints) -> Mask:
-        """Which of some stored messages the reader had been given, from where they are stored, before a position."""
-        place = self._stored.place[found]
-        if place[0] > self._streams.highest[at]:
+        """Which of some stored messages the reader had been given, from where they are stored, before a delivery."""
+        position = self._stored.position[found]
+        if position[0] > self._streams.highest[at]:
             return np.zeros(len(found), np.bool_)
-        places, visits = self._visits(at)
-        first = np.minimum(np.searchsorted(places, place), len(places) - 1)
-        given: Mask = (places[first] == place) & (visits[first] < at)
+        positions, visits = self._visits(at)
+        first = np.minimum(np.searchsorted(positions, position), len(positions) - 1)
+        given: Mask = (positions[first] == position) & (visits[first] < at)
         return given
 
     def _visits(self, at: int) -> tuple[Ints, Ints]:
-        """The places that the reader of a position was given, ascending, and at which positions.
+        """The positions that the reader of a delivery was given, ascending, and the index of each of these deliveries.
 
-        Positions of one place ascend. A reader is a group, or a member of one that broadcasts.
+        Indices of one position ascend. A reader is a group, or a member of one that broadcasts.
         """
         stream, reader = int(self._streams.number[at]), ANY_PROCESS
         deliveries, row, facts = self._columns.deliveries, self._row(at), self._context.facts
@@ -361,9 +361,9 @@ class _Polls:
                 visits = visits[deliveries.process[self._streams.row(visits)] == reader]
             if self._group_of(at) in facts.assigned:
                 visits = visits[deliveries.outcome[self._streams.row(visits)] == Outcome.OK]
-            places = self._streams.place[visits]
-            order = np.argsort(places, kind="stable")
-            self._visits_of[stream, reader] = places[order], visits[order]
+            positions = self._streams.position[visits]
+            order = np.argsort(positions, kind="stable")
+            self._visits_of[stream, reader] = positions[order], visits[order]
         return self._visits_of[stream, reader]
 
     def _went_back(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
@@ -402,11 +402,11 @@ class _Polls:
             return Judgement.ALLOWED, "the group had not committed it"
         first_ns, last_ns = int(deliveries.invoke_ns[last]), int(deliveries.invoke_ns[row])
         broker = self._columns.names.logs[int(deliveries.log[row])].stream
-        place = int(deliveries.log[row]), int(deliveries.queue_offset[row])
+        position = int(deliveries.log[row]), int(deliveries.queue_offset[row])
         given_ns = int(deliveries.invoke_ns[earlier])
         group = self._columns.names.groups[int(deliveries.group[row])]
         anomaly = set_back(
-            self._columns, self._context, group, place, given_ns, "nonmonotonic_poll"
+            self._columns, self._context, group, position, given_ns, "nonmonotonic_poll"
         )
         window = self._context.excuses.find(anomaly, first_ns, last_ns, broker)
         if window is None:
@@ -441,10 +441,13 @@ class _Polls:
         return None
 
     def _last_given(self, at: int, *, by: int = ANY_PROCESS) -> int | None:
-        """The row by which the reader, or a process of it, was given the same place before a position."""
-        place = self._streams.place[at]
-        places, visits = self._visits(at)
-        start, stop = np.searchsorted(places, place), np.searchsorted(places, place, side="right")
+        """The row by which the reader, or a process of it, was given the same position before a delivery."""
+        position = self._streams.position[at]
+        positions, visits = self._visits(at)
+        start, stop = (
+            np.searchsorted(positions, position),
+            np.searchsorted(positions, position, side="right"),
+        )
         before = int(np.searchsorted(visits[start:stop], at))
         rows = map(self._row, visits[start : start + before][::-1].tolist())
         process = self._columns.deliveries.process
@@ -483,13 +486,13 @@ def skip_finding(
 
 
 def hole_finding(columns: Columns, context: Context, hole: Hole) -> Finding:
-    """Make the finding of a delivery before which places were passed over.
+    """Make the finding of a delivery before which positions were passed over.
 
     Of `columns` only the names are looked at.
     """
     detail = (
         f"process {hole.given.process[0]} was given {hole.given.queue_offset[0]} after {hole.last}, "
-        "and a place between them never came"
+        "and a position between them never came"
     )
     judgement = judge_hole(columns, context, hole)
     return _finding(columns, hole.given, 0, "poll_skip", hole.inside, judgement, detail)

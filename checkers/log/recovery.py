@@ -5,7 +5,7 @@ in its queue after the drain, although retention has not taken it, or must not h
 what brokers keep in any case (`RunFacts.kept_s`). Where the leader is lost for good, it must be in no queue of any
 follower (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this asks whether
 the log still has them, so a message that was consumed and then lost is found here only.
-**read_beyond_recovery**: a broker without replicas recovered its log up to some place, and later delivered a message
+**read_beyond_recovery**: a broker without replicas recovered its log up to some position, and later delivered a message
 from beyond it that had been acknowledged before: stale bytes that a recovery must destroy.
 
 What a fault may cost excuses `lost_from_log` as it excuses loss. A tail that is lost never explains what lies below the
@@ -125,7 +125,7 @@ def _gone(columns: Columns, context: Context, row: int, copies: Copies) -> Findi
 
 
 def _not_found(columns: Columns, context: Context) -> Mask:
-    """Which messages a broker was asked for and did not find at their place, shape (sends,)."""
+    """Which messages a broker was asked for and did not find at their position, shape (sends,)."""
     missing = {
         (look_up.topic, look_up.broker, found.queue, found.queue_offset, found.key)
         for look_up in context.timeline.look_ups
@@ -135,7 +135,7 @@ def _not_found(columns: Columns, context: Context) -> Mask:
     sends, names = columns.sends, columns.names
     gone = np.zeros(len(sends), np.bool_)
     if missing:
-        offsets = np.array(sorted({place[3] for place in missing}), np.int64)
+        offsets = np.array(sorted({position[3] for position in missing}), np.int64)
         candidates = np.isin(sends.queue_offset, offsets) & (sends.log != UNKNOWN)
         for row in np.flatnonzero(candidates).tolist():
             queue, key = names.logs[int(sends.log[row])], names.key(int(sends.message[row]))
@@ -194,7 +194,7 @@ def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Fi
 
 
 def _read_after(columns: Columns, acked: Mask, broker: int, at_ns: int, end_offset: int) -> Ints:
-    """Rows of deliveries, from the queue and the place in the log that had been acknowledged."""
+    """Rows of deliveries, from the queue and the position in the log that had been acknowledged."""
     sends = columns.sends
     candidates = np.flatnonzero(acked & (sends.position >= end_offset) & (sends.time_ns < at_ns))
     of_broker = columns.names.stream_of_log[sends.log[candidates]] == broker

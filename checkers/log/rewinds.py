@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from staticfire.checkers.derived.committed import least_offset, reader_of
-from staticfire.checkers.derived.settled import NOWHERE, settled_places
+from staticfire.checkers.derived.settled import NOWHERE, settled_positions
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey
@@ -33,7 +33,7 @@ def settled_below(columns: Columns, context: Context, commits: Commits) -> Ints:
         rows = np.flatnonzero(commits.process == process)
         for at in (1 + np.flatnonzero(np.diff(commits.offset[rows]) < 0)).tolist():
             before = int(rows[at - 1])
-            found[rows[at]] = settled_places(columns, context).highest_below(
+            found[rows[at]] = settled_positions(columns, context).highest_below(
                 int(commits.log[before]),
                 int(commits.offset[before]),
                 int(commits.time_ns[before]),

@@ -1,14 +1,15 @@
-"""Places in the commit log: one for each message, in the order of its queue, and a request is stored in its own order.
+"""Positions in the commit log: one for each message, in the order of its queue, and a request is stored in its own
+order.
 
 **inconsistent_physical_offset**: one message, at one offset of its queue, was acknowledged or delivered with different
 physical offsets. **nonmonotonic_physical_offset**: of two neighbours in a queue the later one does not lie further up
-in the commit log, so a queue leads back, or two messages share a place. **int_nonmonotonic_send**: one request stored
-several messages in a queue, and not in the order in which it held them.
+in the commit log, so a queue leads back, or two messages share a position. **int_nonmonotonic_send**: one request
+stored several messages in a queue, and not in the order in which it held them.
 
 Neighbours are messages with a known physical offset and no known message between them; offsets that held two messages
 are left to `inconsistent_offsets`. Replicas hold the same bytes, so it does not matter which one was read. After damage
-that may cost a suffix of the log, places are used again: then the first two are allowed for messages that were exposed
-to it, if it struck before the later one was stored.
+that may cost a suffix of the log, positions are used again: then the first two are allowed for messages that were
+exposed to it, if it struck before the later one was stored.
 
 Cannot see: a message that lies where one of another queue lies, if that is between its own neighbours; the order of a
 request whose answer did not come. The messages of one request are the sends of one process that began and ended
@@ -44,11 +45,11 @@ from staticfire.checkers.model.columns import (
 
 
 class Stored(NamedTuple):
-    """A message at its place."""
+    """A message at its position."""
 
     events: MessageEvents  # one row: its send, or a delivery
     from_send: bool
-    delivered: bool  # to a consumer, from this place
+    delivered: bool  # to a consumer, from this position
 
     @property
     def since_ns(self) -> int:
@@ -87,21 +88,21 @@ class StorageInChunks:
 
 def tally_storage_order(columns: Columns, context: Context) -> Tally:
     """Judge whole message queues (partition key: log)."""
-    return _tally(columns, context, _Places(columns))
+    return _tally(columns, context, _Positions(columns))
 
 
 def scan_storage(columns: Columns, context: Context, chunk: Chunk) -> StorageInChunks:
     """Judge a chunk of a queue, and keep its ends."""
-    places = _Places(columns)
-    stored, sent = np.flatnonzero(places.stored), np.flatnonzero(places.sender != UNKNOWN)
+    positions = _Positions(columns)
+    stored, sent = np.flatnonzero(positions.stored), np.flatnonzero(positions.sender != UNKNOWN)
     ends = StorageChunk(
         number=chunk.number,
-        stored=tuple(places.stored_at(at) for at in stored[[0, -1]].tolist())
+        stored=tuple(positions.stored_at(at) for at in stored[[0, -1]].tolist())
         if len(stored)
         else (),
-        sent=tuple(places.sent_at(at) for at in sent[[0, -1]].tolist()) if len(sent) else (),
+        sent=tuple(positions.sent_at(at) for at in sent[[0, -1]].tolist()) if len(sent) else (),
     )
-    return StorageInChunks(tally=_tally(columns, context, places), chunks=(ends,))
+    return StorageInChunks(tally=_tally(columns, context, positions), chunks=(ends,))
 
 
 def conclude_storage(state: StorageInChunks, columns: Columns, context: Context) -> Tally:
@@ -117,102 +118,102 @@ def conclude_storage(state: StorageInChunks, columns: Columns, context: Context)
     return state.tally.merge(Tally.of(findings))
 
 
-def _tally(columns: Columns, context: Context, places: _Places) -> Tally:
+def _tally(columns: Columns, context: Context, positions: _Positions) -> Tally:
     return Tally.of(
         [
-            *(_inconsistent(columns, context, places, row) for row in places.contradicting()),
-            *(_misplaced(columns, context, pair) for pair in places.stored_pairs()),
-            *(_shuffled(columns, context, pair) for pair in places.sent_pairs()),
+            *(_inconsistent(columns, context, positions, row) for row in positions.contradicting()),
+            *(_misplaced(columns, context, pair) for pair in positions.stored_pairs()),
+            *(_shuffled(columns, context, pair) for pair in positions.sent_pairs()),
         ]
     )
 
 
-class _Places:
-    """What lies at each place of some queues; arrays of shape (places,), which ascend with queue and offset."""
+class _Positions:
+    """What lies at each position of some queues; arrays of shape (positions,), which ascend with queue and offset."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns, self._index = columns, index_of(columns)
         index, sends, deliveries = self._index, columns.sends, columns.deliveries
         disputed = np.concatenate(
             (
-                index.send_place[index.strange_sends],
-                index.delivery_place[index.strange_deliveries],
+                index.send_position[index.strange_sends],
+                index.delivery_position[index.strange_deliveries],
             )
         )
         self.physical = np.full(index.size, UNKNOWN, np.int64)
-        _fill(self.physical, index.delivery_place, deliveries.position)
+        _fill(self.physical, index.delivery_position, deliveries.position)
         rows = np.flatnonzero(index.placed)
-        _fill(self.physical, index.send_place[rows], sends.position[rows])
+        _fill(self.physical, index.send_position[rows], sends.position[rows])
         self.physical[disputed] = UNKNOWN
         self._others = self._differing()
-        self.stored = self.physical != UNKNOWN  # at one place in the log
-        self.stored[index.delivery_place[self._others]] = False
+        self.stored = self.physical != UNKNOWN  # at one position in the log
+        self.stored[index.delivery_position[self._others]] = False
         rows = rows[sends.outcome[rows] <= Outcome.WEAK]
         self.sender = np.full(index.size, UNKNOWN, np.int64)  # rows of sends
-        self.sender[index.send_place[rows]] = rows
+        self.sender[index.send_position[rows]] = rows
         self.sender[disputed] = UNKNOWN
 
     def _differing(self) -> Ints:
-        """Rows of deliveries with another physical offset than the one of their place."""
+        """Rows of deliveries with another physical offset than the one of their position."""
         deliveries = self._columns.deliveries
-        there = self.physical[self._index.delivery_place]
+        there = self.physical[self._index.delivery_position]
         rows = np.flatnonzero(there != deliveries.position)
         known = (there[rows] != UNKNOWN) & (deliveries.position[rows] != UNKNOWN)
         found: Ints = rows[known]
         return found
 
     def contradicting(self) -> list[int]:
-        """One such delivery of each place."""
-        _, first = np.unique(self._index.delivery_place[self._others], return_index=True)
+        """One such delivery of each position."""
+        _, first = np.unique(self._index.delivery_position[self._others], return_index=True)
         rows: list[int] = self._others[first].tolist()
         return rows
 
-    def stored_at(self, place: int) -> Stored:
-        """The message at a place that is `stored`."""
+    def stored_at(self, position: int) -> Stored:
+        """The message at a position that is `stored`."""
         deliveries = self._columns.deliveries
-        rows = np.flatnonzero(self._index.send_place == place)
+        rows = np.flatnonzero(self._index.send_position == position)
         rows = rows[self._index.placed[rows]]
         if len(rows) and self._columns.sends.position[rows[0]] != UNKNOWN:
-            return self._sent(int(rows[0]), place)
-        rows = np.flatnonzero(self._index.delivery_place == place)
+            return self._sent(int(rows[0]), position)
+        rows = np.flatnonzero(self._index.delivery_position == position)
         row = int(rows[deliveries.position[rows] != UNKNOWN][0])
         return Stored(deliveries.where(slice(row, row + 1)), from_send=False, delivered=True)
 
-    def sent_at(self, place: int) -> Stored:
-        """The send to a place that has a `sender`."""
-        return self._sent(int(self.sender[place]), place)
+    def sent_at(self, position: int) -> Stored:
+        """The send to a position that has a `sender`."""
+        return self._sent(int(self.sender[position]), position)
 
-    def _sent(self, row: int, place: int) -> Stored:
+    def _sent(self, row: int, position: int) -> Stored:
         events = self._columns.sends.where(slice(row, row + 1))
-        return Stored(events, from_send=True, delivered=bool(self._index.delivered_at[place]))
+        return Stored(events, from_send=True, delivered=bool(self._index.delivered_at[position]))
 
     def stored_pairs(self) -> Iterator[Pair]:
         """Neighbours of which the later one does not lie further up in the log."""
-        places = np.flatnonzero(self.stored)
-        physical = self.physical[places]
+        positions = np.flatnonzero(self.stored)
+        physical = self.physical[positions]
         for at in np.flatnonzero(physical[1:] <= physical[:-1]).tolist():
-            pair = self.stored_at(int(places[at])), self.stored_at(int(places[at + 1]))
+            pair = self.stored_at(int(positions[at])), self.stored_at(int(positions[at + 1]))
             if pair[0].events.log[0] == pair[1].events.log[0]:
                 yield pair
 
     def sent_pairs(self) -> Iterator[Pair]:
         """Neighbours of one request that are not in its order."""
         sends = self._columns.sends
-        places = np.flatnonzero(self.sender != UNKNOWN)
-        rows = self.sender[places]
+        positions = np.flatnonzero(self.sender != UNKNOWN)
+        rows = self.sender[positions]
         began, process = sends.invoke_index[rows], sends.process[rows]
         back = np.flatnonzero((began[1:] <= began[:-1]) & (process[1:] == process[:-1]))
         shuffled = _are_shuffled(sends.where(rows[back]), sends.where(rows[back + 1]))
         for at in back[shuffled].tolist():
-            yield self.sent_at(int(places[at])), self.sent_at(int(places[at + 1]))
+            yield self.sent_at(int(positions[at])), self.sent_at(int(positions[at + 1]))
 
 
-def _fill(table: Ints, places: Ints, physical: Ints) -> None:
+def _fill(table: Ints, positions: Ints, physical: Ints) -> None:
     known = physical != UNKNOWN
     if known.all():
-        table[places] = physical
+        table[positions] = physical
     else:
-        table[places[known]] = physical[known]
+        table[positions[known]] = physical[known]
 
 
 def _goes_back(pair: Pair) -> bool:
@@ -239,10 +240,10 @@ def _are_shuffled(lower: MessageEvents, upper: MessageEvents) -> Mask:
     return found
 
 
-def _inconsistent(columns: Columns, context: Context, places: _Places, row: int) -> Finding:
+def _inconsistent(columns: Columns, context: Context, positions: _Positions, row: int) -> Finding:
     deliveries = columns.deliveries
-    place = int(index_of(columns).delivery_place[row])
-    known = int(places.physical[place])
+    position = int(index_of(columns).delivery_position[row])
+    known = int(positions.physical[position])
     given = deliveries.where(slice(row, row + 1))
     stored = Stored(given, from_send=False, delivered=True)
     return finding_at(
@@ -289,7 +290,7 @@ def _shuffled(columns: Columns, context: Context, pair: Pair) -> Finding:
 
 
 def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
-    """Whether the log may have lost one of two, so that places were used again."""
+    """Whether the log may have lost one of two, so that positions were used again."""
     broker = columns.names.logs[int(pair[0].events.log[0])].stream
     since_ns, until_ns = min(of.since_ns for of in pair), max(of.by_ns for of in pair)
     if any(_is_fragile(stored) for stored in pair):

@@ -75,7 +75,8 @@ class Outcome:
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Outcome:
         subjects = {
-            name: [tuple(subject) for subject in found] for name, found in fields["subjects"].items()
+            name: [tuple(subject) for subject in found]
+            for name, found in fields["subjects"].items()
         }
         return cls(**{**fields, "subjects": subjects})
 

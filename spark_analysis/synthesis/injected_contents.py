@@ -28,8 +28,8 @@ def _given(scenario: Scenario) -> list[Any]:
 
 def _changed(scenario: Scenario, name: str, value: Any) -> list[Any]:
     """The contents that were sent, but for one; of a time, `value` says by how much it is wrong."""
-    contents, place = _given(scenario), CONTENTS.index(name)
-    contents[place] = contents[place] + value if name.endswith("_ms") else value
+    contents, index = _given(scenario), CONTENTS.index(name)
+    contents[index] = contents[index] + value if name.endswith("_ms") else value
     return contents
 
 

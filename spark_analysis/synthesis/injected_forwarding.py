@@ -13,11 +13,11 @@ def _forwarded(scenario: Scenario, given: int, expected: int) -> list[str]:
         scenario.opened(0, member)
     scenario.facts["forwarders"] = (f"{scenario.group}-0",)
     keys = [scenario.send(0.1), scenario.send(0.2)]
-    for place, key in enumerate(keys[given:], given):
-        scenario.consume(0.5, key, place, member=1)
-    also = tuple((key, place) for place, key in enumerate(keys[:given]))
+    for index, key in enumerate(keys[given:], given):
+        scenario.consume(0.5, key, index, member=1)
+    also = tuple((key, index) for index, key in enumerate(keys[:given]))
     scenario.consume(1, *also[0], takes_s=1, also=also[1:])
-    copies = [scenario.send(1.1 + place / 10, queue=1, process=8) for place in range(expected)]
+    copies = [scenario.send(1.1 + index / 10, queue=1, process=8) for index in range(expected)]
     value = {
         "group": scenario.group,
         "topic": scenario.topic,
@@ -26,8 +26,8 @@ def _forwarded(scenario: Scenario, given: int, expected: int) -> list[str]:
     }
     value |= {"originals": [[0, expected]], "key": copies[0]}
     scenario.op(1.5, "ok", "forward", value, process=scenario.consumer)
-    for place, key in enumerate(copies):
-        scenario.consume(3 + place, key, place, queue=1, member=1)
+    for index, key in enumerate(copies):
+        scenario.consume(3 + index, key, index, queue=1, member=1)
     scenario.drained(6)
     return keys
 

@@ -58,8 +58,8 @@ def _every_other(scenario: Scenario, send: Callable[[float], str]) -> str:
     """Sends made by `send`, each followed by one that is served; returns the key of the first."""
     _producer(scenario)
     sent = [(send(second), scenario.send(second + 0.5, queue=1)) for second in range(1, 11)]
-    for place, (_, key) in enumerate(sent):
-        scenario.consume(place + 1.8, key, place, queue=1)
+    for index, (_, key) in enumerate(sent):
+        scenario.consume(index + 1.8, key, index, queue=1)
     scenario.drained(13)
     return sent[0][0]
 
@@ -69,10 +69,10 @@ def _lost_reply(scenario: Scenario, _sets: int) -> None:
     key = f"p{scenario.process}-0"
     value = {"topic": scenario.topic, "size": 100, "key": key}
     scenario.op(0, "invoke", "send", value)
-    place = {"broker": scenario.broker, "queue": 0}
+    queue = {"broker": scenario.broker, "queue": 0}
     scenario.consume(0.4, key, 0)
     scenario.op(0.5, "ok", "reply", {"topic": scenario.topic, "group": scenario.group, "key": key})
-    scenario.op(5, "info", "send", {**value, **place}, error="no reply after 5 s")
+    scenario.op(5, "info", "send", {**value, **queue}, error="no reply after 5 s")
     scenario.drained(6)
     scenario.expect_of_run("lost_reply", key=key)
 

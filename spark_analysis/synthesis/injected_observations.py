@@ -37,8 +37,8 @@ def _acked_not_durable(scenario: Scenario, _sets: int) -> None:
     keys = [scenario.send(0), scenario.send(0.1)]
     _acknowledged(scenario, 0.05, keys[0], node)
     _acknowledged(scenario, 0.15, keys[1])
-    for place, key in enumerate(keys):
-        scenario.consume(1 + place, key, place)
+    for index, key in enumerate(keys):
+        scenario.consume(1 + index, key, index)
     scenario.drained(3)
     scenario.expect("acked_not_durable", keys[1], 1, in_group=False)
 
@@ -48,9 +48,9 @@ def _spurious_weak_status(scenario: Scenario, _sets: int) -> None:
     [node] = _own_broker(scenario)
     keys = [scenario.send(0), scenario.send(0.1, "info", status="FLUSH_DISK_TIMEOUT")]
     statuses = ("SEND_OK", "FLUSH_DISK_TIMEOUT")
-    for place, (key, status) in enumerate(zip(keys, statuses, strict=True)):
-        _acknowledged(scenario, 0.05 + place / 10, key, node, status=status)
-        scenario.consume(1 + place, key, place)
+    for index, (key, status) in enumerate(zip(keys, statuses, strict=True)):
+        _acknowledged(scenario, 0.05 + index / 10, key, node, status=status)
+        scenario.consume(1 + index, key, index)
     scenario.drained(3)
     scenario.expect("spurious_weak_status", keys[1], 1, in_group=False)
 

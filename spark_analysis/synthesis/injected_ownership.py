@@ -13,8 +13,8 @@ def _unowned_delivery(scenario: Scenario, _sets: int) -> None:
     keys = [scenario.send(0.1), scenario.send(0.2)]
     for member in (0, 1):
         scenario.to_group(0, "assign", "queues", [[scenario.broker, member]], member=member)
-    for place, key in enumerate(keys):
-        scenario.consume(1 + place, key, place, member=place)
+    for index, key in enumerate(keys):
+        scenario.consume(1 + index, key, index, member=index)
     scenario.drained(4)
     scenario.expect("unowned_delivery", keys[1], 1)
 

@@ -56,9 +56,9 @@ def _retried(scenario: Scenario) -> str:
 
 def _come_again(scenario: Scenario, key: str, *tries: tuple[int, float], end: bool = True) -> None:
     """Retries, at these times; at the last the listener succeeds."""
-    for place, (number, at_s) in enumerate(tries):
-        type_: OpType = "ok" if end and place == len(tries) - 1 else "info"
-        scenario.consume(at_s, key, place, type_, topic=scenario.retry_topic, tries=number)
+    for index, (number, at_s) in enumerate(tries):
+        type_: OpType = "ok" if end and index == len(tries) - 1 else "info"
+        scenario.consume(at_s, key, index, type_, topic=scenario.retry_topic, tries=number)
 
 
 def _retry_unprovoked(scenario: Scenario, _sets: int) -> None:
@@ -98,8 +98,8 @@ def _premature_dead_letter(scenario: Scenario, _sets: int) -> None:
 def _duplicate_dead_letter(scenario: Scenario, _sets: int) -> None:
     key = _retried(scenario)
     _come_again(scenario, key, (1, 12), (2, 50), end=False)
-    for place in (0, 1):
-        scenario.consume(60 + place, key, place, topic=scenario.dead_topic, tries=3)
+    for index in (0, 1):
+        scenario.consume(60 + index, key, index, topic=scenario.dead_topic, tries=3)
     scenario.drained(70)
     scenario.expect_again(key)
     scenario.expect("duplicate_dead_letter", key, 1, topic=scenario.dead_topic)
@@ -169,11 +169,11 @@ def _two_listeners(scenario: Scenario, _sets: int) -> None:
 
 def _overlapping_owners(scenario: Scenario, _sets: int) -> None:
     """A second member is given the next message, and the first one goes on as if nothing had been."""
-    keys = [scenario.send(place / 10) for place in range(3)]
+    keys = [scenario.send(index / 10) for index in range(3)]
     for member in (0, 1):
         scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]], member=member)
-    for place, key in enumerate(keys):
-        scenario.consume(1 + place, key, place, member=place % 2)
+    for index, key in enumerate(keys):
+        scenario.consume(1 + index, key, index, member=index % 2)
     scenario.to_group(4, "assign", "queues", [], member=1)
     scenario.facts["orderly"] = (scenario.group,)
     scenario.drained(5)
@@ -196,9 +196,9 @@ def _hot_key(scenario: Scenario, sets: int) -> None:
     """There is one in a history: more than all others together have."""
     if scenario.number:
         return
-    keys = [scenario.send(place / 20, sharding_key=scenario.name) for place in range(4 * sets + 8)]
-    for place, key in enumerate(keys):
-        scenario.consume(60 + place / 10, key, place)
+    keys = [scenario.send(index / 20, sharding_key=scenario.name) for index in range(4 * sets + 8)]
+    for index, key in enumerate(keys):
+        scenario.consume(60 + index / 10, key, index)
     scenario.facts["orderly"] = (scenario.group,)
     scenario.drained(70 + len(keys) / 10)
     scenario.expect("hot_key", keys[-1], len(keys) - 1, in_group=False, explained=True)
@@ -257,16 +257,16 @@ def _request(scenario: Scenario, *offsets: int) -> list[str]:
     for key in keys:
         scenario.op(0, "invoke", "send", {**value, "key": key})
     for key, offset in zip(keys, offsets, strict=True):
-        place = {"broker": scenario.broker, "queue": 0, "queue_offset": offset, "attempts": 1}
-        scenario.op(0.01, "ok", "send", {**value, **place, "key": key, "status": "SEND_OK"})
+        position = {"broker": scenario.broker, "queue": 0, "queue_offset": offset, "attempts": 1}
+        scenario.op(0.01, "ok", "send", {**value, **position, "key": key, "status": "SEND_OK"})
     return keys
 
 
 def _answered(scenario: Scenario, *answers: tuple[float, int, int]) -> list[str]:
     """Two requests that are given to a listener at 0.4 s; answers are (time, request, whose answer it is)."""
     keys = [scenario.send(0), scenario.send(0.1)]
-    for place, key in enumerate(keys):
-        scenario.consume(0.4 + place / 10, key, place)
+    for index, key in enumerate(keys):
+        scenario.consume(0.4 + index / 10, key, index)
     for at_s, asked, answer in answers:
         value = {"topic": scenario.topic, "key": keys[asked], "reply": keys[answer]}
         scenario.op(at_s, "ok", "answer", value)
@@ -405,7 +405,7 @@ def _wrong_time_search(scenario: Scenario, _sets: int) -> None:
 
 def _int_poll_skip(scenario: Scenario, _sets: int) -> None:
     """A call of the listener is given the first and the third, and no call ever the second."""
-    keys = [scenario.send(place / 10) for place in range(3)]
+    keys = [scenario.send(index / 10) for index in range(3)]
     scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
     scenario.consume(1, keys[0], 0, also=((keys[2], 2),))
     scenario.drained(2)
@@ -418,7 +418,7 @@ def _log_hole(scenario: Scenario, _sets: int) -> None:
     node = f"{scenario.name}-node"
     scenario.broker = f"{scenario.name}-broker"
     scenario.facts["replica_sets"] = {scenario.broker: (node,)}
-    keys = [scenario.send(place / 10) for place in range(3)]
+    keys = [scenario.send(index / 10) for index in range(3)]
     scenario.faults.append(
         FaultFacts(
             fault_id=scenario.name,

@@ -45,9 +45,9 @@ VIOLATIONS = frozenset({"G1c", "G1c-process", "G1c-realtime"})  # here: no edge 
 
 def _expect(scenario: Scenario, lines: str) -> None:
     begun: set[int] = set()
-    for place, line in enumerate(lines.split(" / ")):
+    for index, line in enumerate(lines.split(" / ")):
         first, second, *words = line.split()
-        at_s = place * STEP_S
+        at_s = index * STEP_S
         if first == "begin":
             begun.add(int(second))
             _txn(scenario, at_s, int(second), "invoke", [])

@@ -28,7 +28,7 @@ class Injected:
     queue: int
     queue_offset: int
     physical_offset: int = UNKNOWN
-    place: int | None = None  # of the group in the fan-out of the topic
+    branch: int | None = None  # of the group in the fan-out of the topic
 
 
 Injection = Callable[["InjectionPoint"], Iterator[Injected]]
@@ -44,7 +44,7 @@ class InjectionPoint:
     other: int | None
 
     def expected(
-        self, anomaly: str, at: int, *, explained: bool = False, place: int | None = None
+        self, anomaly: str, at: int, *, explained: bool = False, branch: int | None = None
     ) -> Injected:
         slots = self.slots
         return Injected(
@@ -54,14 +54,14 @@ class InjectionPoint:
             queue=int(slots.queue[at]),
             queue_offset=int(slots.offset[at]),
             physical_offset=int(slots.stored[at]),
-            place=place,
+            branch=branch,
         )
 
-    def passed_over(self, at: int, *, place: int | None = None) -> Iterator[Injected]:
+    def passed_over(self, at: int, *, branch: int | None = None) -> Iterator[Injected]:
         """What the delivery after a slot that a group (every group) was not given shows."""
-        places = range(len(self.slots.deliveries)) if place is None else (place,)
-        for number in places:
-            yield self.expected("poll_skip", at + 1, place=number)
+        branches = range(len(self.slots.deliveries)) if branch is None else (branch,)
+        for number in branches:
+            yield self.expected("poll_skip", at + 1, branch=number)
 
     @property
     def batch(self) -> range:
@@ -85,8 +85,8 @@ def _unseen(point: InjectionPoint) -> Iterator[Injected]:
     """By one group, while another got it."""
     if len(point.slots.deliveries) > 1:
         point.slots.deliveries[0].kept[point.at] = False
-        yield point.expected("unseen", point.at, place=0)
-        yield from point.passed_over(point.at, place=0)
+        yield point.expected("unseen", point.at, branch=0)
+        yield from point.passed_over(point.at, branch=0)
 
 
 def _phantom(point: InjectionPoint) -> Iterator[Injected]:
@@ -103,9 +103,9 @@ def _aborted_read(point: InjectionPoint) -> Iterator[Injected]:
 
 
 def _corrupt(point: InjectionPoint) -> Iterator[Injected]:
-    place = len(point.slots.deliveries) - 1
-    point.slots.deliveries[place].body_ok[point.at] = False
-    yield point.expected("corrupt", point.at, place=place)
+    branch = len(point.slots.deliveries) - 1
+    point.slots.deliveries[branch].body_ok[point.at] = False
+    yield point.expected("corrupt", point.at, branch=branch)
 
 
 def _misrouted(point: InjectionPoint) -> Iterator[Injected]:
@@ -130,22 +130,22 @@ def _duplicate_explained(point: InjectionPoint) -> Iterator[Injected]:
     delivered.outcome[batch] = Outcome.UNKNOWN
     _again(slots, 0, batch, tries=1)
     for at in batch:
-        yield point.expected("duplicate", at, explained=True, place=0)
+        yield point.expected("duplicate", at, explained=True, branch=0)
 
 
 def _duplicate_unexplained(point: InjectionPoint) -> Iterator[Injected]:
     _again(point.slots, 0, [point.at], tries=0)
-    yield point.expected("duplicate_unexplained", point.at, place=0)
+    yield point.expected("duplicate_unexplained", point.at, branch=0)
     yield point.expected(
-        "nonmonotonic_poll", point.at, explained=True, place=0
+        "nonmonotonic_poll", point.at, explained=True, branch=0
     )  # it was not committed
 
 
-def _again(slots: Slots, place: int, which: list[int], *, tries: int) -> None:
-    done_ns = int(slots.deliveries[place].done_ns[which].max())
+def _again(slots: Slots, branch: int, which: list[int], *, tries: int) -> None:
+    done_ns = int(slots.deliveries[branch].done_ns[which].max())
     slots.redeliveries.append(
         Redelivery(
-            place=place,
+            branch=branch,
             slots=np.array(which),
             invoke_ns=done_ns + 1000,
             done_ns=done_ns + 2000,
@@ -163,9 +163,9 @@ def _copy(point: InjectionPoint) -> Iterator[Injected]:
     slots.sent[other] = False
     slots.invoke_ns[point.at] = min(slots.invoke_ns[point.at], slots.append_ns[other] - 1)
     slots.message[other] = slots.message[point.at]
-    for place, delivered in enumerate(slots.deliveries):
+    for branch, delivered in enumerate(slots.deliveries):
         delivered.message[other] = slots.message[point.at]
-        yield point.expected("duplicate_unexplained", point.at, place=place)
+        yield point.expected("duplicate_unexplained", point.at, branch=branch)
     yield point.expected("misrouted", other)
 
 
@@ -187,12 +187,12 @@ def _inconsistent_offsets(point: InjectionPoint) -> Iterator[Injected]:
         delivered.offset[second] = slots.offset[at]
     offset = int(slots.offset[at])
     yield replace(point.expected("inconsistent_offsets", second), queue_offset=offset)
-    for place in range(len(slots.deliveries)):
-        expected = point.expected("int_nonmonotonic_poll", second, place=place)
+    for branch in range(len(slots.deliveries)):
+        expected = point.expected("int_nonmonotonic_poll", second, branch=branch)
         yield replace(expected, queue_offset=offset)
         # The offset that the second would have had is never given out.
         inside = second + 1 in point.batch
-        yield point.expected("int_poll_skip" if inside else "poll_skip", second + 1, place=place)
+        yield point.expected("int_poll_skip" if inside else "poll_skip", second + 1, branch=branch)
 
 
 def _realtime_order(point: InjectionPoint) -> Iterator[Injected]:
@@ -233,9 +233,9 @@ def _out_of_order(point: InjectionPoint) -> Iterator[Injected]:
     for times in (delivered.invoke_ns, delivered.done_ns):
         times[first] = times[second[0]] + 1
     for at in first:
-        yield point.expected("out_of_order", at, place=0)
-    yield point.expected("poll_skip", second[0], place=0)
-    yield point.expected("nonmonotonic_poll", first[0], place=0)
+        yield point.expected("out_of_order", at, branch=0)
+    yield point.expected("poll_skip", second[0], branch=0)
+    yield point.expected("nonmonotonic_poll", first[0], branch=0)
 
 
 def _skip_in_a_call(point: InjectionPoint) -> Iterator[Injected]:
@@ -243,8 +243,8 @@ def _skip_in_a_call(point: InjectionPoint) -> Iterator[Injected]:
     if point.profile.batch >= 3 and len(point.slots.deliveries) > 1:
         at = point.at + 1
         point.slots.deliveries[0].kept[at] = False
-        yield point.expected("unseen", at, place=0)
-        yield point.expected("int_poll_skip", at + 1, place=0)
+        yield point.expected("unseen", at, branch=0)
+        yield point.expected("int_poll_skip", at + 1, branch=0)
 
 
 def _commit_ahead(point: InjectionPoint) -> Iterator[Injected]:
@@ -293,9 +293,9 @@ def _partner(slots: Slots, profile: WorkloadProfile, at: int, spare: list[int]) 
     """Take a spare injection point in another queue of the same topic."""
     topics = profile.topic_of_queue()
     queue = slots.queue[at]
-    for place, other in enumerate(spare):
+    for index, other in enumerate(spare):
         if slots.queue[other] != queue and topics[slots.queue[other]] == topics[queue]:
-            return spare.pop(place)
+            return spare.pop(index)
     return None
 
 
@@ -305,7 +305,7 @@ def _find_points(
     span = 3 * profile.batch
     size = len(slots.queue)
     heads = np.flatnonzero(
-        (slots.place_in_queue % profile.batch == 0) & (slots.place_in_queue >= profile.batch)
+        (slots.index_in_queue % profile.batch == 0) & (slots.index_in_queue >= profile.batch)
     )
     heads = heads[heads + span < size]
     good = (slots.queue[heads] == slots.queue[heads + span]) & _is_calm(slots, heads, span)

@@ -121,7 +121,7 @@ class Scenario:
         self.op(at_s, "invoke", "send", value, process=mine)
         is_kept_back = "delay_ms" in more or "transaction" in more
         offset = -1 if is_kept_back else self.next_offset(self.topic, queue)
-        place = {
+        position = {
             "broker": self.broker,
             "queue": queue,
             "queue_offset": offset,
@@ -129,7 +129,7 @@ class Scenario:
             "status": status,
             "attempts": 1,
         }
-        ended = value if end == "fail" else {**place, **value}
+        ended = value if end == "fail" else {**position, **value}
         error = None if end == "ok" else "so it ended"
         self.op(at_s + TOOK_S, end, "send", ended, process=mine, error=error)
         return key
@@ -212,7 +212,7 @@ class Scenario:
         explained: bool = False,
         in_log: bool = True,
     ) -> None:
-        """Something must be found at a place in a queue; `in_log`: and of a record that a client knows."""
+        """Something must be found at a position of a queue; `in_log`: and of a record that a client knows."""
         self.expected.append(
             Reported(
                 anomaly=anomaly,
@@ -244,7 +244,7 @@ class Scenario:
         physical_offset: int | None = None,
         explained: bool = False,
     ) -> None:
-        """Something must be found that is at no place in a queue."""
+        """Something must be found that is at no position of a queue."""
         self.expected.append(
             Reported(
                 anomaly=anomaly,
@@ -264,4 +264,4 @@ ScenarioInjection = Callable[[Scenario, int], None]  # given how many sets of sc
 def in_order(ops: list[Op], index: int) -> list[Op]:
     """Ops by time, numbered from `index` on."""
     ordered = sorted(ops, key=lambda op: op.time_ns)
-    return [replace(op, index=index + place) for place, op in enumerate(ordered)]
+    return [replace(op, index=index + number) for number, op in enumerate(ordered)]

@@ -73,8 +73,8 @@ class ScenarioSets:
             turns = [gaps, *turns]
         for turn in turns:
             scenarios = [
-                self._expected(name, inject, of, begin_ns + place * NS_PER_S)
-                for place, (of, name, inject) in enumerate(turn)
+                self._expected(name, inject, of, begin_ns + index * NS_PER_S)
+                for index, (of, name, inject) in enumerate(turn)
             ]
             ops = in_order([op for scenario in scenarios for op in scenario.ops], index)
             for op in ops:

@@ -194,10 +194,10 @@ class _Synthesis:
             self._event("open", process, "ok", {}, f"producer-{process}")
         for (group, topic), by_owner in self._ownership().items():
             for owner, queues in by_owner.items():
-                places = [
+                assigned = [
                     [self._names.queues[q].home, self._names.queues[q].partition] for q in queues
                 ]
-                value = {"group": group, "topic": topic, "queues": places}
+                value = {"group": group, "topic": topic, "queues": assigned}
                 self._event("assign", owner, "ok", value)
         self._progress.next_ns += NS_PER_S
 
@@ -206,9 +206,9 @@ class _Synthesis:
         profile = self._profile
         queues = np.arange(profile.queues)
         owned: dict[tuple[str, str], dict[int, list[int]]] = {}
-        for place in range(profile.fan_out):
-            owners = consumer_of(profile, queues, place).tolist()
-            groups = group_of(profile, queues, place).tolist()
+        for branch in range(profile.fan_out):
+            owners = consumer_of(profile, queues, branch).tolist()
+            groups = group_of(profile, queues, branch).tolist()
             for queue, owner, group in zip(queues.tolist(), owners, groups, strict=True):
                 pair = (f"group-{group}", self._names.queues[queue].topic)
                 owned.setdefault(pair, {}).setdefault(owner, []).append(queue)
@@ -252,8 +252,8 @@ class _Synthesis:
                         "group": group,
                         "topic": topic,
                     }
-                    place = {"broker": broker, "queue": number, "queue_offset": end + wrong}
-                    self._expected.append({**expected, **place})
+                    position = {"broker": broker, "queue": number, "queue_offset": end + wrong}
+                    self._expected.append({**expected, **position})
             value = {"group": group, "topic": topic, "queues": ends, "lag": 0}
             self._event("drain", min(by_owner), "ok", value)
 

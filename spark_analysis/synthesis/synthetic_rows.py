@@ -41,7 +41,7 @@ class Calls:
     process: Ints
     outcome: Ints
     touches: Ints
-    function: int  # place in FUNCTIONS
+    function: int  # index in FUNCTIONS
     invoke_index: Ints | None = None
     index: Ints | None = None
 
@@ -58,7 +58,7 @@ class Chunk:
 
 def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Chunk:
     """Number everything and make tables of it; `progress` moves on."""
-    batches = [_batches(profile, slots, place) for place in range(profile.fan_out)]
+    batches = [_batches(profile, slots, branch) for branch in range(profile.fan_out)]
     again = [_redelivery_calls(profile, slots, number) for number in range(len(slots.redeliveries))]
     sends, unstored = _send_calls(slots), _unstored_calls(profile, slots)
     commits, commit_rows, expected = _commits(profile, slots, progress)
@@ -68,8 +68,8 @@ def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Ch
         _send_rows(slots, sends),
         _unstored_rows(unstored, progress),
         *(
-            _delivery_rows(profile, slots, place, calls, which, op)
-            for place, (calls, which, op) in enumerate(batches)
+            _delivery_rows(profile, slots, branch, calls, which, op)
+            for branch, (calls, which, op) in enumerate(batches)
         ),
         *(_redelivered_rows(profile, slots, n, calls) for n, calls in enumerate(again)),
         *_commit_rows(commits, commit_rows),
@@ -159,10 +159,10 @@ def _unstored_rows(calls: Calls, progress: Progress) -> Rows:
     }
 
 
-def _batches(profile: WorkloadProfile, slots: Slots, place: int) -> tuple[Calls, Ints, Ints]:
-    """The listener's calls of one place of the fan-out; the slots that were given; the call of each."""
-    delivered = slots.deliveries[place]
-    head = slots.place_in_queue % profile.batch == 0
+def _batches(profile: WorkloadProfile, slots: Slots, branch: int) -> tuple[Calls, Ints, Ints]:
+    """The listener's calls of one branch of the fan-out; the slots that were given; the call of each."""
+    delivered = slots.deliveries[branch]
+    head = slots.index_in_queue % profile.batch == 0
     batch = np.cumsum(head) - 1
     which = np.flatnonzero(delivered.kept)
     sizes = np.bincount(batch[which], minlength=int(batch[-1]) + 1)
@@ -172,7 +172,7 @@ def _batches(profile: WorkloadProfile, slots: Slots, place: int) -> tuple[Calls,
     calls = Calls(
         invoke_ns=delivered.invoke_ns[first],
         done_ns=delivered.done_ns[first],
-        process=consumer_of(profile, slots.queue[first], place),
+        process=consumer_of(profile, slots.queue[first], branch),
         outcome=delivered.outcome[first],
         touches=sizes[called],
         function=1,
@@ -180,30 +180,30 @@ def _batches(profile: WorkloadProfile, slots: Slots, place: int) -> tuple[Calls,
     return calls, which, renumbered[batch[which]]
 
 
-def consumer_of(profile: WorkloadProfile, queue: Ints, place: int) -> Ints:
+def consumer_of(profile: WorkloadProfile, queue: Ints, branch: int) -> Ints:
     """The process that reads a queue for its group."""
     return (
         CONSUMERS_FROM
-        + group_of(profile, queue, place) * profile.consumers
+        + group_of(profile, queue, branch) * profile.consumers
         + queue % profile.consumers
     )
 
 
-def group_of(profile: WorkloadProfile, queue: Ints, place: int) -> Ints:
-    return (queue % profile.topics + place) % profile.groups
+def group_of(profile: WorkloadProfile, queue: Ints, branch: int) -> Ints:
+    return (queue % profile.topics + branch) % profile.groups
 
 
 def _delivery_rows(
-    profile: WorkloadProfile, slots: Slots, place: int, calls: Calls, which: Ints, op: Ints
+    profile: WorkloadProfile, slots: Slots, branch: int, calls: Calls, which: Ints, op: Ints
 ) -> Rows:
-    delivered, queue = slots.deliveries[place], slots.queue[which]
+    delivered, queue = slots.deliveries[branch], slots.queue[which]
     return {
         "kind": np.full(len(which), Kind.DELIVERY),
         **{name: column[op] for name, column in _times(calls).items()},
         "message": delivered.message[which],
         "queue": queue,
         "topic_queue": queue,
-        "group": group_of(profile, queue, place),
+        "group": group_of(profile, queue, branch),
         "queue_offset": delivered.offset[which],
         "physical_offset": slots.stored[which],
         "tries": np.zeros(len(which), np.int64),
@@ -216,7 +216,7 @@ def _redelivery_calls(profile: WorkloadProfile, slots: Slots, number: int) -> Ca
     return Calls(
         invoke_ns=np.array([again.invoke_ns]),
         done_ns=np.array([again.done_ns]),
-        process=consumer_of(profile, slots.queue[again.slots[:1]], again.place),
+        process=consumer_of(profile, slots.queue[again.slots[:1]], again.branch),
         outcome=np.array([Outcome.OK], np.int64),
         touches=np.array([len(again.slots)]),
         function=1,
@@ -226,7 +226,7 @@ def _redelivery_calls(profile: WorkloadProfile, slots: Slots, number: int) -> Ca
 def _redelivered_rows(profile: WorkloadProfile, slots: Slots, number: int, calls: Calls) -> Rows:
     again = slots.redeliveries[number]
     op = np.zeros(len(again.slots), np.int64)
-    rows = _delivery_rows(profile, slots, again.place, calls, again.slots, op)
+    rows = _delivery_rows(profile, slots, again.branch, calls, again.slots, op)
     return {**rows, "tries": np.full(len(again.slots), again.tries)}
 
 
@@ -239,17 +239,17 @@ def _commits(
     queues = np.arange(profile.queues)
     calls, rows = [], []
     expected: list[Injected] = []
-    for place in range(profile.fan_out):
-        slice_of = np.searchsorted(at_ns[:-1], slots.deliveries[place].done_ns, side="left")
+    for branch in range(profile.fan_out):
+        slice_of = np.searchsorted(at_ns[:-1], slots.deliveries[branch].done_ns, side="left")
         read = np.bincount(
             slots.queue * COMMITS_A_CHUNK + slice_of, minlength=profile.queues * COMMITS_A_CHUNK
         ).reshape(profile.queues, COMMITS_A_CHUNK)
-        so_far = _down_to_consumed(slots, place, np.cumsum(read, axis=1))
-        offsets = progress.committed[place][:, None] + so_far
-        progress.committed[place] += read.sum(axis=1)
-        if place == 0:
+        so_far = _down_to_consumed(slots, branch, np.cumsum(read, axis=1))
+        offsets = progress.committed[branch][:, None] + so_far
+        progress.committed[branch] += read.sum(axis=1)
+        if branch == 0:
             expected += list(_ahead(offsets, sorted(set(slots.commits_ahead))))
-        process = consumer_of(profile, queues, place)
+        process = consumer_of(profile, queues, branch)
         owners, owner_of = np.unique(process, return_inverse=True)
         for number, time_ns in enumerate(at_ns.tolist()):
             size = len(owners)
@@ -263,13 +263,13 @@ def _commits(
                     function=2,
                 )
             )
-            rows.append((owner_of, queues, group_of(profile, queues, place), offsets[:, number]))
+            rows.append((owner_of, queues, group_of(profile, queues, branch), offsets[:, number]))
     return calls, rows, expected
 
 
-def _down_to_consumed(slots: Slots, place: int, counts: Ints) -> Ints:
+def _down_to_consumed(slots: Slots, branch: int, counts: Ints) -> Ints:
     """How many slots of each queue a commit may speak of, shape (queues, commits): the last one was consumed."""
-    delivered = slots.deliveries[place]
+    delivered = slots.deliveries[branch]
     consumed = delivered.kept & (delivered.offset == slots.offset)
     consumed &= delivered.outcome == Outcome.OK
     starts = np.searchsorted(slots.queue, np.arange(len(counts)))[:, None]
@@ -289,7 +289,7 @@ def _ahead(offsets: Ints, queues: Sequence[int]) -> Iterator[Injected]:
                 message=UNKNOWN,
                 queue=queue,
                 queue_offset=int(offsets[queue, number]),
-                place=0,
+                branch=0,
             )
 
 
@@ -384,21 +384,21 @@ def _texts(codes: NDArray[np.int8], words: Sequence[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(words)).cast(pa.string())
 
 
-def truth_of(profile: WorkloadProfile, place: LogKey, injected: Injected) -> dict[str, object]:
+def truth_of(profile: WorkloadProfile, log: LogKey, injected: Injected) -> dict[str, object]:
     """What must be found, in the words of a finding."""
     queue = injected.queue
     expected: dict[str, object] = {
         "anomaly": injected.anomaly,
         "explained": injected.explained,
-        "topic": place.topic,
-        "broker": place.home,
-        "queue": place.partition,
+        "topic": log.topic,
+        "broker": log.home,
+        "queue": log.partition,
         "queue_offset": injected.queue_offset,
     }
     if injected.message != UNKNOWN:
         expected["key"] = key_of(injected.message, [])
     if injected.physical_offset != UNKNOWN:
         expected["physical_offset"] = injected.physical_offset
-    if injected.place is not None:
-        expected["group"] = f"group-{(queue % profile.topics + injected.place) % profile.groups}"
+    if injected.branch is not None:
+        expected["group"] = f"group-{(queue % profile.topics + injected.branch) % profile.groups}"
     return expected

@@ -1,6 +1,6 @@
-"""One stretch of a synthetic history: the places of messages in queues, who sent them, who was given them.
+"""One stretch of a synthetic history: the positions of messages in queues, who sent them, who was given them.
 
-A *slot* is one place in a queue. Slots are kept by queue, then offset. Times are such that appending to a queue is
+A *slot* is one position of a queue. Slots are kept by queue, then offset. Times are such that appending to a queue is
 linearizable: a send begins before its message is appended and ends afterwards. Injected anomalies change slots and
 deliveries before anything is numbered.
 """
@@ -36,12 +36,14 @@ class Progress:
     sent: int  # messages so far
     physical: int
     calm_from_ns: int  # no fault is near any more
-    committed: Ints  # shape (places, queues): the last commit of the group at each place
+    committed: (
+        Ints  # shape (branches, queues): the last commit of the group of each branch of the fan-out
+    )
 
 
 @dataclass(slots=True)
 class Deliveries:
-    """What the groups at one place of the fan-out were given: for each slot, by queue then offset."""
+    """What the groups of one branch of the fan-out were given: for each slot, by queue then offset."""
 
     kept: Mask
     message: Ints
@@ -56,7 +58,7 @@ class Deliveries:
 class Redelivery:
     """A further delivery of some slots in one op."""
 
-    place: int  # of the fan-out
+    branch: int  # of the fan-out
     slots: Ints
     invoke_ns: int
     done_ns: int
@@ -81,7 +83,7 @@ class Slots:
     stored: Ints  # where the log holds it
     physical: Ints  # what its sender was told of that
     tries: Ints
-    place_in_queue: Ints  # 0, 1, 2, ... in this chunk
+    index_in_queue: Ints  # 0, 1, 2, ... in this chunk
     begin_ns: int
     calm_from_ns: int
     end_ns: int = 0
@@ -111,8 +113,8 @@ def make_slots(profile: WorkloadProfile, progress: Progress, number: int, *, out
     process = at % profile.producers
     invoke_ns, done_ns = _send_times(rng, append_ns, profile.producers, first_ns)
     by_queue = queue[order].astype(np.int64)
-    place = np.arange(size) - starts[by_queue]
-    offset = progress.next_offset[by_queue] + place
+    index = np.arange(size) - starts[by_queue]
+    offset = progress.next_offset[by_queue] + index
     outcome, unknown = _outcomes(rng, size)
     stored = (progress.physical + RECORD_BYTES * at)[order]
     slots = Slots(
@@ -130,7 +132,7 @@ def make_slots(profile: WorkloadProfile, progress: Progress, number: int, *, out
         stored=stored,
         physical=np.where(unknown, UNKNOWN, stored),
         tries=np.ones(size, np.int64),
-        place_in_queue=place,
+        index_in_queue=index,
         begin_ns=begin_ns,
         calm_from_ns=progress.calm_from_ns,
     )
@@ -182,7 +184,7 @@ def _outcomes(rng: np.random.Generator, size: int) -> tuple[Ints, Mask]:
 def _deliver(rng: np.random.Generator, profile: WorkloadProfile, slots: Slots) -> Deliveries:
     """One group's deliveries, in batches, each queue in turn."""
     size = len(slots.queue)
-    heads = np.flatnonzero(slots.place_in_queue % profile.batch == 0)
+    heads = np.flatnonzero(slots.index_in_queue % profile.batch == 0)
     lengths = np.diff(heads, append=size)
     last = heads + lengths - 1
     ready_ns = slots.append_ns[last] + rng.integers(1, DELIVERY_LATENCY_NS, len(heads))

@@ -1,13 +1,13 @@
 """Judges a history of Jepsen's workload for Kafka: what its ops say, in the terms that our checkers ask in.
 
-* **Unclear sends.** A send that ended `info` promises nothing, and the offset that it may carry is no place, unless a
-  successful poll got a message of the same op: then the op has happened as a whole, and its sends are acknowledged at
+* **Unclear sends.** A send that ended `info` promises nothing, and the offset that it may carry is no position, unless
+  a successful poll got a message of the same op: then the op has happened as a whole, and its sends are acknowledged at
   the end of the history.
 * **Places.** A message without a reported offset lies where it was polled.
 * **Positions.** Members choose their positions themselves (`RunFacts.assigned`). Between two ops of a process that has
   subscribed its queues may have been somewhere else; so may a queue that a process polls without having it.
 * **Order within an op.** Other messages may lie between those of one op, so the order is judged op by op.
-* **No retries.** A send has one attempt, so a message at two places is a duplicate.
+* **No retries.** A send has one attempt, so a message at two positions is a duplicate.
 * **The drain** is that of `final_polls.py`.
 
 Judged is what Kafka promises: nothing that was acknowledged is lost, unless `flush` and `replication` allow it after a
@@ -96,8 +96,8 @@ def _order_within_ops(judged: Sequence[Op], facts: RunFacts) -> Verdict:
             op_of[op.value["key"]] = began[op.process][1]
             sends.append(op)
         elif op.f == "send" and op.type == "ok":
-            place = op.value["queue"], op_of.get(op.value["key"], number)
-            queue = own.setdefault(place, len(own))
+            request = op.value["queue"], op_of.get(op.value["key"], number)
+            queue = own.setdefault(request, len(own))
             sends.append(replace(op, value={**op.value, "queue": queue}))
     sends = [replace(op, index=index) for index, op in enumerate(sends)]
     [verdict] = check_run(sends, [], facts, (STORAGE_ORDER.as_checker(),)).verdicts
@@ -190,7 +190,7 @@ def _sent(mops: Sequence[Sequence[Any]]) -> Iterator[tuple[str, int]]:
 
 
 def _send(op: Op, happened: dict[str, int], polled_at: dict[str, int]) -> Op:
-    """A send with its one attempt, and a place only if it has one."""
+    """A send with its one attempt, and an offset only if it has one."""
     key, value = op.value["key"], {"attempts": 1, **op.value}
     offset = op.value.get("queue_offset", UNKNOWN)
     offset = polled_at.get(key, UNKNOWN) if offset == UNKNOWN else offset

@@ -121,7 +121,7 @@ class JepsenReader:
             rows.append([message_key(key, message[1]), offset, UNKNOWN, True, 0])
         if not rows:
             return {}
-        return {"group": self._group(process), "topic": TOPIC, **_place(key), "messages": rows}
+        return {"group": self._group(process), "topic": TOPIC, **_queue(key), "messages": rows}
 
     def _group(self, process: int) -> str:
         return GROUP if process in self._subscribed else ASSIGNED
@@ -132,9 +132,9 @@ class JepsenReader:
         subscribes = f == "subscribe"
         if type_ in ("ok", "info"):
             (self._subscribed.add if subscribes else self._subscribed.discard)(process)
-        places = [[place["broker"], place["queue"]] for place in map(_place, _items(keys))]
+        queues = [[BROKER, _number(key)] for key in _items(keys)]
         group = GROUP if subscribes else ASSIGNED
-        value: dict[str, object] = {"group": group, "topic": TOPIC, "queues": places}
+        value: dict[str, object] = {"group": group, "topic": TOPIC, "queues": queues}
         if from_beginning:
             value["from_beginning"] = True
         yield self._op(process, type_, "assign", value)
@@ -176,14 +176,14 @@ def _send(type_: str, key: Any, sent: Any) -> dict[str, object]:
     match sent:
         case [None | int() as offset, value]:
             offset = UNKNOWN if offset is None else _offset(offset)
-            stored = {"key": message_key(key, value), "topic": TOPIC, **_place(key)}
+            stored = {"key": message_key(key, value), "topic": TOPIC, **_queue(key)}
             stored["queue_offset"] = offset
             if type_ == "ok":
                 return {**stored, "physical_offset": UNKNOWN, "status": "SEND_OK"}
             return stored
         case _:
-            place = {**_place(key), "queue_offset": UNKNOWN} if type_ == "ok" else {}
-            return {"key": message_key(key, sent), "topic": TOPIC, **place}
+            stored = {**_queue(key), "queue_offset": UNKNOWN} if type_ == "ok" else {}
+            return {"key": message_key(key, sent), "topic": TOPIC, **stored}
 
 
 def _drain(rows: Any) -> dict[str, object]:
@@ -212,7 +212,7 @@ def _offset(value: Any) -> int:
     return value
 
 
-def _place(key: Any) -> dict[str, object]:
+def _queue(key: Any) -> dict[str, object]:
     return {"broker": BROKER, "queue": _number(key)}
 
 

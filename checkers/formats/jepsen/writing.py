@@ -21,7 +21,7 @@ from staticfire.checkers.model.history import FIRING, NEMESIS, HistoryError, Op
 from staticfire.checkers.model.message_ids import OTHER, UNKNOWN, MessageIds
 from staticfire.checkers.op_kinds.values import ConsumeReport, DrainReport, SendValue, TxnReport
 
-_Place = tuple[str, str, int]
+_Queue = tuple[str, str, int]
 ATTEMPTS = 1 << 30  # the process of the first attempt that is written as a send of its own
 
 
@@ -30,9 +30,9 @@ class JepsenWriter:
 
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()  # by f
-        self._keys: dict[_Place, int] = {}
-        self._placed: dict[str, _Place] = {}  # by key of the message
-        self._copies: dict[str, list[_Place]] = {}  # by key: where else it was polled
+        self._keys: dict[_Queue, int] = {}
+        self._placed: dict[str, _Queue] = {}  # by key of the message
+        self._copies: dict[str, list[_Queue]] = {}  # by key: where else it was polled
         self._attempts = 0  # that are written as sends of their own
         self._ids = MessageIds()
         self._index = 0
@@ -43,7 +43,7 @@ class JepsenWriter:
 
         Raises HistoryError.
         """
-        sent_to: dict[str, str] = {}  # topics of messages without a place
+        sent_to: dict[str, str] = {}  # topics of messages without a queue
         for op in ops:
             try:
                 if op.f == "txn":
@@ -58,19 +58,19 @@ class JepsenWriter:
     def _sent(self, op: Op[SendValue], sent_to: dict[str, str]) -> None:
         key = op.value["key"]
         if op.value.get("broker") is not None:
-            place, before = _place(op), self._placed.get(key)
-            self._placed[key] = place
-            if before not in (None, place):
+            queue, before = _queue_of(op), self._placed.get(key)
+            self._placed[key] = queue
+            if before not in (None, queue):
                 self._copies.setdefault(key, []).append(before)
         sent_to[key] = op.value["topic"]
 
     def _polled(self, op: Op[ConsumeReport], sent_to: dict[str, str]) -> None:
-        place = _place(op)
+        queue = _queue_of(op)
         for key, *_ in op.value["messages"]:
-            if sent_to.get(key) == place[0] and self._placed.setdefault(key, place) != place:
+            if sent_to.get(key) == queue[0] and self._placed.setdefault(key, queue) != queue:
                 copies = self._copies.setdefault(key, [])
-                if place not in copies:
-                    copies.append(place)
+                if queue not in copies:
+                    copies.append(queue)
 
     def line(self, op: Op) -> str | None:
         """One op, and attempts that it stands for, a line each; None if it has no counterpart. Raises HistoryError."""
@@ -94,12 +94,12 @@ class JepsenWriter:
 
     def _other_attempts(self, op: Op[SendValue]) -> Iterator[dict[Keyword, Any]]:
         """Unclear sends of the same value to other keys: a send that was tried again may be stored twice."""
-        for place in self._copies.get(op.value["key"], ()):
-            if place == self._placed[op.value["key"]]:
+        for queue in self._copies.get(op.value["key"], ()):
+            if queue == self._placed[op.value["key"]]:
                 continue
             process = ATTEMPTS + self._attempts
             self._attempts += 1
-            sent = [[Keyword("send"), self._key(place), self._value(op.value["key"], place)]]
+            sent = [[Keyword("send"), self._key(queue), self._value(op.value["key"], queue)]]
             yield _op(op, process, "send", sent)
             ended = {Keyword("type"): Keyword("info"), Keyword("attempts"): 0}
             yield {**_op(op, process, "send", sent), **ended}
@@ -123,9 +123,9 @@ class JepsenWriter:
             return _op(op, op.process, "poll", [self._poll(op)])
         if op.f == "assign":
             topic = op.value["topic"]
-            places = [(topic, broker, queue) for broker, queue in op.value["queues"]]
+            queues = [(topic, broker, number) for broker, number in op.value["queues"]]
             f = "assign" if op.value["group"] == ASSIGNED else "subscribe"
-            fields = _op(op, op.process, f, list(map(self._key, places)))
+            fields = _op(op, op.process, f, list(map(self._key, queues)))
             if op.value.get("from_beginning"):
                 fields[Keyword("seek-to-beginning?")] = True
             return fields
@@ -136,8 +136,8 @@ class JepsenWriter:
     def _drain(self, op: Op[DrainReport]) -> list[list[int]]:
         topic = op.value["topic"]
         return [
-            [self._key((topic, broker, queue)), *ends]
-            for broker, queue, *ends in op.value["queues"]
+            [self._key((topic, broker, number)), *ends]
+            for broker, number, *ends in op.value["queues"]
         ]
 
     def _is_reported_by_transactions(self, op: Op) -> bool:
@@ -146,8 +146,8 @@ class JepsenWriter:
 
     def _send(self, op: Op[SendValue]) -> list[Any]:
         value = op.value
-        place = self._placed.get(value["key"]) or self._unplaced(value["topic"], value["key"])
-        key, sent = self._key(place), self._value(value["key"], place)
+        queue = self._placed.get(value["key"]) or self._unplaced(value["topic"], value["key"])
+        key, sent = self._key(queue), self._value(value["key"], queue)
         if op.type == "ok" or "queue_offset" in value:
             offset = value.get("queue_offset", UNKNOWN)
             return [Keyword("send"), key, [None if offset == UNKNOWN else offset, sent]]
@@ -157,42 +157,42 @@ class JepsenWriter:
         if op.type == "invoke":
             return [Keyword("poll")]
         value = op.value
-        place = _place(op)
+        queue = _queue_of(op)
         got = [
-            [offset, None if key is None else self._value(key, place)]
+            [offset, None if key is None else self._value(key, queue)]
             for key, offset, *_ in value["messages"]
         ]
-        return [Keyword("poll"), {self._key(place): got}]
+        return [Keyword("poll"), {self._key(queue): got}]
 
-    def _unplaced(self, topic: str, key: str) -> _Place:
+    def _unplaced(self, topic: str, key: str) -> _Queue:
         """Where a message belongs that no broker placed: the key of one that came from Jepsen says it."""
         number = key.partition("-")[0].removeprefix("p")
         if topic == TOPIC and number.isdecimal():
             return (TOPIC, BROKER, int(number))
         return (topic, "", UNKNOWN)
 
-    def _key(self, place: _Place) -> int:
-        topic, broker, queue = place
+    def _key(self, queue: _Queue) -> int:
+        topic, broker, number = queue
         if (topic, broker) == (TOPIC, BROKER):
-            return queue
-        return self._keys.setdefault(place, len(self._keys))
+            return number
+        return self._keys.setdefault(queue, len(self._keys))
 
-    def _value(self, key: str, place: _Place) -> Any:
-        if place[:2] != (TOPIC, BROKER):
+    def _value(self, key: str, queue: _Queue) -> Any:
+        if queue[:2] != (TOPIC, BROKER):
             return key
         return (
             int(key.partition("-")[2])
             if self._ids[key] < OTHER
-            else key.removeprefix(f"{place[2]}-")
+            else key.removeprefix(f"{queue[2]}-")
         )
 
 
-def _place(op: Op[SendValue] | Op[ConsumeReport]) -> _Place:
+def _queue_of(op: Op[SendValue] | Op[ConsumeReport]) -> _Queue:
     """Raises HistoryError."""
-    place = op.value["topic"], op.value["broker"], op.value["queue"]
-    if any(isinstance(part, list | dict) for part in place):
-        raise HistoryError(f"op {op.index} names no place: {place!r:.100}")
-    return place
+    queue = op.value["topic"], op.value["broker"], op.value["queue"]
+    if any(isinstance(part, list | dict) for part in queue):
+        raise HistoryError(f"op {op.index} names no queue: {queue!r:.100}")
+    return queue
 
 
 def _op(op: Op, process: Any, f: str, value: Any) -> dict[Keyword, Any]:

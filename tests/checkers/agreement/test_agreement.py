@@ -86,7 +86,7 @@ def test_runs_agree(run: Run, run_with_kills: Run) -> None:
         ("recovered_too_far", "lie below the end of the log that their broker had recovered"),
         ("recoveries_unobserved", "ever opened its store"),
         ("call_without_beginning", "by an op that ended and has no invocation"),
-        ("offset_skipped", "drains have read 1 places of queues at which no message was"),
+        ("offset_skipped", "drains have read 1 positions of queues at which no message was"),
     ],
 )
 def test_one_wrong_in_a_valid_run_is_unknown(run: Run, kind: str, words: str) -> None:
@@ -260,20 +260,20 @@ def test_entries_and_replicas(observations: list[dict[str, Any]], reason: str | 
 @pytest.mark.parametrize(
     ("ops", "changes", "reason"),
     [
-        (GAP, {}, "drains have read 1 places"),
-        ([*GAP, "0 info send c"], {}, "drains have read 1 places"),
+        (GAP, {}, "drains have read 1 positions"),
+        ([*GAP, "0 info send c"], {}, "drains have read 1 positions"),
         (["0 ok send a@0:0", "1 ok consume c@0:1", "0 ok send b@0:2"], {}, None),
         (GAP, {"due": ()}, None),  # others may leave places out
         (
             GAP,
             {"mode": "faithful"},
-            "drained queues have 1 places without any message, and 0 sends",
+            "drained queues have 1 positions without any message, and 0 sends",
         ),
         ([*GAP, "0 info send c"], {"mode": "faithful"}, None),
         (["0 ok send a@0:0", "0 ok send b@0:2 attempts=2"], {"mode": "faithful"}, None),
     ],
 )
-def test_places_of_a_drained_queue(
+def test_positions_of_a_drained_queue(
     ops: list[str], changes: dict[str, Any], reason: str | None
 ) -> None:
     ops = [*ops, "1 ok consume a b", "9 ok drain 0:3:3"]
