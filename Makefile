@@ -6,6 +6,9 @@ BASE := $(VENV)/.ready-base# what `make run` needs
 DEV := $(VENV)/.ready-dev# and what tests and linters need
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
+# Empty: compiled modules are kept. A machine that sets it would compile every module anew in each process.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: run compiled docs site museum mutants test test-slow test-all lint bench fuzz clean
 
 $(BIN)/python:
