@@ -1,4 +1,4 @@
-"""Types of the values of ops: requests, results, reports and sends in a history. `make docs` makes it.
+"""Types of the values of ops in a history: reports, sends and the answer to a send. `make docs` makes it.
 
 The kinds of op declare them. The rows of a list are lists, each with the items that its kind names.
 """
@@ -16,33 +16,6 @@ class OpenReport(TypedDict):
     expression: NotRequired[str]
     model: NotRequired[str]
     orderly: NotRequired[bool]
-
-
-class SlowListenerRequest(TypedDict):
-    """The `request` of `slow_listener`."""
-
-    delay_s: int | float
-
-
-class FailingListenerRequest(TypedDict):
-    """The `request` of `failing_listener`."""
-
-    share: int | float
-    tries: NotRequired[int]
-    delay_level: NotRequired[int]
-
-
-class ListenerCountersResult(TypedDict):
-    """The `result` of `listener_counters`."""
-
-    delayed: NotRequired[int]
-    failed: NotRequired[int]
-
-
-class GoOnRequest(TypedDict):
-    """The `request` of `go_on`."""
-
-    key: str
 
 
 class AssignReport(TypedDict):
@@ -130,26 +103,6 @@ class CommitToReport(TypedDict):
     brokers: list[list[Any]]
 
 
-SendRequest = TypedDict(
-    "SendRequest",
-    {
-        "topic": str,
-        "key": str,
-        "size": int,
-        "one_way": NotRequired[bool],
-        "async": NotRequired[bool],
-        "broker": NotRequired[str],
-        "queue": NotRequired[int],
-        "sharding_key": NotRequired[str],
-        "padding": NotRequired[int],
-        "account": NotRequired[str],
-        "tag": NotRequired[str],
-        "delay_level": NotRequired[int],
-        "properties": NotRequired[dict[str, str]],
-    },
-)
-
-
 class SendResult(TypedDict):
     """The `result` of `send`."""
 
@@ -202,72 +155,6 @@ SendValue = TypedDict(
 )
 
 
-class SendBatchRequestMessages(TypedDict):
-    """The one of `messages` in the `request` of `send_batch`."""
-
-    key: str
-    size: int
-    tag: NotRequired[str]
-    delay_level: NotRequired[int]
-    properties: NotRequired[dict[str, str]]
-    topic: NotRequired[str]
-
-
-class SendBatchRequest(TypedDict):
-    """The `request` of `send_batch`."""
-
-    topic: str
-    messages: list[SendBatchRequestMessages]
-
-
-class SendBatchResultMessages(TypedDict):
-    """The one of `messages` in the `result` of `send_batch`."""
-
-    broker: str
-    queue: int
-    queue_offset: int
-    physical_offset: NotRequired[int]
-    status: NotRequired[str]
-    attempts: NotRequired[int]
-    id: NotRequired[int]
-
-
-class SendBatchResult(TypedDict):
-    """The `result` of `send_batch`."""
-
-    messages: list[SendBatchResultMessages]
-
-
-class SendManyRequest(TypedDict):
-    """The `request` of `send_many`."""
-
-    topic: str
-    count: int
-    key: str
-    size: int
-
-
-class SendManyResult(TypedDict):
-    """The `result` of `send_many`."""
-
-    broker: str
-    queue: int
-    stretches: list[list[Any]]
-    physical_offset: NotRequired[int]
-    status: NotRequired[str]
-    attempts: NotRequired[int]
-    id: NotRequired[int]
-
-
-class SendManyReport(TypedDict):
-    """The `report` of `send_many`."""
-
-    topic: str
-    count: int
-    key: str
-    size: int
-
-
 class SendManyValue(TypedDict):
     """The value of `send_many` in a history."""
 
@@ -282,60 +169,6 @@ class SendManyValue(TypedDict):
     status: NotRequired[str]
     stretches: NotRequired[list[list[Any]]]
     topic: NotRequired[str]
-
-
-class TransactRequest(TypedDict):
-    """The `request` of `transact`."""
-
-    topic: str
-    key: str
-    size: int
-    state: str
-    answers: NotRequired[list[str]]
-    check_after_s: NotRequired[int]
-    tag: NotRequired[str]
-    delay_level: NotRequired[int]
-    properties: NotRequired[dict[str, str]]
-
-
-class TransactResult(TypedDict):
-    """The `result` of `transact`."""
-
-    broker: str
-    queue: int
-    state: str
-    half_queue_offset: NotRequired[int]
-    half_physical_offset: NotRequired[int]
-    told: NotRequired[bool]
-    physical_offset: NotRequired[int]
-    status: NotRequired[str]
-    attempts: NotRequired[int]
-    id: NotRequired[int]
-
-
-class RequestRequest(TypedDict):
-    """The `request` of `request`."""
-
-    topic: str
-    key: str
-    size: int
-    timeout_s: NotRequired[int | float]
-    tag: NotRequired[str]
-    delay_level: NotRequired[int]
-    properties: NotRequired[dict[str, str]]
-
-
-class RequestResult(TypedDict):
-    """The `result` of `request`."""
-
-    broker: str
-    queue: int
-    queue_offset: int
-    physical_offset: NotRequired[int]
-    status: NotRequired[str]
-    attempts: NotRequired[int]
-    id: NotRequired[int]
-    reply: str
 
 
 class CheckBackReport(TypedDict):

@@ -34,7 +34,7 @@ class BatchValue(TypedDict):
     messages: list[SendValue]
 
 
-# An op of a workload: its kind, and its value (SendValue, BatchValue, SendManyRequest).
+# An op of a workload: its kind, and its value (SendValue, BatchValue, SendManyValue).
 GeneratedOp = tuple[str, Mapping[str, Any]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from staticfire.checkers.op_kinds.producer import SEND_MANY
-from staticfire.checkers.op_kinds.values import SendManyRequest
+from staticfire.checkers.op_kinds.values import SendManyValue
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.campaign.ops import GeneratedOp
 
@@ -31,7 +31,7 @@ class ManySends:
         number = self._sent.get(process, 0)
         self._sent[process] = number + count
         key, size = f"p{process}-{number}", self._drawn(self._low, self._high)
-        value: SendManyRequest = {"topic": self._topic, "key": key, "count": count, "size": size}
+        value: SendManyValue = {"topic": self._topic, "key": key, "count": count, "size": size}
         return SEND_MANY, value
 
     def _drawn(self, least: int, most: int) -> int:

@@ -8,7 +8,7 @@ from staticfire.checkers.op_kinds.catalogue import OP_KINDS
 from staticfire.checkers.op_kinds.fields import LIST, OBJECT, Field, Fields, optional
 from staticfire.checkers.op_kinds.kind import OpKind
 
-HEAD = '''"""Types of the values of ops: requests, results, reports and sends in a history. `make docs` makes it.
+HEAD = '''"""Types of the values of ops in a history: reports, sends and the answer to a send. `make docs` makes it.
 
 The kinds of op declare them. The rows of a list are lists, each with the items that its kind names.
 """
@@ -25,14 +25,11 @@ def op_values() -> str:
     parts = [HEAD]
     for kind in OP_KINDS.values():
         stem = "".join(word.capitalize() for word in kind.name.split("_"))
-        for end, fields in (
-            ("Request", kind.request),
-            ("Result", kind.result),
-            ("Report", kind.report),
-        ):
-            if fields:
-                parts += _classes(f"{stem}{end}", f"`{end.lower()}` of `{kind.name}`", fields)
-        if kind.form == "send" and not kind.recorded_as:
+        if kind.name == "send":  # which other kinds of send embed
+            parts += _classes(f"{stem}Result", "`result` of `send`", kind.result or {})
+        if kind.form != "send" and kind.report:
+            parts += _classes(f"{stem}Report", f"`report` of `{kind.name}`", kind.report)
+        elif kind.form == "send" and not kind.recorded_as:
             parts += _classes(
                 f"{stem}Value", f"value of `{kind.name}` in a history", recorded(kind)
             )

@@ -9,19 +9,21 @@ import pytest
 from staticfire.checkers.op_kinds import values
 from staticfire.checkers.op_kinds.catalogue import OP_KINDS
 from staticfire.checkers.op_kinds.fields import FLAG_OR_NULL, LIST, NUMBER, TEXT, Field
-from staticfire.harness.pages.op_values import type_in_words
+from staticfire.harness.pages.op_values import recorded, type_in_words
 
 TYPES = {name: one for name, one in vars(values).items() if is_typeddict(one)}
 
 
 @pytest.mark.parametrize("name", OP_KINDS)
-def test_each_part_of_a_kind_has_a_type_with_its_fields(name: str) -> None:
+def test_what_a_history_holds_of_a_kind_has_a_type_with_its_fields(name: str) -> None:
     kind = OP_KINDS[name]
     stem = "".join(word.capitalize() for word in name.split("_"))
+    is_report = kind.form != "send"
     for end, fields in (
-        ("Request", kind.request),
-        ("Result", kind.result),
-        ("Report", kind.report),
+        ("Request", None),
+        ("Result", kind.result if name == "send" else None),
+        ("Report", kind.report if is_report else None),
+        ("Value", None if is_report or kind.recorded_as else recorded(kind)),
     ):
         if not fields:
             assert f"{stem}{end}" not in TYPES
