@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -268,12 +267,6 @@ class Kernel:
 
     def check(self, columns: Columns, context: Context) -> Verdict:
         return self.finish(self.partial(columns, context), context)
-
-    def check_chunks(self, columns: Columns, context: Context, chunks: int) -> Verdict:
-        """Give the verdict of `check`, computed in chunks of whole partitions."""
-        parts = columns.partitions(self.partition_by, chunks)
-        tallies = (self.partial(part, context) for part in parts)
-        return self.finish(reduce(Tally.merge, tallies, Tally()), context)
 
     def as_checker(self) -> Checker:
         return Checker(

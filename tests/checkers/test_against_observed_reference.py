@@ -22,6 +22,7 @@ from staticfire.checkers.white_box.resources import RESOURCES
 from staticfire.checkers.white_box.send_status import DURABLE_BEFORE_ACK
 from tests.support import reference_copies, reference_endings
 from tests.support.history_language import facts
+from tests.support.in_chunks import check_chunks
 from tests.support.observed_histories import Observed, observed_history
 from tests.support.reference_semantics import Found
 
@@ -128,7 +129,7 @@ def test_any_cut_says_the_same_of_acknowledgements(seed: int, chunks: int) -> No
     kernel = DURABLE_BEFORE_ACK.kernel
     assert kernel is not None
     whole = kernel.check(columns, context)
-    assert kernel.check_chunks(columns, context, chunks).to_json() == whole.to_json()
+    assert check_chunks(kernel, columns, context, chunks).to_json() == whole.to_json()
 
 
 @pytest.mark.slow

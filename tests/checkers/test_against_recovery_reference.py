@@ -20,6 +20,7 @@ from staticfire.checkers.verdicts.compose import KERNELS, check_run
 from staticfire.checkers.white_box.routes import ROUTES
 from tests.support import recovery_histories, reference_recovery, reference_routes
 from tests.support.history_language import facts
+from tests.support.in_chunks import check_chunks
 from tests.support.recovery_histories import Recovered, recovery_history
 from tests.support.route_histories import Asked, route_history
 
@@ -117,7 +118,7 @@ def test_any_cut_says_the_same_of_observations(seed: int, chunks: int) -> None:
     for kernel in KERNELS:
         if kernel.name in ("recovery", "recovery_times", "coverage"):
             whole = kernel.check(columns, context)
-            assert kernel.check_chunks(columns, context, chunks).to_json() == whole.to_json()
+            assert check_chunks(kernel, columns, context, chunks).to_json() == whole.to_json()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A kernel by queue whose queues are judged in chunks, held against the same kernel on whole queues."""
+"""Kernels on chunks of columns: of whole partitions, and of one queue held against the kernel on the whole queue."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.engine.kernel import Context, Kernel
+from staticfire.checkers.guarantees.verdict import Tally, Verdict
 from staticfire.checkers.model.columns import Chunk, Columns
 
 END = 1 << 40
+
+
+def check_chunks(kernel: Kernel, columns: Columns, context: Context, chunks: int) -> Verdict:
+    """Give the verdict of `kernel.check`, computed in chunks of whole partitions."""
+    parts = columns.partitions(kernel.partition_by, chunks)
+    tallies = (kernel.partial(part, context) for part in parts)
+    return kernel.finish(reduce(Tally.merge, tallies, Tally()), context)
 
 
 def check_pieces_of_queues(

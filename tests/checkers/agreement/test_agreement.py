@@ -23,6 +23,7 @@ from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.model import Run
 from tests.checkers.mutations.score import kinds_named
 from tests.support.history_language import facts, fault, history
+from tests.support.in_chunks import check_chunks
 
 GAP = ["0 ok send a@0:0", "0 ok send b@0:2"]
 S = 1_000_000_000
@@ -369,7 +370,7 @@ def test_any_cut_gives_the_same_answer(run: Run, edit: Callable[[Run], Run]) -> 
 
     whole = AGREEMENT.check(columns, context)
 
-    assert AGREEMENT.check_chunks(columns, context, 3) == whole
+    assert check_chunks(AGREEMENT, columns, context, 3) == whole
 
 
 def durable(end: int, at_s: float, *nodes: str) -> dict[str, Any]:

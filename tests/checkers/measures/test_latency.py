@@ -12,6 +12,7 @@ from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.measures.latency import LATENCY
 from staticfire.checkers.model.building.column_builder import build_columns
 from tests.support.history_language import facts, fault, history
+from tests.support.in_chunks import check_chunks
 
 SLOW = (
     "0 invoke send a t=1",
@@ -111,4 +112,4 @@ def test_it_is_the_same_in_pieces() -> None:
     lines = (*SLOW, "0 ok send c queue=1 t=7", "1 ok consume c t=7.5", "0 info send e t=8")
     columns, context = context_of(*lines)
 
-    assert LATENCY.check_chunks(columns, context, 3) == LATENCY.check(columns, context)
+    assert check_chunks(LATENCY, columns, context, 3) == LATENCY.check(columns, context)

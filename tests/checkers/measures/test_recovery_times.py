@@ -13,6 +13,7 @@ from staticfire.checkers.measures.recovery_times import RECOVERY_TIMES
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
 from tests.support.history_language import facts, fault, history
+from tests.support.in_chunks import check_chunks
 
 CUT = fault("power_cut", "n0", at_s=1, healed_s=2)
 LINES = (
@@ -32,7 +33,7 @@ def rows(
     known = facts(faults=faults, **changes)
     context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
     if chunks:
-        return RECOVERY_TIMES.check_chunks(columns, context, chunks).to_json()
+        return check_chunks(RECOVERY_TIMES, columns, context, chunks).to_json()
     return RECOVERY_TIMES.check(columns, context).to_json()
 
 
