@@ -16,12 +16,11 @@ from staticfire.checkers.model.columns import Ints
 NS_PER_US = 1000
 DOUBLINGS = 40  # 2**40 us are twelve days
 _FINE = 16
-_EDGES: list[int] = [
+EDGES_US: list[int] = [  # where each bucket begins, ascending
     *range(_FINE),
     *((_FINE + step) << shift for shift in range(DOUBLINGS - 4) for step in range(_FINE)),
 ]
-EDGES_US: Ints = np.array(_EDGES, np.int64)  # where each bucket begins, ascending
-BUCKETS = len(_EDGES)
+BUCKETS = len(EDGES_US)
 _MANTISSA = 52 - 4  # bits of a float that are left behind
 _OF_SIXTEEN = ((1023 + 4) << 4) - _FINE  # bits of 16.0, which begins the bucket of that number
 
@@ -47,4 +46,4 @@ def percentile_us(buckets: Sequence[int], counts: Sequence[int], hundredths: int
     rank = -(-sum(counts) * hundredths // 10_000)
     below = accumulate(counts)
     bucket = next(bucket for bucket, last in zip(buckets, below, strict=True) if last >= rank)
-    return _EDGES[min(bucket + 1, BUCKETS - 1)] - 1
+    return EDGES_US[min(bucket + 1, BUCKETS - 1)] - 1
