@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from staticfire.checkers.formats.jepsen.edn import parse_edn
+from staticfire.checkers.formats.jepsen.edn import parse_all
 from staticfire.checkers.formats.jepsen.judging import judge_jepsen
 from staticfire.checkers.formats.jepsen.reading import JepsenReader
 from staticfire.checkers.guarantees.judgement import Judgement
@@ -39,8 +39,8 @@ def read_edn(text: str) -> list[Op]:
 
 def _ops(text: str) -> Iterator[Op]:
     reader = JepsenReader(transactions=True)
-    for line in text.splitlines():
-        yield from reader.read(parse_edn(line))
+    for value in parse_all(text):
+        yield from reader.read(value)
 
 
 def judge_lines(ops: str, *, groups: Collection[str] = (), **facts: Any) -> RunVerdict:

@@ -41,16 +41,6 @@ _SYMBOLS: dict[str, Any] = {"nil": None, "true": True, "false": False}
 _DISCARD = object()
 
 
-def parse_edn(text: str) -> Any:
-    """Return the one value that `text` holds. Raises EdnError."""
-    values = parse_all(text)
-    if not values:
-        raise UnfinishedEdn("there is no value")
-    if len(values) > 1:
-        raise EdnError("there is more than one value")
-    return values[0]
-
-
 def parse_all(text: str) -> list[Any]:
     """Return all values of `text`, one after the other. Raises EdnError."""
     stack: list[tuple[str, list[Any]]] = [("", [])]
@@ -152,7 +142,7 @@ def _string(token: str) -> str:
 
 
 def to_edn(value: Any) -> str:
-    """Write what parse_edn reads. Raises TypeError for another value."""
+    """Write what parse_all reads. Raises TypeError for another value."""
     if value is None:
         return "nil"
     if value is True or value is False:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from staticfire.checkers.formats.jepsen.edn import parse_edn
+from staticfire.checkers.formats.jepsen.edn import parse_all
 from staticfire.checkers.formats.jepsen.reading import JepsenReader
 from staticfire.checkers.formats.jepsen.writing import JepsenWriter
 from staticfire.checkers.model.building.column_builder import build_columns
@@ -28,8 +28,7 @@ HISTORY = """
 
 def read(text: str, *, transactions: bool = False) -> tuple[list[Op], JepsenReader]:
     reader = JepsenReader(transactions=transactions)
-    lines = text.strip().splitlines()
-    return [op for line in lines for op in reader.read(parse_edn(line))], reader
+    return [op for value in parse_all(text) for op in reader.read(value)], reader
 
 
 def write(ops: Iterable[Op]) -> str:
