@@ -17,6 +17,9 @@ its place. So may an earlier one that was on its way when a network or a broker 
 one. And so may what another member pulls with: each pull commits how far its member is, and one that gained the queue
 before the commit arrived began below it. One that began below it for a reason of its own, such as the answer of a
 follower, commits that, too; its own begin is judged.
+
+A member of a broadcasting group commits to a file of its own, and says so when the file is written. Brokers cannot
+forget that; only damage to the disk of the member's own node can, and an operator who resets the offsets.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.derived.rebalances import leader_lost_ns, starts_ns, stops_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuse_table import ON_ITS_WAY_S, Since
-from staticfire.checkers.guarantees.excuses import FOREVER_NS, Window, began_ns
+from staticfire.checkers.guarantees.excuses import FOREVER_NS, Window, began_ns, healed_ns
+from staticfire.checkers.guarantees.fault_effects import DISK, EMPTIES, ROLLS_BACK, WRITES_FAIL
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey, Mask
 from staticfire.checkers.model.intervals import Span, joined, shared, without
@@ -52,6 +56,7 @@ ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # and until a member has asked whe
 # Linux sends again what a closed connection still had to send, for about 100 s (tcp_orphan_retries).
 LATE_NS = 120 * NS_PER_S
 LEADER_ID = 0
+_HARMS_FILES = frozenset({DISK, EMPTIES, ROLLS_BACK, WRITES_FAIL})
 
 
 def surely_committed(
@@ -77,6 +82,8 @@ def least_offset(
 ) -> int:
     """The same from the commits of one stream, sorted by op; `pair` is its group and its queue."""
     earlier = commits.where(np.flatnonzero(commits.op_index < gain.op_index))
+    if pair[0] in context.facts.broadcasting:
+        return _saved_offset(context, earlier, pair[1].stream, gain)
     arrived = earlier.time_ns + ON_ITS_WAY_NS <= gain.time_ns
     unsure, on_its_way = _forgotten(context, earlier, pair, gain)
     pulled = _pulled_below(context, earlier, pair, gain) | _begun_below(
@@ -93,6 +100,21 @@ def least_offset(
         *(of.offset for of in unclear if gain.time_ns - LATE_NS < of.time_ns < gain.time_ns),
     )
     return int(min(offsets))
+
+
+def _saved_offset(context: Context, commits: Commits, broker: str, gain: Ownership) -> int:
+    """The last offset that the member of a broadcasting group has surely in its file; 0 if there is none."""
+    node, since_ns = context.timeline.nodes.get(gain.process), -1
+    for fault in context.facts.faults:
+        if fault.bitten_ns is None or began_ns(fault) > gain.time_ns:
+            continue
+        if node in fault.targets and not _HARMS_FILES.isdisjoint(fault.effects):
+            since_ns = max(since_ns, healed_ns(fault))
+    for window in context.excuses.windows(REPLACED, broker):
+        if window.start_ns <= gain.time_ns:
+            since_ns = max(since_ns, window.end_ns)
+    kept = commits.offset[commits.time_ns > since_ns]
+    return int(kept[-1]) if len(kept) else 0
 
 
 def commits_of(
@@ -353,8 +375,6 @@ def _begun_below(
 ) -> Mask:
     """Which commits another member began below, before the queue was gained or answered for."""
     below = np.zeros(len(commits), np.bool_)
-    if pair[0] in context.facts.broadcasting:
-        return below
     answer = answer_to(context, pair, gain)
     until_index = gain.op_index if answer is None else answer.op_index
     for begun in context.timeline.begins.get(pair, ()):

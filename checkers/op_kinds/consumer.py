@@ -98,8 +98,8 @@ CONSUMER: Final = (
     ),
     OpKind(
         name="commit",
-        about="the member sent offsets to brokers; `info`: it waited for a confirmation in vain, "
-        "and a broker may still carry that out",
+        about="the member sent offsets to brokers, or has saved its own (broadcasting); `info`: it waited for a "
+        "confirmation in vain, and a broker may still carry that out",
         form="commit",
         rows="offsets",
         reported_by=("consumer",),

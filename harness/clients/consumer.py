@@ -268,8 +268,7 @@ async def serve_consumer(
         listener,
         on_assignment=reports.assigned,
         on_sent_back=reports.sent_back,
-        # The offsets of a broadcast consumer are its own, not the group's.
-        on_commit=None if config.broadcast else reports.committed,
+        on_commit=reports.committed,
         on_offset_read=reports.began,
         on_commit_sent=reports.commits_sent,
     )

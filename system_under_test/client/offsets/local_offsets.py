@@ -6,7 +6,7 @@ The file survives a power cut at any moment; what was consumed after the last sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from staticfire.system_under_test.client.errors import ClientError
 from staticfire.system_under_test.client.offsets.offset_store import OffsetUnknown
@@ -19,16 +19,26 @@ from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.folders import make_durable_folder, parent_folder
 from staticfire.system_under_test.store.metadata_file import replace_atomically
 
+# Called with the offsets that are new in the file.
+OnSaved = Callable[[dict[MessageQueue, int]], None]
+
 
 class LocalOffsets:
-    """`<folder>/<client id>/<group>/offsets.json`, in RocketMQ's form.
+    """`<folder>/<client id>/<group>/offsets.json`, in RocketMQ's form. `on_saved` is called after each save.
 
     Raises OSError (from the constructor) if the folder cannot be used, ValueError if the file holds something else.
     """
 
     def __init__(
-        self, client: ClientInstance, group: str, folder: str, *, timestamp_ms: int | None = None
+        self,
+        client: ClientInstance,
+        group: str,
+        folder: str,
+        *,
+        timestamp_ms: int | None = None,
+        on_saved: OnSaved | None = None,
     ) -> None:
+        self._on_saved = on_saved
         self._storage = client.env.storage
         self._log = client.env.log
         self._bounds = QueueBounds(client, timestamp_ms=timestamp_ms)
@@ -57,9 +67,12 @@ class LocalOffsets:
         offsets = dict(self._offsets)
         try:
             await asyncio.get_running_loop().run_in_executor(None, self._write, offsets)
-            self._saved = offsets
         except (OSError, StoreError) as error:
             self._log.warning("offsets were not saved", path=self.path, error=str(error))
+            return
+        before, self._saved = self._saved, offsets
+        if self._on_saved is not None:
+            self._on_saved({q: at for q, at in offsets.items() if before.get(q) != at})
 
     def _write(self, offsets: dict[MessageQueue, int]) -> None:
         make_durable_folder(self._storage, parent_folder(self.path))

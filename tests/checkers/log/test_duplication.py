@@ -529,3 +529,47 @@ def test_a_large_table_of_readers_is_not_made(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(duplication, "CELLS_A_ROW", 0)
     assert check_duplication(*ops) == with_table
     assert len(with_table.findings) == 1
+
+
+MEMBER_RETURNS = (
+    *("1 ok open node=c1 group=g t=0.4", "1 ok assign 0 t=0.5"),
+    *("0 ok send a t=1", "1 ok consume a", "1 ok commit 0:1 t=5"),
+    *("3 ok open node=c1 group=g t=20", "3 ok assign 0 t=20.5", "3 ok consume a t=21"),
+)
+
+
+def test_a_broadcast_member_that_begins_below_what_it_has_saved_is_unexplained() -> None:
+    # No broker has that offset, so no fault of one explains it.
+    faults = (fault("kill", "n0", at_s=4.9, healed_s=19.0),)
+    [finding] = check_duplication(*MEMBER_RETURNS, broadcasting=("g",), faults=faults).findings
+
+    assert finding.anomaly == "duplicate_unexplained"
+    assert "began below offset 1, which was committed before" in finding.detail
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        [op for op in MEMBER_RETURNS if "commit" not in op],
+        [op.replace("1 ok commit", "2 ok commit") for op in MEMBER_RETURNS],
+        [op.replace("0:1", "0:0") for op in MEMBER_RETURNS],
+    ],
+    ids=["saved nothing", "another member has saved it", "saved before"],
+)
+def test_a_broadcast_member_gets_again_what_it_has_not_saved(ops: list[str]) -> None:
+    other = ("2 ok open node=c2 group=g t=0.1", "2 ok assign 0 t=0.2")
+    [finding] = check_duplication(*other, *ops, broadcasting=("g",)).findings
+
+    assert finding.anomaly == "duplicate"
+
+
+@pytest.mark.parametrize(
+    ("target", "anomaly"), [("c1", "duplicate"), ("n0", "duplicate_unexplained")]
+)
+def test_only_damage_to_its_own_disk_lets_a_broadcast_member_begin_anew(
+    target: str, anomaly: str
+) -> None:
+    faults = (fault("power_cut", target, at_s=10.0, healed_s=19.0),)
+    [finding] = check_duplication(*MEMBER_RETURNS, broadcasting=("g",), faults=faults).findings
+
+    assert finding.anomaly == anomaly

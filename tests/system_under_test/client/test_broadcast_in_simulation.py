@@ -108,3 +108,18 @@ def test_where_a_member_begins(consume_from: ConsumeFrom, expected: tuple[int, i
     consumed = {int(one.key.partition("-")[2]) for one in cluster.consumed}
     assert len(consumed) == len(cluster.consumed)
     assert max(consumed) == len(cluster.sent) - 1
+
+
+def test_a_member_reports_an_offset_when_it_is_in_its_file() -> None:
+    cluster = Cluster()
+
+    async def story() -> None:
+        cluster.start_producer("p", until_s=4.0, every_s=0.1)
+        cluster.start_consumer("c", **BROADCAST)
+        await cluster.until(9.0)
+        assert sum(cluster.commits.values()) == len(cluster.sent)
+        cluster.commits.clear()
+        await cluster.until(30.0)  # nothing new to save
+
+    cluster.run(story, "p", "c")
+    assert cluster.commits == {}

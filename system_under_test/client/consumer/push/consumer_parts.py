@@ -20,7 +20,7 @@ from staticfire.system_under_test.client.consumer.queue_consumer import QueueCon
 from staticfire.system_under_test.client.consumer.subscription import Subscription
 from staticfire.system_under_test.client.listening import Listener
 from staticfire.system_under_test.client.message_properties import retry_topic
-from staticfire.system_under_test.client.offsets.local_offsets import LocalOffsets
+from staticfire.system_under_test.client.offsets.local_offsets import LocalOffsets, OnSaved
 from staticfire.system_under_test.client.offsets.offset_store import (
     Offsets,
     OffsetStore,
@@ -41,13 +41,16 @@ def offsets_of(
     config: ConsumerConfig,
     on_read: OnOffsetRead | None,
     on_sent: OnCommitSent | None,
+    on_saved: OnSaved | None,
 ) -> Offsets:
     """Where the consumer keeps its offsets. Raises OSError, ValueError."""
     timestamp_ms = config.consume_timestamp_ms
     if config.broadcast:
         assert config.offset_folder is not None, "the configuration has looked at it"
         folder = config.offset_folder
-        return LocalOffsets(client, config.group, folder, timestamp_ms=timestamp_ms)
+        return LocalOffsets(
+            client, config.group, folder, timestamp_ms=timestamp_ms, on_saved=on_saved
+        )
     return OffsetStore(
         client, config.group, timestamp_ms=timestamp_ms, on_read=on_read, on_sent=on_sent
     )

@@ -57,7 +57,7 @@ class PushConsumer:
         listener: called with up to `consume_batch` messages of one queue, in offset order. False or an exception
             brings them again (see ConsumerConfig for when and how often); later ones go on meanwhile, but in order.
         on_assignment: called with all queues of this member, sorted, after they changed.
-        on_commit: called with the offsets that were just committed.
+        on_commit: called with the offsets that were just committed, or that a broadcast consumer has just saved.
         on_offset_read: called with each offset that a broker returned where a queue was to begin.
         on_commit_sent: called with the brokers that offsets were sent to.
         on_sent_back: called with each message that was sent back (see send_back).
@@ -91,7 +91,9 @@ class PushConsumer:
         self._client.on_request = self._requests.handle
         self._started_at_ms = 0
         self._sender: Sender | None = None  # for replies
-        self._offsets = offsets_of(self._client, config, on_offset_read, on_commit_sent)
+        self._offsets = offsets_of(
+            self._client, config, on_offset_read, on_commit_sent, on_saved=on_commit
+        )
         self._parts_of = make_parts(
             self._client,
             config,
@@ -105,7 +107,7 @@ class PushConsumer:
         self._assigned = Assignment(
             lambda queue: listening_consumer(self._parts_of[queue.topic], queue),
             self._offsets,
-            on_commit=on_commit,
+            on_commit=None if config.broadcast else on_commit,
             on_change=self._queues_lost,
         )
         self._rebalancing = Rebalancing(
