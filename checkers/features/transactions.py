@@ -7,6 +7,7 @@ where the history has no `check_back` at all, producers do not report them, and 
 would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
 seen is `lost`.) Or its producer never decided or left the end to the question, the cluster was at rest (rest.py) for
 three rounds of questions after its time, producers were asked about others later, and no broker had asked about it yet.
+Or the same was so after a question that was not the last one that is configured, and all answers had been "unknown".
 Or the end of its send is not known, a broker asked, a producer answered "commit" with no fault near, and a group has
 read all queues of its topic without it, a round of questions and two requests later or more. A fault of the broker that
 asked excuses it, and so does what a message may suffer that this broker had acknowledged then. Where the client does
@@ -103,6 +104,7 @@ def tally_transactions(columns: Columns, context: Context) -> Tally:
         *_unresolved(columns, context, halves),
         *_answered(columns, context, halves, asked),
         *(_never_asked(columns, context, halves, asked) if checks else ()),
+        *_given_up_early(columns, context, halves, asked),
         *_checked(columns, context, halves, asked),
         *(_stored_late(columns, context, halves, asked) if checks else ()),
     ]
@@ -308,6 +310,43 @@ def _never_asked(
                 anomaly="unresolved_transaction",
                 judgement=judge(facts.mode, "unresolved_transaction"),
                 detail=f"half of it is stored, its producer has not ended it, and no broker asked within {wait_s:g} s",
+            )
+
+
+def _given_up_early(
+    columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
+) -> Iterator[Finding]:
+    """Transactions that were stored and asked about at rest, and that no broker asked about to the last question.
+
+    All answers were "unknown", so only the number of questions ends it. RocketMQ counts rounds without a question, too
+    (issue 8311), so this is a promise of the hardened system alone.
+    """
+    facts = context.facts
+    if facts.mode != "hardened" or not facts.check_every_s or not facts.check_max:
+        return
+    wait_ns = round((ROUNDS * facts.check_every_s + facts.timings.request_s) * NS_PER_S)
+    # An older one is given up at once; 0: not known.
+    kept_ns = round(facts.reserved_s * NS_PER_S) or FOREVER_NS
+    asked_ns = max((check.time_ns for check in context.timeline.check_backs), default=0)
+    rests = list(spans_at_rest(context))
+    for row, checks in asked.items():
+        is_stored_once = halves.tries[row] == 1 and halves.log[row] != UNKNOWN
+        is_open = all(check.state == "unknown" for check in checks)
+        if not is_stored_once or not is_open or len(checks) >= facts.check_max:
+            continue
+        if halves.transaction[row] != Transaction.UNKNOWN and not _is_left(halves)[row]:
+            continue
+        began_ns, due_ns = int(halves.invoke_ns[row]), checks[-1].time_ns + wait_ns
+        at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
+        if at_rest and due_ns <= min(asked_ns, began_ns + kept_ns):
+            yield finding_at(
+                columns,
+                halves,
+                row,
+                anomaly="unresolved_transaction",
+                judgement=judge(facts.mode, "unresolved_transaction"),
+                detail=f"given up after {len(checks)} questions, all answered with unknown; {facts.check_max} are"
+                " configured",
             )
 
 

@@ -358,6 +358,40 @@ def test_what_no_producer_decides_is_asked_for_at_rest(
     assert story.counts("transactions", **rounds) == found  # that was too late
 
 
+@pytest.mark.parametrize(
+    ("states", "known", "found"),
+    [
+        (("unknown", "unknown"), {}, {"unresolved_transaction"}),
+        (("unknown", "unknown", "unknown"), {}, set()),  # as many as are configured
+        (("unknown", "rollback"), {}, set()),
+        # RocketMQ counts rounds in which it asks nobody.
+        (("unknown", "unknown"), {"mode": "faithful"}, set()),
+        # Its file may go soon.
+        (("unknown", "unknown"), {"reserved_s": 20.0}, set()),
+        (
+            ("unknown", "unknown"),  # a question may have been lost
+            {"faults": (fault("pause", "p1", at_s=12.0, healed_s=13.0),)},
+            set(),
+        ),
+    ],
+)
+def test_what_stays_unknown_is_asked_about_as_often_as_configured_at_rest(
+    states: tuple[str, ...], known: dict[str, Any], found: set[str]
+) -> None:
+    story = Story().send(1.0, "a", "info", transaction="unknown", state="unknown", attempts=1)
+    story.send(1.1, "z", "info", transaction="unknown", state="unknown", attempts=1)
+    for number, state in enumerate(states):
+        value = {"topic": "t", "key": "a", "state": state}
+        story.op(8.0 + 5.0 * number, "ok", "check_back", value)
+    rounds = {"check_after_s": 6.0, "check_every_s": 5.0, "check_max": 3, **known}
+    # others are asked about, but not for three rounds yet
+    for at_s in (9.0, 14.0):
+        story.op(at_s, "ok", "check_back", {"topic": "t", "key": "z", "state": "unknown"})
+    assert story.counts("transactions", **rounds) == set()
+    story.op(45.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "unknown"})
+    assert story.counts("transactions", **rounds) == found
+
+
 COMMITTED = "unresolved_transaction"
 PAUSED = {"faults": (fault("pause", "p1", at_s=7.0, healed_s=8.0),), "producers": ("p1",)}
 KILLED = {"faults": (fault("kill", NODE, at_s=20.0, healed_s=21.0),)}  # long after the answer
