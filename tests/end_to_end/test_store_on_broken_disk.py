@@ -20,6 +20,7 @@ from staticfire.system_under_test.store.assembly.message_store import (
     StoreConfig,
 )
 from tests.support.new_disk import new_disk
+from tests.support.starved_disk import StarvedDisk
 from tests.system_under_test.store.store_on_disk import ScriptedClock, SilentLog, make_message
 
 pytestmark = [
@@ -106,7 +107,7 @@ def test_a_restart_after_a_failed_fsync_believes_the_disk_alone(
         async with new_disk(machine, tmp_path, file_system) as disk:
             store = open_store(disk)
             put_and_flush(store, 1)
-            errors = DiskErrors(disk)
+            errors = StarvedDisk(disk)
             failing = await (errors.fail() if fault == "fail" else errors.starve())
             assert failing.bitten
             failed = 0

@@ -21,6 +21,7 @@ from staticfire.faults.linux.network.network import Network, NodeNamespace
 from staticfire.faults.linux.processes import Processes, ProcessId
 from tests.parity.node import Command
 from tests.parity.world import Host, Remote, Scenario, World
+from tests.support.starved_disk import StarvedDisk
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 15.0
@@ -137,7 +138,7 @@ class RealHost(Host):
         """The image of the disk finds no place any more. What was handed to the device before meets it, too."""
         assert self.disk is not None
         self._is_failing = True
-        failing = await DiskErrors(self.disk).starve()
+        failing = await StarvedDisk(self.disk).starve()
         assert failing.fsync == "ENOSPC"
 
     async def fill_disk(self, free_bytes: int) -> None:
@@ -157,7 +158,7 @@ class RealHost(Host):
     async def mend_disk(self) -> None:
         assert self.disk is not None
         self._is_failing = False
-        assert await DiskErrors(self.disk).heal()
+        assert await StarvedDisk(self.disk).heal()
 
     async def set_knobs(self, knobs: dict[str, str]) -> None:
         folder = "/proc/sys/net/ipv4"

@@ -14,6 +14,7 @@ from staticfire.faults.linux.disks.loop_disk import MEBIBYTE, DiskError, FileSys
 from staticfire.faults.linux.machine import LinuxMachine
 from tests.support.new_disk import new_disk
 from tests.support.recording_executor import recording_machine
+from tests.support.starved_disk import StarvedDisk
 
 
 def test_evidence() -> None:
@@ -79,7 +80,7 @@ def test_a_real_disk_has_no_place(
         async with new_disk(machine, tmp_path, file_system) as disk:
             old, new = Path(disk.data_folder) / "old", Path(disk.data_folder) / "new"
             assert synced_errno(old) == 0
-            errors = DiskErrors(disk)
+            errors = StarvedDisk(disk)
             assert await errors.starve() == Failing(write=None, fsync="ENOSPC")
             assert synced_errno(old) == 0
             assert synced_errno(new) == errno.ENOSPC
