@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count, pairwise
-from typing import Any
 
 from staticfire.checkers.agreement.short_logs import short_logs
 from staticfire.checkers.engine.kernel import Context
@@ -235,7 +234,7 @@ def _may_stop(fault: FaultFacts, node: str) -> bool:
     return fault.fired_ns is not None and (not nodes or node in nodes)
 
 
-def _last_replicas(context: Context) -> Sequence[Mapping[str, Any]]:
+def _last_replicas(context: Context) -> Sequence[Mapping[str, object]]:
     last = {
         (seen["broker_name"], seen["master"], seen["slave"]): seen
         for seen in context.observations

@@ -241,7 +241,7 @@ class RunFacts:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, recorded: Mapping[str, Any]) -> Self:
+    def from_json(cls, recorded: Mapping[str, object]) -> Self:
         """Read what to_json of any version wrote. Raises TypeError, KeyError or AttributeError on other input."""
         fields = with_current_facts(recorded)
         facts = cls(

@@ -37,7 +37,7 @@ class Finding:
     physical_offset: int | None = None
     group: str | None = None
 
-    def sort_key(self) -> tuple[Any, ...]:
+    def sort_key(self) -> tuple[object, ...]:
         """A total order that depends on nothing but the finding itself."""
         position = (self.topic, self.broker, self.queue, self.queue_offset, self.physical_offset)
         return (
@@ -54,7 +54,7 @@ class Finding:
         return cls(**{**fields, "judgement": Judgement(fields["judgement"])})
 
 
-def _ordered(*values: Any) -> Iterable[tuple[bool, Any]]:
+def _ordered(*values: object) -> Iterable[tuple[bool, object]]:
     return ((value is not None, value) for value in values)
 
 

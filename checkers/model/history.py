@@ -220,7 +220,7 @@ def check_function(f: str, process: int) -> None:
         raise HistoryError(f"f is {f!r}; known are {', '.join(sorted(RECORDED))}")
 
 
-def _decode_lines(data: bytes, name: str, decode: Callable[[Any], T]) -> tuple[list[T], bool]:
+def _decode_lines(data: bytes, name: str, decode: Callable[[object], T]) -> tuple[list[T], bool]:
     values = []
     *whole, tail = data.split(b"\n")
     for number, line in enumerate(whole, start=1):
@@ -238,7 +238,7 @@ def _sentence(error: ValueError) -> str:
     return str(error)
 
 
-def _decode_op(fields: Any) -> Op:
+def _decode_op(fields: object) -> Op:
     if not isinstance(fields, dict):
         raise HistoryError(f"an op is a JSON object, not {type(fields).__name__}")
     if unknown := fields.keys() - _KEYS:
@@ -258,7 +258,7 @@ def _decode_op(fields: Any) -> Op:
     return op
 
 
-def _stamp(value: Any) -> Stamp:
+def _stamp(value: object) -> Stamp:
     if type(value) is list and len(value) == 2:
         at_ns, within_ns = value
         if _is_whole(at_ns) and _is_whole(within_ns):
@@ -268,7 +268,7 @@ def _stamp(value: Any) -> Stamp:
     )
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     """Half of the range: sums of two still fit."""
     return type(value) is int and 0 <= value <= INT64_MAX >> 1
 
@@ -296,7 +296,7 @@ def _integer(fields: dict[str, object], key: str, low: int) -> int:
     return value
 
 
-def decode_observation(fields: Any) -> dict[str, object]:
+def decode_observation(fields: object) -> dict[str, object]:
     """Check the fields of one observation that the checkers read. Raises HistoryError."""
     if not isinstance(fields, dict):
         raise HistoryError(f"an observation is a JSON object, not {type(fields).__name__}")
@@ -312,7 +312,7 @@ def decode_observation(fields: Any) -> dict[str, object]:
     return fields
 
 
-def _is(value: Any, wanted: str) -> bool:
+def _is(value: object, wanted: str) -> bool:
     if wanted == "text":
         return type(value) is str
     if wanted == "a list of text":

@@ -18,7 +18,7 @@ NO_PROPERTIES: Final = 0  # digest of no properties at all
 VALUE_MAX: Final = 2**63 - 1
 NAME_END, PROPERTY_END = "\x01", "\x02"  # as in a stored message
 
-Contents = Sequence[Any]  # in the order of CONTENTS
+Contents = Sequence[object]  # in the order of CONTENTS
 UNKNOWN_CONTENTS: Final[Contents] = (None,) * WIDTH
 
 
@@ -35,7 +35,7 @@ def digest_of_properties(properties: Mapping[str, str]) -> int:
     return digest_of_text("".join(pairs))
 
 
-def check_contents(contents: Any) -> None:
+def check_contents(contents: object) -> None:
     """Raises ValueError for what are no contents of a message."""
     if type(contents) is not list or len(contents) != WIDTH:
         raise ValueError(f"contents are {contents!r:.80}; expected a list of {', '.join(CONTENTS)}")
@@ -47,7 +47,7 @@ def check_contents(contents: Any) -> None:
             raise ValueError(f"{CONTENTS[number]} is {value!r:.80}; expected {wanted} or null")
 
 
-def widest(messages: Sequence[Sequence[Any]]) -> int:
+def widest(messages: Sequence[Sequence[object]]) -> int:
     """The fields of the longest message. Raises ValueError for a message that is no list."""
     try:
         return len(messages[0]) if len(messages) == 1 else max(map(len, messages))

@@ -37,11 +37,11 @@ class MessageRange(NamedTuple):
     length: int
     stride: int  # bytes from one record to the next
 
-    def to_delivery(self) -> list[Any]:
+    def to_delivery(self) -> list[object]:
         """The row of a `consume_many`."""
         return list(self)
 
-    def to_send(self) -> list[Any]:
+    def to_send(self) -> list[object]:
         """The row of a `send_many`."""
         return [self.key, self.queue_offset, self.physical_offset, self.length, self.stride]
 

@@ -41,17 +41,17 @@ def check_types(value: Any, wanted: Any, name: str) -> None:
 
 
 @cache
-def _hints_of(kind: Any) -> dict[str, object]:
+def _hints_of(kind: object) -> dict[str, object]:
     return get_type_hints(kind)
 
 
-def _require(condition: bool, name: str, value: Any) -> None:
+def _require(condition: bool, name: str, value: object) -> None:
     if not condition:
         shown = repr(value)
         raise TypeError(f"{name} is or holds {shown[:SHOWN_MAX]}{'...' * (len(shown) > SHOWN_MAX)}")
 
 
-def _is_scalar(value: Any, wanted: Any) -> bool:
+def _is_scalar(value: object, wanted: object) -> bool:
     """Exactly that type (True is no number); a float may be written as an integer; 64 bits."""
     if wanted in (None, NoneType):
         return value is None

@@ -194,13 +194,13 @@ class RunVerdict:
         return verdict
 
 
-def _severity(finding: Finding) -> tuple[Any, ...]:
+def _severity(finding: Finding) -> tuple[object, ...]:
     return (finding.judgement != "violation", finding.time_ns, finding.sort_key())
 
 
 def check_run(
     ops: Sequence[Op],
-    observations: Sequence[Mapping[str, Any]],
+    observations: Sequence[Mapping[str, object]],
     facts: RunFacts,
     checkers: Sequence[Checker] = ALL_CHECKERS,
 ) -> RunVerdict:
@@ -211,7 +211,7 @@ def check_run(
 def check_columns(
     columns: Columns,
     timeline: Timeline,
-    observations: Sequence[Mapping[str, Any]],
+    observations: Sequence[Mapping[str, object]],
     facts: RunFacts,
     checkers: Sequence[Checker] = ALL_CHECKERS,
 ) -> RunVerdict:

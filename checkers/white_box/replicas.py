@@ -27,7 +27,7 @@ _BYTES_PER_RECORD = (
 
 def check_replica_prefix(_columns: Columns, context: Context) -> Verdict:
     """Judge the last comparison of each pair of replicas."""
-    last: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    last: dict[tuple[str, str, str], Mapping[str, object]] = {}
     for seen in context.observations:
         if seen["kind"] == "replica":
             last[seen["broker_name"], seen["master"], seen["slave"]] = seen

@@ -66,7 +66,7 @@ class Defect:
     tier: str = ""
     checkers: tuple[str, ...] = ()
     base: str = ""
-    campaign: dict[str, Any] = field(default_factory=dict)
+    campaign: dict[str, object] = field(default_factory=dict)
     cause: tuple[str, ...] | None = None
     changes: tuple[str, ...] = ()
     conform: tuple[str, ...] = ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from staticfire.faults.kinds.process_faults import Pause, ProcessFault
 from staticfire.faults.kinds.rolling_restart import ago_ns
@@ -100,7 +99,7 @@ class SplitNameServers(Fault):
 
 async def _restart_with(
     controls: Controls, nodes: Sequence[str], name_servers: Sequence[Sequence[str]]
-) -> tuple[list[dict[str, Any]], bool]:
+) -> tuple[list[dict[str, object]], bool]:
     """Restart nodes, each with name servers of its own; an empty list means all.
 
     Returns when each was down, in ns before the last one was started, and whether all had been running.

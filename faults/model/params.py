@@ -31,7 +31,7 @@ class Param(ABC):
     about: str
 
     @abstractmethod
-    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
+    def accepts(self, value: object, topology: Topology, topic: str) -> bool:
         """Whether a plan for this cluster may give the value."""
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Whole(Number):
     low: int
     high: int
 
-    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
+    def accepts(self, value: object, topology: Topology, topic: str) -> bool:
         return type(value) is int and self.low <= value <= self.high
 
     @property
@@ -99,7 +99,7 @@ class _Choice(Param):
     def choices(self, topology: Topology, topic: str) -> Sequence[str]:
         """The texts."""
 
-    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
+    def accepts(self, value: object, topology: Topology, topic: str) -> bool:
         return type(value) is str and value in self.choices(topology, topic)
 
     def allowed(self, topology: Topology, topic: str) -> str:
@@ -160,7 +160,7 @@ class LoadTopic(_Choice):
 class Nodes(Param):
     """Any nodes of the cluster."""
 
-    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
+    def accepts(self, value: object, topology: Topology, topic: str) -> bool:
         nodes = ROLES["node"](topology)
         return isinstance(value, list | tuple) and all(
             isinstance(node, str) and node in nodes for node in value
@@ -178,7 +178,7 @@ class Nodes(Param):
 class NodePairs(Nodes):
     """Pairs (from, to) of nodes of the cluster."""
 
-    def accepts(self, value: Any, topology: Topology, topic: str) -> bool:
+    def accepts(self, value: object, topology: Topology, topic: str) -> bool:
         return isinstance(value, list | tuple) and all(
             Nodes.accepts(self, pair, topology, topic) and len(pair) == 2 and pair[0] != pair[1]
             for pair in value

@@ -201,7 +201,7 @@ def to_data(plan: Iterable[PlannedFault]) -> list[dict[str, object]]:
     ]
 
 
-def from_data(rows: Sequence[dict[str, Any]]) -> tuple[PlannedFault, ...]:
+def from_data(rows: Sequence[dict[str, object]]) -> tuple[PlannedFault, ...]:
     """Raises FaultError, with the entry, for one that is not a planned fault."""
     return tuple(_planned_from(row, number) for number, row in enumerate(rows))
 

@@ -115,7 +115,7 @@ class OnSpark:
         self._report(what, tasks, tasks)
 
 
-def _by_value(function: Callable[..., Any]) -> bytes:
+def _by_value(function: Callable[..., object]) -> bytes:
     """Pickle a function with those of its checkers that no worker can import."""
     from pyspark import cloudpickle
 
@@ -136,7 +136,7 @@ def run_tasks(
     function: bytes, work: list[list[tuple[int, bytes]]], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """In a Python worker: do the items of the tasks whose numbers come in."""
-    run: Callable[[Any], Any] = pickle.loads(function)
+    run: Callable[[object], object] = pickle.loads(function)
     for batch in batches:
         for task in batch.column(0).to_pylist():
             for number, item in work[task]:
@@ -155,7 +155,7 @@ def _in_order(table: pa.Table, items: int, what: str) -> list[Any]:
     numbers = table["item"].to_pylist()
     if sorted(numbers) != list(range(items)):  # never a verdict over half of a history
         raise SparkError(f"{what}: {len(numbers)} results came for {items} work units")
-    results: list[Any] = [None] * items
+    results: list[object] = [None] * items
     for number, failed, data in zip(
         numbers, table["failed"].to_pylist(), table["data"].to_pylist(), strict=True
     ):

@@ -146,7 +146,7 @@ class Scatter:
         return 0
 
 
-def _on_executor(tree: str, function: str, call: bytes) -> Callable[[Any], Iterator[bytes]]:
+def _on_executor(tree: str, function: str, call: bytes) -> Callable[[object], Iterator[bytes]]:
     """The call as Spark pickles it: by value, since an executor finds the package only once it has the archive."""
 
     def run(rows: Any) -> Iterator[bytes]:

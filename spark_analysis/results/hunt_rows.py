@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
 )
 
 
-def to_parquet(rows: Sequence[dict[str, Any]]) -> bytes:
+def to_parquet(rows: Sequence[dict[str, object]]) -> bytes:
     """`valid` is true, false or unknown, as text; `coverage` is pairs of a mark and its count."""
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(list(rows), SCHEMA), sink)

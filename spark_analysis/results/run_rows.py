@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,7 +36,7 @@ SCHEMA = pa.schema(
 )
 
 
-def to_parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
+def to_parquet(rows: Sequence[Mapping[str, object]]) -> bytes:
     """One row group."""
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], SCHEMA), sink)

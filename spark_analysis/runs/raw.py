@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 import pyarrow as pa
@@ -104,7 +104,7 @@ def read_raw_manifest(folder: Path) -> Manifest:
     """Raises HistoryError, OSError."""
     path = folder / MANIFEST
     try:
-        document: Mapping[str, Any] = orjson.loads(read_plain(path))
+        document: Mapping[str, object] = orjson.loads(read_plain(path))
         return Manifest.from_json({**document, "format": FORMAT})
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise HistoryError(f"{path} is no manifest of a raw history: {error}") from error

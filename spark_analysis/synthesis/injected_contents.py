@@ -33,7 +33,7 @@ def _changed(scenario: Scenario, name: str, value: Any) -> list[Any]:
     return contents
 
 
-def _delivered(anomaly: str, name: str, value: Any) -> ScenarioInjection:
+def _delivered(anomaly: str, name: str, value: object) -> ScenarioInjection:
     """The only delivery of a message does not hold what was sent."""
 
     def inject(scenario: Scenario, _sets: int) -> None:
@@ -45,7 +45,7 @@ def _delivered(anomaly: str, name: str, value: Any) -> ScenarioInjection:
     return inject
 
 
-def _delivered_again(anomaly: str, name: str, value: Any) -> ScenarioInjection:
+def _delivered_again(anomaly: str, name: str, value: object) -> ScenarioInjection:
     """The listener fails, and the same record comes again with another time."""
 
     def inject(scenario: Scenario, _sets: int) -> None:

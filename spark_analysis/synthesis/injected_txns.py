@@ -62,7 +62,7 @@ def _txn(scenario: Scenario, at_s: float, process: int, type_: OpType, mops: lis
     scenario.op(at_s, type_, "txn", {"mops": mops}, process=scenario.process + process)
 
 
-def _mop(name: str, word: str) -> list[Any]:
+def _mop(name: str, word: str) -> list[object]:
     """Keys are those of the scenario alone."""
     key, mark, rest = word[0], word[1], word[2:]
     if mark == "+":

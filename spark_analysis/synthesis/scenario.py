@@ -48,10 +48,10 @@ class Scenario:
     ops: list[Op] = field(default_factory=list)  # not yet in the order of time
     expected: list[Reported] = field(default_factory=list)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)  # fields of RunFacts to add to
+    facts: dict[str, object] = field(default_factory=dict)  # fields of RunFacts to add to
     faults: list[FaultFacts] = field(default_factory=list)
     exits: list[NodeExit] = field(default_factory=list)
-    observations: list[dict[str, Any]] = field(default_factory=list)
+    observations: list[dict[str, object]] = field(default_factory=list)
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
     _sent: int = 0
 
@@ -111,7 +111,7 @@ class Scenario:
         queue: int = 0,
         process: int = 0,
         status: str = "SEND_OK",
-        **more: Any,
+        **more: object,
     ) -> str:
         """A send that begins then; returns its key. What is kept back at first has no offset."""
         mine = self.process + process
@@ -134,7 +134,7 @@ class Scenario:
         self.op(at_s + TOOK_S, end, "send", ended, process=mine, error=error)
         return key
 
-    def observe(self, at_s: float, kind: str, **seen: Any) -> None:
+    def observe(self, at_s: float, kind: str, **seen: object) -> None:
         """The harness saw something of a node."""
         self.observations.append({"time_ns": self.ns(at_s), "kind": kind, **seen})
 
@@ -166,7 +166,7 @@ class Scenario:
             "broker": self.broker,
             "queue": queue,
         }
-        messages: list[list[Any]] = [
+        messages: list[list[object]] = [
             [of, at, RECORD_BYTES * at, True, tries] for of, at in ((key, offset), *also)
         ]
         begun = messages if contents is None else [[*messages[0], contents], *messages[1:]]

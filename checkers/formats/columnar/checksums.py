@@ -35,7 +35,7 @@ FILES = (
 
 
 def with_checksums(
-    document: Mapping[str, Any], run: Path, names: Sequence[str] = FILES
+    document: Mapping[str, object], run: Path, names: Sequence[str] = FILES
 ) -> dict[str, object]:
     """Return the document with the checksums of itself and of those files that are in the folder `run`.
 
@@ -103,6 +103,6 @@ def _of_file(path: Path) -> dict[str, object]:
         return {"bytes": file.tell(), "sha256": digest}
 
 
-def _of_document(document: Mapping[str, Any]) -> str:
+def _of_document(document: Mapping[str, object]) -> str:
     plain = orjson.loads(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
     return hashlib.sha256(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -203,7 +203,7 @@ def _checked(document: Any) -> Manifest:
     return manifest
 
 
-def _crc32(document: Mapping[str, Any]) -> int:
+def _crc32(document: Mapping[str, object]) -> int:
     return zlib.crc32(orjson.dumps(document))
 
 

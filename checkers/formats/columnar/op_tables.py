@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -35,7 +34,7 @@ class OpTables:
     def __init__(self, event: Callable[[bytes], None]) -> None:
         self.builder = ColumnBuilder(self._pair)
         self._write_event = event
-        self._rows: list[tuple[Any, ...]] = []  # of ops
+        self._rows: list[tuple[object, ...]] = []  # of ops
         self._paired: Op | None = None
 
     @property
@@ -93,8 +92,8 @@ class OpTables:
         op: Op,
         invoke: Op,
         touches: int,
-        value: dict[str, Any] | None,
-        invoke_value: dict[str, Any] | None,
+        value: dict[str, object] | None,
+        invoke_value: dict[str, object] | None,
     ) -> None:
         self._rows.append(
             (

@@ -7,7 +7,6 @@ Keywords become Keyword, symbols and characters str, lists and sets lists, nil N
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import orjson
 
@@ -37,13 +36,13 @@ _TOKEN = re.compile(
 _INTEGER = re.compile(r"[+-]?\d+N?")
 _FLOAT = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?M?")
 _CLOSING = {"]": "[", ")": "(", "}": "{"}
-_SYMBOLS: dict[str, Any] = {"nil": None, "true": True, "false": False}
+_SYMBOLS: dict[str, object] = {"nil": None, "true": True, "false": False}
 _DISCARD = object()
 
 
-def parse_all(text: str) -> list[Any]:
+def parse_all(text: str) -> list[object]:
     """Return all values of `text`, one after the other. Raises EdnError."""
-    stack: list[tuple[str, list[Any]]] = [("", [])]
+    stack: list[tuple[str, list[object]]] = [("", [])]
     at, end = 0, len(text)
     while at < end:
         match = _TOKEN.match(text, at)
@@ -80,7 +79,7 @@ def _unfinished_or_wrong(text: str, at: int) -> EdnError:
     return EdnError(f"{rest[:20]!r} is no EDN")
 
 
-def _add(values: list[Any], value: Any) -> None:
+def _add(values: list[object], value: object) -> None:
     """Append a value, unless it is discarded; tags before it go."""
     while values and type(values[-1]) is _Tag:
         values.pop()
@@ -90,7 +89,7 @@ def _add(values: list[Any], value: Any) -> None:
         values.append(value)
 
 
-def _collection(opening: str, values: list[Any]) -> Any:
+def _collection(opening: str, values: list[object]) -> object:
     if values and (values[-1] is _DISCARD or type(values[-1]) is _Tag):
         raise EdnError("there is no value behind a tag")
     if opening != "{":
@@ -103,11 +102,11 @@ def _collection(opening: str, values: list[Any]) -> Any:
         raise EdnError("a map has a key that is a map") from error
 
 
-def _key(value: Any) -> Any:
+def _key(value: object) -> object:
     return tuple(map(_key, value)) if type(value) is list else value
 
 
-def _atom(token: str) -> Any:
+def _atom(token: str) -> object:
     first = token[0]
     if first == ":":
         if len(token) == 1:
@@ -141,7 +140,7 @@ def _string(token: str) -> str:
     return text
 
 
-def to_edn(value: Any) -> str:
+def to_edn(value: object) -> str:
     """Write what parse_all reads. Raises TypeError for another value."""
     if value is None:
         return "nil"

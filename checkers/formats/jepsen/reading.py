@@ -84,7 +84,7 @@ class JepsenReader:
         return time_ns
 
     def _op(
-        self, process: int, type_: str, f: str, value: dict[str, Any], error: str | None = None
+        self, process: int, type_: str, f: str, value: dict[str, object], error: str | None = None
     ) -> Op:
         op = Op(
             index=self._index,
@@ -98,7 +98,7 @@ class JepsenReader:
         self._index += 1
         return op
 
-    def _mop(self, process: int, type_: str, error: str | None, mop: Any) -> Iterator[Op]:
+    def _mop(self, process: int, type_: str, error: str | None, mop: object) -> Iterator[Op]:
         match mop:
             case ["send", key, sent]:
                 yield self._op(process, type_, "send", _send(type_, key, sent), error)
@@ -127,7 +127,7 @@ class JepsenReader:
         return GROUP if process in self._subscribed else ASSIGNED
 
     def _assign(
-        self, process: int, type_: str, f: str, keys: Any, from_beginning: bool
+        self, process: int, type_: str, f: str, keys: object, from_beginning: bool
     ) -> Iterator[Op]:
         subscribes = f == "subscribe"
         if type_ in ("ok", "info"):
@@ -140,7 +140,7 @@ class JepsenReader:
         yield self._op(process, type_, "assign", value)
 
 
-def _mop(mop: Any) -> list[Any]:
+def _mop(mop: object) -> list[object]:
     """A micro-op as ops of f "txn" hold it."""
     match mop:
         case ["send", key, [offset, value]]:
@@ -206,7 +206,7 @@ def message_key(key: Any, value: Any) -> str:
     return f"{key}-{_plain(value)}"
 
 
-def _offset(value: Any) -> int:
+def _offset(value: object) -> int:
     if type(value) is not int or not 0 <= value <= INT64_MAX:
         raise HistoryError(f"offset {value!r} is no integer from 0 to {INT64_MAX}")
     return value
@@ -216,7 +216,7 @@ def _queue(key: Any) -> dict[str, object]:
     return {"broker": BROKER, "queue": _number(key)}
 
 
-def _number(key: Any) -> int:
+def _number(key: object) -> int:
     if type(key) is not int or abs(key) > INT64_MAX:
         raise HistoryError(f"key {key!r} is no integer")
     return key

@@ -87,12 +87,12 @@ class JepsenWriter:
             lines += self._other_attempts(op)
         return "".join(map(self._text, lines))
 
-    def _text(self, fields: dict[Keyword, Any]) -> str:
+    def _text(self, fields: dict[Keyword, object]) -> str:
         fields[Keyword("index")] = self._index
         self._index += 1
         return to_edn(fields) + "\n"
 
-    def _other_attempts(self, op: Op[SendValue]) -> Iterator[dict[Keyword, Any]]:
+    def _other_attempts(self, op: Op[SendValue]) -> Iterator[dict[Keyword, object]]:
         """Unclear sends of the same value to other keys: a send that was tried again may be stored twice."""
         for queue in self._copies.get(op.value["key"], ()):
             if queue == self._placed[op.value["key"]]:
@@ -104,7 +104,7 @@ class JepsenWriter:
             ended = {Keyword("type"): Keyword("info"), Keyword("attempts"): 0}
             yield {**_op(op, process, "send", sent), **ended}
 
-    def _fields(self, op: Op) -> dict[Keyword, Any] | None:
+    def _fields(self, op: Op) -> dict[Keyword, object] | None:
         if op.process == NEMESIS and op.f.startswith(FIRING):
             return None
         if op.process == NEMESIS:
@@ -144,7 +144,7 @@ class JepsenWriter:
         """Whether it is a part of one, which is an op by itself."""
         return self._transactions and op.f in ("send", "consume") and op.value["topic"] == TOPIC
 
-    def _send(self, op: Op[SendValue]) -> list[Any]:
+    def _send(self, op: Op[SendValue]) -> list[object]:
         value = op.value
         queue = self._placed.get(value["key"]) or self._unplaced(value["topic"], value["key"])
         key, sent = self._key(queue), self._value(value["key"], queue)
@@ -153,7 +153,7 @@ class JepsenWriter:
             return [Keyword("send"), key, [None if offset == UNKNOWN else offset, sent]]
         return [Keyword("send"), key, sent]
 
-    def _poll(self, op: Op[ConsumeReport]) -> list[Any]:
+    def _poll(self, op: Op[ConsumeReport]) -> list[object]:
         if op.type == "invoke":
             return [Keyword("poll")]
         value = op.value
@@ -177,7 +177,7 @@ class JepsenWriter:
             return number
         return self._keys.setdefault(queue, len(self._keys))
 
-    def _value(self, key: str, queue: _Queue) -> Any:
+    def _value(self, key: str, queue: _Queue) -> object:
         if queue[:2] != (TOPIC, BROKER):
             return key
         return (
@@ -195,7 +195,7 @@ def _queue_of(op: Op[SendValue] | Op[ConsumeReport]) -> _Queue:
     return queue
 
 
-def _op(op: Op, process: Any, f: str, value: Any) -> dict[Keyword, Any]:
+def _op(op: Op, process: object, f: str, value: object) -> dict[Keyword, object]:
     fields = {
         Keyword("type"): Keyword(op.type),
         Keyword("f"): Keyword(f),
@@ -208,7 +208,7 @@ def _op(op: Op, process: Any, f: str, value: Any) -> dict[Keyword, Any]:
     return fields
 
 
-def _transaction(op: Op[TxnReport]) -> dict[Keyword, Any]:
+def _transaction(op: Op[TxnReport]) -> dict[Keyword, object]:
     mops = op.value["mops"]
     kinds = {mop[0] for mop in mops}
     f = kinds.pop() if len(kinds) == 1 else "txn"

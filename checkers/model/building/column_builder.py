@@ -154,10 +154,10 @@ class ColumnBuilder:
         self._sends: list[SendRow] = []
         self._open_sends: dict[str, Op[SendValue]] = {}
         self._consumes: list[ConsumeRow] = []  # an op each: what its events share
-        self._delivered: list[Sequence[Any]] = []  # an event each
+        self._delivered: list[Sequence[object]] = []  # an event each
         self._contents = ContentsBuilder(self.tags)
         self._stamps = StampRows()
-        self._open_consumes: dict[tuple[Any, ...], list[Op]] = {}  # in the order of calls
+        self._open_consumes: dict[tuple[object, ...], list[Op]] = {}  # in the order of calls
         self._commits: list[CommitRow] = []
         others = self.timeline.handlers()
         self._ranges = RangeEvents(self.messages)

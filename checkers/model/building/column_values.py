@@ -6,7 +6,7 @@ Types are checked by column (a set of types), and only a bad column is searched 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def bad_op(op: Op, error: Exception) -> HistoryError:
     return HistoryError(f"op {op.index} ({op.process} {op.type} {op.f}): {what}")
 
 
-def ints(values: Sequence[Any], what: str, at: Sequence[int] | Ints) -> Ints:
+def ints(values: Sequence[object], what: str, at: Sequence[int] | Ints) -> Ints:
     """A column of integers, shape (values,); `at` holds the op index of each. Raises HistoryError."""
     check_types(values, {int}, what, at)
     try:
@@ -37,7 +37,7 @@ def ints(values: Sequence[Any], what: str, at: Sequence[int] | Ints) -> Ints:
 
 
 def check_types(
-    values: Sequence[Any], wanted: set[type], what: str, at: Sequence[int] | Ints
+    values: Sequence[object], wanted: set[type], what: str, at: Sequence[int] | Ints
 ) -> None:
     """Raise HistoryError for the first value of another type; `at` holds the op index of each."""
     if set(map(type, values)) <= wanted:
@@ -47,7 +47,7 @@ def check_types(
     raise HistoryError(f"op {at[row]}: {what} is {values[row]!r}; expected {names}")
 
 
-def check_widths(events: Sequence[Sequence[Any]], at: Ints) -> None:
+def check_widths(events: Sequence[Sequence[object]], at: Ints) -> None:
     """Raise HistoryError for the first delivered message that does not have its five fields."""
     check_types(events, {list, tuple}, "message", at)
     if set(map(len, events)) <= {EVENT_WIDTH}:
@@ -59,17 +59,17 @@ def check_widths(events: Sequence[Sequence[Any]], at: Ints) -> None:
     )
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """The value if it is text. Raises HistoryError."""
     return value if type(value) is str else _refuse(value, "text")
 
 
-def integer(value: Any) -> int:
+def integer(value: object) -> int:
     """The value if it is an integer of 64 bits; True is none. Raises HistoryError."""
     if type(value) is int and abs(value) <= INT64_MAX:
         return value
     return _refuse(value, "an integer of 64 bits")
 
 
-def _refuse(value: Any, wanted: str) -> NoReturn:
+def _refuse(value: object, wanted: str) -> NoReturn:
     raise HistoryError(f"{value!r} is not {wanted}")

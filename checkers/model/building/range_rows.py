@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class RangeEvents:
         return taken
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     count = integer(value)
     if not 1 <= count <= MANY_MAX:
         raise ValueError(f"{count} messages in one op; allowed are 1 to {MANY_MAX}")

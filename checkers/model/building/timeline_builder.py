@@ -450,7 +450,7 @@ class TimelineBuilder:
         )
 
 
-def _found(messages: Sequence[Sequence[Any]]) -> list[Found]:
+def _found(messages: Sequence[Sequence[object]]) -> list[Found]:
     """What a broker found; there are as many as messages, so they are looked at column by column."""
     if not messages:
         return []
@@ -465,7 +465,7 @@ def _found(messages: Sequence[Sequence[Any]]) -> list[Found]:
     return list(map(Found, keys, queues, offsets, map(bool, by_key), ids, map(bool, in_queue)))
 
 
-def _searched(*row: Any) -> Searched:
+def _searched(*row: object) -> Searched:
     key, queue, offset, stored_ms, answer, *times = row
     answer_ms, before_ms = (None if time is None else integer(time) for time in times)
     position = text(key), integer(queue), integer(offset)
@@ -493,7 +493,7 @@ def _value(value: Any) -> int | str:
     return value if type(value) is str else integer(value)
 
 
-def _range(row: Sequence[Any]) -> tuple[int, int]:
+def _range(row: Sequence[object]) -> tuple[int, int]:
     """The first of some offsets that follow each other, and how many there are."""
     first, count = map(integer, row)
     if first < 0 or not 1 <= count <= MANY_MAX or first > INT64_MAX - count:

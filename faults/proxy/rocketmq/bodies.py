@@ -6,7 +6,7 @@ They are found by the names of properties, not by the codes of requests: what a 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from staticfire.faults.proxy.rocketmq.translator import Translator
 from staticfire.system_under_test.protocol.json_dialect import BodyError, dumps, loads
@@ -46,14 +46,14 @@ class _Rewriting:
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
 
-    def of(self, value: Any) -> Any:
+    def of(self, value: object) -> object:
         if isinstance(value, list):
             return [self.of(item) for item in value]
         if not isinstance(value, dict):
             return value
         return {name: self._member(name, member, value) for name, member in value.items()}
 
-    def _member(self, name: str, member: Any, owner: dict[str, object]) -> Any:
+    def _member(self, name: str, member: object, owner: dict[str, object]) -> object:
         translate = self._translator.broker
         if name == ADDRESSES_BY_ID and isinstance(member, dict):
             group = owner.get(BROKER_NAME, "")
@@ -78,7 +78,7 @@ def _is_standard(body: bytes) -> bool:
     return True
 
 
-def _with_integer_keys(value: Any) -> Any:
+def _with_integer_keys(value: object) -> object:
     """The tables of broker ids as Java has them: their keys are written without quotes."""
     if isinstance(value, list):
         return [_with_integer_keys(item) for item in value]
